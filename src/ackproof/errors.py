@@ -1,0 +1,51 @@
+"""Everything that may go wrong in a way that a user can act on.
+
+    Problem                 one clear sentence with the way out, and the exit code of the contract
+    ├── UsageProblem     2  wrong usage: unknown node, role or lab, wrong state, name taken; nothing was started
+    ├── NotProved        3  the effect could not be proved; what was begun has been undone
+    ├── CannotHere       4  the environment cannot: no Java, no memory, no network, a broker that will not start
+    └── Refused          5  refused for safety
+
+Whatever else reaches `main` is a bug of ours and exits with 70. The message goes to a person's terminal as it is, so it
+says what happened and what to do, in words; `details` holds lines of evidence (the last lines of a log, a list of
+problems) that are printed below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+BUG_EXIT_CODE = 70
+
+
+class Problem(Exception):
+    exit_code: int = BUG_EXIT_CODE
+
+    def __init__(self, message: str, details: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = tuple(details)
+
+
+class UsageProblem(Problem):
+    exit_code = 2
+
+
+class NotProved(Problem):
+    exit_code = 3
+
+
+class CannotHere(Problem):
+    exit_code = 4
+
+
+class Refused(Problem):
+    exit_code = 5
+
+
+def problem_of(exit_code: int, message: str, details: Sequence[str] = ()) -> Problem:
+    """The problem with this exit code: how one crosses the control socket."""
+    for kind in (UsageProblem, NotProved, CannotHere, Refused):
+        if kind.exit_code == exit_code:
+            return kind(message, details)
+    return Problem(message, details)

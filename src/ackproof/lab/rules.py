@@ -1,0 +1,206 @@
+"""The rules that cut links, in the one place that every packet between two nodes passes: the lab's own router.
+
+Each fault owns one set of links and its own rules, so faults compose: a rule does not drop, it marks the packet and
+lets it go on to the other faults' rules, and only a last chain acts on the marks. So each fault's counter counts every
+packet that it means to stop, whoever else would have stopped it too, and healing one fault leaves the others.
+
+    chain mark (forward, 0):    fault 1: [new connection?] [lost by lot?] link in set 1 -> mark;  fault 2: ...
+    chain act  (forward, 10):   marked drop -> drop;  marked reset and TCP -> reject with reset;  marked reset -> drop
+
+Every element of a set counts its own packets (the proof of each single link) and may carry a time-out, after which the
+kernel forgets it with nobody alive. The look-up stands last in its rule, so only packets that the fault takes count.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyroute2.netlink.nfnetlink import nftsocket
+from pyroute2.nftables.expressions import genex, verdict
+from pyroute2.nftables.main import NFTables
+
+TABLE = "ackproof"
+
+_ACCEPT = 1
+_DROP = 0
+_META_MARK = 3
+_META_L4PROTO = 16
+_NETWORK_HEADER, _TRANSPORT_HEADER = 1, 2
+_SOURCE_PORT_OFFSET, _TARGET_PORT_OFFSET = 0, 2
+_TYPE_IPV4, _TYPE_PORT, _TYPE_BITS = 7, 13, 6  # nft's own numbers: how `nft list` would show the key
+_EQUAL, _NOT_EQUAL, _LESS = 0, 1, 2
+_REGISTER_1, _REGISTER_WORD_0, _REGISTER_WORD_2 = 1, 8, 10
+_TCP = b"\x06"
+_SYN, _SYN_OR_ACK = b"\x02", b"\x12"
+_DROP_MARK, _RESET_MARK = 1, 2
+LOSS_SCALE = 10_000
+
+AddressLink = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Match:
+    """Which packets of a severed link a fault takes, and what becomes of them."""
+
+    port: int | None = None  # only this port, at either end of the conversation
+    new_connections: bool = False  # only the packet that opens a TCP connection
+    loss: float | None = None  # only this share of them, by lot
+    reset: bool = False  # answer TCP with a reset instead of silence
+
+
+def _bytes(value: bytes) -> dict[str, Any]:
+    return {"attrs": [("NFTA_DATA_VALUE", value)]}
+
+
+def _compare(value: bytes, how: int = _EQUAL) -> Any:
+    return genex("cmp", {"sreg": _REGISTER_1, "op": how, "data": _bytes(value)})
+
+
+def _bits(mask: int, flip: int = 0) -> Any:
+    fields = {"sreg": _REGISTER_1, "dreg": _REGISTER_1, "len": 4}
+    return genex("bitwise", {**fields, "mask": _bytes(struct.pack("=I", mask)), "xor": _bytes(struct.pack("=I", flip))})
+
+
+def _is_tcp() -> list[Any]:
+    return [genex("meta", {"key": _META_L4PROTO, "dreg": _REGISTER_1}), _compare(_TCP)]
+
+
+def _opens_connection() -> list[Any]:
+    flags = genex("payload", {"dreg": _REGISTER_1, "base": _TRANSPORT_HEADER, "offset": 13, "len": 1})
+    only_syn = genex(
+        "bitwise",
+        {"sreg": _REGISTER_1, "dreg": _REGISTER_1, "len": 1, "mask": _bytes(_SYN_OR_ACK), "xor": _bytes(b"\0")},
+    )
+    return [*_is_tcp(), flags, only_syn, _compare(_SYN)]
+
+
+def _by_lot(share: float) -> list[Any]:
+    draw = genex("ng", {"dreg": _REGISTER_1, "modulus": LOSS_SCALE, "type": 1})
+    draw["attrs"][0] = ("NFTA_EXPR_NAME", "numgen")
+    to_network_order = genex("byteorder", {"sreg": _REGISTER_1, "dreg": _REGISTER_1, "op": 1, "len": 4, "size": 4})
+    return [draw, to_network_order, _compare(struct.pack("!I", round(share * LOSS_SCALE)), _LESS)]
+
+
+def _link_in(name: str, port_offset: int | None) -> list[Any]:
+    addresses = genex("payload", {"dreg": _REGISTER_WORD_0, "base": _NETWORK_HEADER, "offset": 12, "len": 8})
+    look_up = genex("lookup", {"set": name, "sreg": _REGISTER_WORD_0})
+    if port_offset is None:
+        return [addresses, look_up]
+    port = genex("payload", {"dreg": _REGISTER_WORD_2, "base": _TRANSPORT_HEADER, "offset": port_offset, "len": 2})
+    return [addresses, port, look_up]
+
+
+def _add_mark(mark: int) -> list[Any]:
+    load = genex("meta", {"key": _META_MARK, "dreg": _REGISTER_1})
+    store = genex("meta", {"key": _META_MARK, "sreg": _REGISTER_1})
+    return [load, _bits(0xFFFFFFFF ^ mark, mark), store]
+
+
+def _has_mark(mark: int) -> list[Any]:
+    return [genex("meta", {"key": _META_MARK, "dreg": _REGISTER_1}), _bits(mark), _compare(b"\0\0\0\0", _NOT_EQUAL)]
+
+
+def _key(link: AddressLink, port: int | None) -> bytes:
+    source, target = link
+    addresses = socket.inet_aton(source) + socket.inet_aton(target)
+    return addresses if port is None else addresses + struct.pack("!HH", port, 0)
+
+
+class Rules:
+    """The rule set of the network namespace in which it was made. Not for two threads at once."""
+
+    def __init__(self) -> None:
+        self._nft = NFTables(nfgen_family=socket.AF_INET)
+        self._nft.table("add", name=TABLE)
+        for name, priority in (("mark", 0), ("act", 10)):
+            self._nft.chain(
+                "add", table=TABLE, name=name, hook="forward", type="filter", policy=_ACCEPT, priority=priority
+            )
+        self._rule("act", _has_mark(_DROP_MARK), verdict(_DROP))
+        reset = [genex("reject", {"type": 1, "icmp_code": 0})]
+        self._rule("act", _has_mark(_RESET_MARK), _is_tcp(), reset)
+        self._rule("act", _has_mark(_RESET_MARK), verdict(_DROP))
+
+    def _rule(self, chain: str, *expressions: list[Any]) -> None:
+        self._nft.rule("add", table=TABLE, chain=chain, expressions=expressions)
+
+    def add(self, name: str, match: Match, links: Collection[AddressLink], timeout_s: float | None = None) -> None:
+        """Sever the links at one instant: the set is filled, in one message, after its rules stand."""
+        words = [_TYPE_IPV4, _TYPE_IPV4] + ([_TYPE_PORT] if match.port is not None else [])
+        key_type = 0
+        for word in words:
+            key_type = key_type << _TYPE_BITS | word
+        fields = {
+            "NFTA_SET_TABLE": TABLE,
+            "NFTA_SET_NAME": name,
+            "NFTA_SET_KEY_TYPE": key_type,
+            "NFTA_SET_KEY_LEN": 4 * len(words),
+            "NFTA_SET_EXPR": {"attrs": [("NFTA_EXPR_NAME", "counter")]},
+            "NFTA_SET_ID": 1,
+            "NFTA_SET_FLAGS": {"NFT_SET_TIMEOUT"},
+        }
+        self._nft._command(nftsocket.nft_set_msg, {"create": nftsocket.NFT_MSG_NEWSET}, "create", fields)
+        only = (_opens_connection() if match.new_connections else []) + (
+            _by_lot(match.loss) if match.loss is not None else []
+        )
+        mark = _add_mark(_RESET_MARK if match.reset else _DROP_MARK)
+        for offset in (None,) if match.port is None else (_SOURCE_PORT_OFFSET, _TARGET_PORT_OFFSET):
+            self._rule("mark", only, _link_in(name, offset), mark)
+        self.fill(name, match, links, timeout_s)
+
+    def fill(self, name: str, match: Match, links: Collection[AddressLink], timeout_s: float | None) -> None:
+        """Put the links into the set; one that stands already gets the new time-out where the kernel can do that."""
+        timeout = [("NFTA_SET_ELEM_TIMEOUT", round(timeout_s * 1000))] if timeout_s is not None else []
+        elements = [{"attrs": [("NFTA_SET_ELEM_KEY", _bytes(_key(link, match.port))), *timeout]} for link in links]
+        self._elements("add", nftsocket.NFT_MSG_NEWSETELEM, {"table": TABLE, "set": name, "elements": elements})
+
+    def _elements(self, command: str, number: int, fields: Mapping[str, Any]) -> None:
+        self._nft._command(nftsocket.nft_set_elem_list_msg, {command: number}, command, dict(fields))
+
+    def counted(self, name: str) -> dict[AddressLink, int]:
+        """The links that this fault severs at this moment, each with the packets it has taken so far."""
+        counts = {}
+        for element in self._dump(name):
+            key = element.get_attr("NFTA_SET_ELEM_KEY").get_attr("NFTA_DATA_VALUE")
+            expression = element.get_attr("NFTA_SET_ELEM_EXPR")
+            packets = expression.get_attr("NFTA_EXPR_DATA").get_attr("NFTA_COUNTER_PACKETS")
+            counts[(socket.inet_ntoa(key[:4]), socket.inet_ntoa(key[4:8]))] = int(packets)
+        return counts
+
+    def _dump(self, name: str) -> list[Any]:
+        async def collect() -> list[Any]:
+            message = nftsocket.nft_set_elem_list_msg()
+            message["attrs"] = [["NFTA_SET_ELEM_LIST_TABLE", TABLE], ["NFTA_SET_ELEM_LIST_SET", name]]
+            answer = await self._nft.asyncore.request_get(message, nftsocket.NFT_MSG_GETSETELEM)
+            return [part async for part in answer]
+
+        parts = self._nft._run_with_cleanup(collect)
+        return [element for part in parts for element in part.get_attr("NFTA_SET_ELEM_LIST_ELEMENTS") or []]
+
+    def remove(self, name: str) -> None:
+        """Mend all links of a fault at one instant, then take its rules and its set away."""
+        self._elements("del", nftsocket.NFT_MSG_DELSETELEM, {"table": TABLE, "set": name})
+        for rule in self._nft.get_rules():
+            if rule.get_attr("NFTA_RULE_CHAIN") == "mark" and _looks_up(rule, name):
+                handle = rule.get_attr("NFTA_RULE_HANDLE")
+                self._nft.rule("del", table=TABLE, chain="mark", handle=handle)
+        fields = {"NFTA_SET_TABLE": TABLE, "NFTA_SET_NAME": name}
+        self._nft._command(nftsocket.nft_set_msg, {"del": nftsocket.NFT_MSG_DELSET}, "del", fields)
+
+    def names(self) -> list[str]:
+        """The faults that have rules, as the kernel says."""
+        return sorted(str(entry.get_attr("NFTA_SET_NAME")) for entry in self._nft.get_sets())
+
+    def close(self) -> None:
+        self._nft.close()
+
+
+def _looks_up(rule: Any, name: str) -> bool:
+    for expression in rule.get_attr("NFTA_RULE_EXPRESSIONS") or []:
+        if expression.get_attr("NFTA_EXPR_NAME") == "lookup":
+            return bool(expression.get_attr("NFTA_EXPR_DATA").get_attr("NFTA_LOOKUP_SET") == name)
+    return False

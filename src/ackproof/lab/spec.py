@@ -1,0 +1,190 @@
+"""A laboratory as data: which nodes, which settings. Pure; what follows from it is computed, never stored.
+
+Addresses come from 198.18.0.0/15, the range set aside for testing networks, so that a packet that ever strayed could
+not meet a real host: brokers are 198.18.1.N, ZooKeeper or controllers 198.18.2.N, the client 198.18.3.1.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import msgspec
+
+from ackproof.errors import UsageProblem
+
+Mode = Literal["zookeeper", "kraft"]
+Role = Literal["broker", "zookeeper", "controller", "client"]
+
+BROKERS_MAX = 9
+QUORUM_SIZES = (1, 3, 5)
+DEFAULT_NAME = "lab"
+
+BROKER_PORT = 9092
+EXPOSED_PORT = 19092
+ZOOKEEPER_PORT = 2181
+CONTROLLER_PORT = 9093
+CONTROLLER_ID_BASE = 100  # brokers are 1..9, controllers 101..105: one space of ids in KRaft
+
+_SUBNETS: dict[Role, int] = {"broker": 1, "zookeeper": 2, "controller": 2, "client": 3}
+_PORTS: dict[Role, int] = {"broker": BROKER_PORT, "zookeeper": ZOOKEEPER_PORT, "controller": CONTROLLER_PORT}
+OBSERVER_ADDRESS = "198.18.255.254"
+
+# What the laboratory itself decides; overriding these would take the ground from under it.
+OWN_KEYS = frozenset(
+    {
+        "broker.id",
+        "node.id",
+        "process.roles",
+        "listeners",
+        "advertised.listeners",
+        "zookeeper.connect",
+        "controller.quorum.voters",
+        "controller.listener.names",
+        "log.dir",
+        "log.dirs",
+        "metadata.log.dir",
+        "clientPort",
+        "dataDir",
+    }
+)
+SCOPES = ("broker", "zookeeper", "controller", "all")
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """`scope.key=value`: scope is a role, one node's name, or `all`; the key `jvm` adds options to the JVM's own."""
+
+    scope: str
+    key: str
+    value: str
+
+    @staticmethod
+    def parse(text: str) -> Setting:
+        name, separator, value = text.partition("=")
+        scope, dot, key = name.strip().partition(".")
+        if not (separator and dot and scope and key):
+            raise UsageProblem(
+                f"--set {text}: write it as SCOPE.KEY=VALUE, for example broker.min.insync.replicas=2, "
+                "kafka2.jvm=-Xmx512m or zookeeper.tickTime=1000"
+            )
+        return Setting(scope, key, value)
+
+
+class Node(msgspec.Struct, frozen=True):
+    name: str
+    role: Role
+    number: int
+    rack: str | None = None
+
+    @property
+    def address(self) -> str:
+        return f"198.18.{_SUBNETS[self.role]}.{self.number}"
+
+    @property
+    def port(self) -> int:
+        """Where it serves; a client serves nothing."""
+        return _PORTS[self.role]
+
+    @property
+    def kafka_id(self) -> int:
+        return self.number + CONTROLLER_ID_BASE if self.role == "controller" else self.number
+
+
+CLIENT = Node("client", "client", 1)
+
+
+class LabSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    kafka: str
+    name: str = DEFAULT_NAME
+    mode: Mode = "zookeeper"
+    brokers: int = 3
+    quorum: int = 3
+    racks: tuple[str, ...] = ()
+    log_dirs: int = 1
+    settings: tuple[Setting, ...] = ()
+    expose: bool = False
+
+    def broker(self, number: int) -> Node:
+        rack = self.racks[(number - 1) % len(self.racks)] if self.racks else None
+        return Node(f"kafka{number}", "broker", number, rack)
+
+    @property
+    def quorum_nodes(self) -> tuple[Node, ...]:
+        if self.mode == "zookeeper":
+            return tuple(Node(f"zk{number}", "zookeeper", number) for number in range(1, self.quorum + 1))
+        return tuple(Node(f"controller{number}", "controller", number) for number in range(1, self.quorum + 1))
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """Every node as the lab starts, the ones that others wait for first."""
+        return (*self.quorum_nodes, *(self.broker(number) for number in range(1, self.brokers + 1)), CLIENT)
+
+    def overrides(self, node: Node) -> dict[str, str]:
+        """Settings that reach this node; the narrower scope wins, then the later one."""
+        return {
+            setting.key: setting.value
+            for scope in ("all", node.role, node.name)
+            for setting in self.settings
+            if setting.scope == scope
+        }
+
+
+def check_name(name: str) -> str:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,31}", name):
+        raise UsageProblem(
+            f"a lab cannot be named {name!r}: use up to 32 small letters, digits, - and _, "
+            "beginning with a letter or digit"
+        )
+    return name
+
+
+def check(spec: LabSpec) -> LabSpec:
+    """All problems at once, before anything is started."""
+    check_name(spec.name)
+    problems = []
+    major, minor = release(spec.kafka)
+    if not 1 <= spec.brokers <= BROKERS_MAX:
+        problems.append(f"--brokers {spec.brokers}: a lab has 1 to {BROKERS_MAX} brokers")
+    if spec.quorum not in QUORUM_SIZES:
+        problems.append(f"--quorum {spec.quorum}: an ensemble has 1, 3 or 5 nodes")
+    if not 1 <= spec.log_dirs <= 9:
+        problems.append(f"--log-dirs {spec.log_dirs}: a broker has 1 to 9 log directories")
+    if major not in (3, 4):
+        problems.append(f"--kafka {spec.kafka}: only 3.x and 4.x are supported")
+    elif spec.mode == "zookeeper" and major >= 4:
+        problems.append(f"Kafka {spec.kafka} has no ZooKeeper mode: use --mode kraft, or a 3.x version")
+    elif spec.mode == "kraft" and (major, minor) < (3, 3):
+        problems.append(f"Kafka {spec.kafka} has KRaft only as a preview: use 3.3 or newer, or --mode zookeeper")
+    problems += _setting_problems(spec)
+    if problems:
+        raise UsageProblem(
+            problems[0] if len(problems) == 1 else f"{len(problems)} problems:", problems[1:] and problems
+        )
+    return spec
+
+
+def release(version: str) -> tuple[int, int]:
+    if not re.fullmatch(r"\d{1,2}\.\d{1,2}\.\d{1,2}", version):
+        raise UsageProblem(f"--kafka {version}: write the full version, for example 3.9.2 or 4.3.1")
+    major, minor, _ = version.split(".")
+    return int(major), int(minor)
+
+
+def _setting_problems(spec: LabSpec) -> list[str]:
+    names = {node.name for node in spec.nodes if node.role != "client"}
+    absent = "controller" if spec.mode == "zookeeper" else "zookeeper"
+    problems = []
+    for setting in spec.settings:
+        written = f"--set {setting.scope}.{setting.key}"
+        if setting.scope == absent:
+            problems.append(f"{written}: a lab in {spec.mode} mode has no {absent} nodes")
+        elif setting.scope not in SCOPES and setting.scope not in names:
+            known = ", ".join((*SCOPES, *sorted(names)))
+            problems.append(f"{written}: no such scope; it is one of {known}")
+        elif setting.key in OWN_KEYS:
+            problems.append(f"{written}: the laboratory sets {setting.key} itself")
+        elif setting.scope == "all" and setting.key != "jvm":
+            problems.append(f"{written}: 'all' takes only jvm; brokers and ZooKeeper have different settings")
+        elif "\n" in setting.value or not re.fullmatch(r"[A-Za-z0-9._-]+", setting.key):
+            problems.append(f"{written}: not a setting's name and a value on one line")
+    return problems

@@ -1,0 +1,65 @@
+"""Who may hear whom: groups, severed links, and the groups that a measured matrix shows. Pure functions on names.
+
+A link is directed: (who sends, who should hear). A partition is given as groups of names, as in Blockade: a name may
+stand in several groups, which is how a leader loses ZooKeeper only. Nodes that no group names form one more group, and
+`client` is in every group unless it is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import permutations
+
+Link = tuple[str, str]
+
+
+def completed_groups(groups: Sequence[Collection[str]], nodes: Sequence[str]) -> list[frozenset[str]]:
+    named = {name for group in groups for name in group}
+    rest = frozenset(name for name in nodes if name not in named and name != "client")
+    completed = [frozenset(group) for group in groups] + ([rest] if rest else [])
+    return completed if "client" in named else [group | {"client"} for group in completed]
+
+
+def severed_by_groups(groups: Sequence[Collection[str]], nodes: Sequence[str]) -> frozenset[Link]:
+    """Every directed pair that shares no group."""
+    completed = completed_groups(groups, nodes)
+    return frozenset(
+        (source, target)
+        for source, target in permutations(nodes, 2)
+        if not any(source in group and target in group for group in completed)
+    )
+
+
+def severed_between(left: Iterable[str], right: Iterable[str], one_way: bool = False) -> frozenset[Link]:
+    forth = {(source, target) for source in left for target in right if source != target}
+    return frozenset(forth if one_way else forth | {(target, source) for source, target in forth})
+
+
+def links_of(names: Collection[str], nodes: Sequence[str]) -> frozenset[Link]:
+    """Every directed pair with one of these names at either end."""
+    return frozenset(link for link in permutations(nodes, 2) if link[0] in names or link[1] in names)
+
+
+def groups_of(reachable: Mapping[str, Mapping[str, bool]]) -> list[list[str]]:
+    """The largest sets of nodes that all hear each other: the partition as it is, whoever made it.
+
+    Bron and Kerbosch's enumeration of maximal cliques; a lab has at most twenty nodes.
+    """
+    hears = {
+        a: {b for b in reachable if b != a and reachable[a].get(b, False) and reachable[b].get(a, False)}
+        for a in reachable
+    }
+    found: list[list[str]] = []
+
+    def grow(clique: set[str], candidates: set[str], excluded: set[str]) -> None:
+        if not candidates and not excluded:
+            found.append(sorted(clique))
+            return
+        pivot = max(sorted(candidates | excluded), key=lambda name: len(hears[name] & candidates))
+        for name in sorted(candidates - hears[pivot]):
+            grow(clique | {name}, candidates & hears[name], excluded & hears[name])
+            candidates = candidates - {name}
+            excluded = excluded | {name}
+
+    grow(set(), set(hears), set())
+    return sorted(found, key=lambda group: (-len(group), group))

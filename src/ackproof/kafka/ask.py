@@ -3,117 +3,90 @@
 An ordinary client asks the cluster: it follows the leaders, hides which broker answered, and gives up on a broker
 that the others say is gone. A laboratory needs the opposite: what does *this* broker believe, now, about leaders, ISR
 and its own replica of the log, even while it is cut off from everyone else. So each question here goes to one given
-address, is asked once, and is answered before a deadline or not at all; advertised names are reported, never used.
+address and is answered before its deadline or not at all; advertised names are reported, never used. No question
+changes the cluster: none creates a topic.
 
-`Broker` keeps one connection for many questions. After a time-out the connection stays: a paused process accepts
-connections without looking at them, and a new one for each question would fill its backlog and so change what real
-clients see. Answers that come late are recognised by their number and dropped.
+A whole answer that is an error (this broker is not the coordinator) raises `NoAnswer` with kind `error`; errors of
+single partitions are part of the answer.
 
 A socket belongs to the network namespace of the thread that made it, so ask from a thread inside the namespace that
 no fault touches; `ask_all` starts its threads from the caller's, and they inherit it.
-
-Words: a whole answer that is an error (this broker is not the coordinator) raises `NoAnswer` with kind `error`;
-errors of single partitions are part of the answer. Errors carry Kafka's names (`NOT_LEADER_OR_FOLLOWER`).
 """
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-import msgspec
-
-from ackproof.kafka.messages import CLIENT_ID, Api, Codec, Make, Malformed, codec, error_name
-from ackproof.kafka.wire import Link, NoAnswer, deadline_after
+from ackproof.kafka import answers
+from ackproof.kafka.answers import (
+    ApiVersions,
+    Group,
+    ListedGroup,
+    Member,
+    Metadata,
+    Node,
+    Offsets,
+    Partition,
+    Quorum,
+    Replica,
+    TopicPartition,
+)
+from ackproof.kafka.conversation import Conversation
+from ackproof.kafka.messages import Api, Make, error_name
+from ackproof.kafka.wire import NoAnswer
 
 __all__ = [
     "ApiVersions",
     "Broker",
+    "Group",
+    "ListedGroup",
+    "Member",
     "Metadata",
     "NoAnswer",
     "Node",
+    "Offsets",
     "Partition",
     "Quorum",
     "Replica",
+    "TopicPartition",
     "ask_all",
 ]
 
 T = TypeVar("T")
 
-# A connection that has said nothing for this long is given up, in case it leads to a host that no longer exists.
-SILENCE_S_MAX = 10.0
-
-
-# Version 3 is understood by every broker since 2.4, so the first message needs no negotiation.
-API_VERSIONS = Api(18, "api_versions", 3)
+LIST_OFFSETS = Api(2, "list_offsets", 4)
 METADATA = Api(3, "metadata", 9)
+FIND_COORDINATOR = Api(10, "find_coordinator", 3)
+DESCRIBE_GROUPS = Api(15, "describe_groups", 5)
+LIST_GROUPS = Api(16, "list_groups", 3)
 DESCRIBE_QUORUM = Api(55, "describe_quorum", 0)
+DESCRIBE_CONSUMER_GROUPS = Api(69, "consumer_group_describe", 0)
 
+# Who asks for offsets decides what is told: a consumer hears the high watermark, and only from the leader; a debugging
+# replica hears the end of the log, and from any replica.
+AS_CONSUMER, AS_DEBUGGER = -1, -2
+LATEST, EARLIEST = -1, -2
 
-class ApiVersions(msgspec.Struct, frozen=True):
-    ranges: dict[int, tuple[int, int]]
-    """For each api key the oldest and newest version that the node speaks."""
-    features: dict[str, int]
-    """The finalized level of each feature (KRaft's `metadata.version` among them)."""
-
-
-class Node(msgspec.Struct, frozen=True):
-    id: int
-    host: str
-    port: int
-    rack: str | None
-
-
-class Partition(msgspec.Struct, frozen=True):
-    topic: str
-    partition: int
-    error: str | None
-    leader: int | None
-    leader_epoch: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    offline: tuple[int, ...]
-
-
-class Metadata(msgspec.Struct, frozen=True):
-    brokers: tuple[Node, ...]
-    controller_id: int | None
-    """The active controller under ZooKeeper; under KRaft a broker chosen at random (ask `quorum`)."""
-    cluster_id: str | None
-    partitions: tuple[Partition, ...]
-    topic_errors: dict[str, str]
-
-
-class Replica(msgspec.Struct, frozen=True):
-    id: int
-    log_end: int | None
-
-
-class Quorum(msgspec.Struct, frozen=True):
-    leader_id: int
-    leader_epoch: int
-    high_watermark: int
-    voters: tuple[Replica, ...]
-    observers: tuple[Replica, ...]
+GROUPS_TOPIC = "__consumer_offsets"
 
 
 class Broker:
-    """One node, broker or controller, at one address."""
+    """One node, broker or controller, at one address. Threads may share it; they take turns."""
 
     def __init__(self, host: str, port: int, timeout_s: float) -> None:
-        self.host = host
-        self.port = port
         self.timeout_s = timeout_s
-        self._turn = threading.Lock()
-        self._link: Link | None = None
-        self._silent_since: float | None = None
-        self._versions: ApiVersions | None = None
-        self._questions = 0
+        self._talk = Conversation(host, port)
+
+    @property
+    def peer(self) -> str:
+        return self._talk.peer
+
+    def __repr__(self) -> str:
+        return f"Broker({self.peer})"
 
     def __enter__(self) -> Self:
         return self
@@ -124,14 +97,12 @@ class Broker:
         self.close()
 
     def close(self) -> None:
-        with self._turn:
-            self._drop()
-
-    # The questions.
+        """Ends the connection; the next question makes a new one."""
+        self._talk.close()
 
     def api_versions(self) -> ApiVersions:
-        with self._asking() as deadline:
-            return self._again_if_stale(lambda: self._negotiate(deadline))
+        with self._talk.asking(self.timeout_s) as deadline:
+            return self._talk.negotiate(deadline)
 
     def answers(self) -> bool:
         """Whether the node answers at all: the cheapest question, one that controllers know too.
@@ -148,21 +119,19 @@ class Broker:
         return self.api_versions().features
 
     def metadata(self, topics: Sequence[str] | None = None) -> Metadata:
-        """Leaders and ISR as this broker knows them: of these topics, or of all. Asking creates no topic."""
+        """Brokers, leaders and ISR as this broker knows them: of these topics, or of all."""
+        with self._talk.asking(self.timeout_s) as deadline:
+            return self._metadata(topics, deadline)
 
-        def request(make: Make) -> Any:
-            return make(
-                "MetadataRequest",
-                topics=None
-                if topics is None
-                else tuple(make("MetadataRequestTopic", name=name, topic_id=None) for name in topics),
-                allow_auto_topic_creation=False,
-                include_cluster_authorized_operations=False,
-                include_topic_authorized_operations=False,
-            )
-
-        with self._asking() as deadline:
-            return _metadata(self._ask(METADATA, request, deadline))
+    def offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Offsets]:
+        """The log of this very replica of each partition."""
+        wanted = tuple(partitions)
+        with self._talk.asking(self.timeout_s) as deadline:
+            # In this order, so that a log that grows meanwhile still shows start <= high watermark <= end.
+            start = self._list_offsets(wanted, AS_DEBUGGER, EARLIEST, deadline)
+            watermark = self._list_offsets(wanted, AS_CONSUMER, LATEST, deadline)
+            end = self._list_offsets(wanted, AS_DEBUGGER, LATEST, deadline)
+        return {each: answers.offsets_of(each, start.get(each), watermark.get(each), end.get(each)) for each in wanted}
 
     def quorum(self) -> Quorum:
         """Who leads the KRaft quorum. Controllers other than the leader answer with NOT_LEADER_OR_FOLLOWER; a broker
@@ -176,104 +145,106 @@ class Broker:
             topic = make("TopicData", topic_name="__cluster_metadata", partitions=(partition,))
             return make("DescribeQuorumRequest", topics=(topic,))
 
-        with self._asking() as deadline:
-            response = self._ask(DESCRIBE_QUORUM, request, deadline)
-            self._expect_none(response.error_code)
-            for topic in response.topics:
-                for partition in topic.partitions:
-                    self._expect_none(partition.error_code)
-                    return _quorum(partition)
-            raise NoAnswer(self._peer, "garbage", "described no quorum")
+        with self._talk.asking(self.timeout_s) as deadline:
+            response = self._talk.ask(DESCRIBE_QUORUM, request, deadline)
+        self._talk.expect_none(response.error_code)
+        for partition in (each for topic in response.topics for each in topic.partitions):
+            self._talk.expect_none(partition.error_code)
+            return answers.quorum_of(partition)
+        raise NoAnswer(self.peer, "garbage", "described no quorum")
 
-    # How a question is asked.
+    def groups(self) -> tuple[ListedGroup, ...]:
+        """The groups that this broker coordinates."""
 
-    @property
-    def _peer(self) -> str:
-        return f"{self.host}:{self.port}"
+        def request(make: Make) -> Any:
+            return make("ListGroupsRequest", states_filter=(), types_filter=())
 
-    @contextmanager
-    def _asking(self) -> Iterator[float]:
-        """The connection to ourselves, until the deadline that is yielded."""
-        deadline = deadline_after(self.timeout_s)
-        if not self._turn.acquire(timeout=self.timeout_s):
-            raise NoAnswer(self._peer, "timeout", "an earlier question is still open")
-        try:
-            yield deadline
-        finally:
-            self._turn.release()
+        with self._talk.asking(self.timeout_s) as deadline:
+            response = self._talk.ask(LIST_GROUPS, request, deadline)
+        self._talk.expect_none(response.error_code)
+        return answers.listed_groups(response)
 
-    def _ask(self, api: Api, request: Callable[[Make], Any], deadline: float) -> Any:
-        return self._again_if_stale(lambda: self._ask_once(api, request, deadline))
-
-    def _again_if_stale(self, ask: Callable[[], T]) -> T:
-        """An old connection that the peer has closed says nothing about the peer now: ask once more on a new one."""
-        reused = self._link is not None
-        try:
-            return ask()
-        except NoAnswer as why:
-            if not (reused and why.kind == "closed"):
+    def group(self, group: str) -> Group | None:
+        """A group that this broker coordinates; None where there is no classic or consumer group of this name."""
+        with self._talk.asking(self.timeout_s) as deadline:
+            classic = self._described(DESCRIBE_GROUPS, group, deadline)
+            # Brokers before 4.0 call a group that they do not know dead.
+            if classic is not None and classic.group_state != "Dead":
+                return answers.classic_group_of(classic)
+            try:
+                consumer = self._described(DESCRIBE_CONSUMER_GROUPS, group, deadline)
+            except NoAnswer as why:
+                if why.kind == "unsupported" or why.error == "UNSUPPORTED_VERSION":
+                    return None
                 raise
-        return ask()
+            return None if consumer is None else answers.consumer_group_of(consumer)
 
-    def _ask_once(self, api: Api, request: Callable[[Make], Any], deadline: float) -> Any:
-        versions = self._versions or self._negotiate(deadline)
-        version = api.common_version(versions.ranges.get(api.key))
-        if version is None:
-            raise NoAnswer(self._peer, "unsupported", f"does not speak a version of {api.name} that we know")
-        return self._round_trip(codec(api.key, version), request, deadline)
+    def coordinator(self, group: str) -> int:
+        """The id of the broker that coordinates the group."""
 
-    def _negotiate(self, deadline: float) -> ApiVersions:
-        response = self._round_trip(
-            codec(API_VERSIONS.key, API_VERSIONS.oldest),
-            lambda make: make("ApiVersionsRequest", client_software_name=CLIENT_ID, client_software_version="1"),
-            deadline,
-        )
-        self._expect_none(response.error_code)
-        self._versions = ApiVersions(
-            {api.api_key: (api.min_version, api.max_version) for api in response.api_keys},
-            {feature.name: feature.max_version_level for feature in response.finalized_features},
-        )
-        return self._versions
+        def request(make: Make) -> Any:
+            return make("FindCoordinatorRequest", key_type=0, key=group, coordinator_keys=(group,))
 
-    def _round_trip(self, form: Codec, request: Callable[[Make], Any], deadline: float) -> Any:
-        try:
-            link = self._connected(deadline)
-            self._questions += 1
-            link.send_frame(form.encode(request(form.make), self._questions), deadline)
-            while True:
-                frame = link.receive_frame(deadline)
-                self._silent_since = None
-                number = int.from_bytes(frame[:4], "big")
-                if number == self._questions:
-                    return form.decode(frame)
-                if not 0 < number < self._questions:
-                    raise NoAnswer(self._peer, "garbage", "answered a question that was not asked")
-        except Malformed as why:
-            self._drop()
-            raise NoAnswer(self._peer, "garbage", f"answered with garbage: {why}") from None
-        except NoAnswer as why:
-            if why.kind != "timeout":
-                self._drop()
-            elif self._silent_since is None:
-                self._silent_since = time.monotonic()
-            raise
+        with self._talk.asking(self.timeout_s) as deadline:
+            # Asked for a coordinator, a broker creates the topic of the groups where it is missing.
+            if not self._metadata([GROUPS_TOPIC], deadline).partitions:
+                error = "COORDINATOR_NOT_AVAILABLE"
+                raise NoAnswer(self.peer, "error", f"no topic {GROUPS_TOPIC} yet, so no coordinator", error)
+            response = self._talk.ask(FIND_COORDINATOR, request, deadline)
+        # Since version 4 one request may ask for several groups.
+        for found in getattr(response, "coordinators", (response,)):
+            self._talk.expect_none(found.error_code)
+            return int(found.node_id)
+        raise NoAnswer(self.peer, "garbage", "named no coordinator")
 
-    def _connected(self, deadline: float) -> Link:
-        if self._silent_since is not None and time.monotonic() - self._silent_since > SILENCE_S_MAX:
-            self._drop()
-        if self._link is None:
-            self._link = Link(self.host, self.port, deadline)
-            self._questions = 0
-        return self._link
+    def _metadata(self, topics: Sequence[str] | None, deadline: float) -> Metadata:
+        def request(make: Make) -> Any:
+            return make(
+                "MetadataRequest",
+                topics=None
+                if topics is None
+                else tuple(make("MetadataRequestTopic", name=name, topic_id=None) for name in topics),
+                allow_auto_topic_creation=False,
+                include_cluster_authorized_operations=False,
+                include_topic_authorized_operations=False,
+            )
 
-    def _drop(self) -> None:
-        if self._link is not None:
-            self._link.close()
-        self._link = self._versions = self._silent_since = None
+        return answers.metadata_of(self._talk.ask(METADATA, request, deadline))
 
-    def _expect_none(self, code: int) -> None:
-        if error := error_name(code):
-            raise NoAnswer(self._peer, "error", f"answered {error}", error)
+    def _list_offsets(
+        self, wanted: tuple[TopicPartition, ...], asker: int, timestamp: int, deadline: float
+    ) -> dict[TopicPartition, Any]:
+        def request(make: Make) -> Any:
+            return make(
+                "ListOffsetsRequest",
+                replica_id=asker,
+                isolation_level=0,
+                topics=tuple(
+                    make(
+                        "ListOffsetsTopic",
+                        name=topic,
+                        partitions=tuple(
+                            make("ListOffsetsPartition", partition_index=each, timestamp=timestamp) for each in each_of
+                        ),
+                    )
+                    for topic, each_of in answers.by_topic(wanted).items()
+                ),
+                timeout=timedelta(seconds=self.timeout_s),
+            )
+
+        return answers.listed_offsets(self._talk.ask(LIST_OFFSETS, request, deadline))
+
+    def _described(self, api: Api, group: str, deadline: float) -> Any | None:
+        def request(make: Make) -> Any:
+            name = "DescribeGroupsRequest" if api is DESCRIBE_GROUPS else "ConsumerGroupDescribeRequest"
+            return make(name, groups=(group,), group_ids=(group,), include_authorized_operations=False)
+
+        for found in self._talk.ask(api, request, deadline).groups:
+            if error_name(found.error_code) == "GROUP_ID_NOT_FOUND":
+                return None
+            self._talk.expect_none(found.error_code)
+            return found
+        return None
 
 
 def ask_all(brokers: Mapping[str, Broker], question: Callable[[Broker], T]) -> dict[str, T | NoAnswer]:
@@ -289,41 +260,3 @@ def ask_all(brokers: Mapping[str, Broker], question: Callable[[Broker], T]) -> d
         return {}
     with ThreadPoolExecutor(max_workers=len(brokers), thread_name_prefix="ask") as threads:
         return dict(zip(brokers, threads.map(one, brokers.values()), strict=True))
-
-
-def _metadata(response: Any) -> Metadata:
-    return Metadata(
-        brokers=tuple(Node(node.node_id, node.host, node.port, node.rack) for node in response.brokers),
-        controller_id=_known(response.controller_id),
-        cluster_id=response.cluster_id,
-        partitions=tuple(
-            Partition(
-                topic=topic.name or str(topic.topic_id),
-                partition=each.partition_index,
-                error=error_name(each.error_code),
-                leader=_known(each.leader_id),
-                leader_epoch=each.leader_epoch,
-                replicas=each.replica_nodes,
-                isr=each.isr_nodes,
-                offline=each.offline_replicas,
-            )
-            for topic in response.topics
-            for each in topic.partitions
-        ),
-        topic_errors={topic.name: error for topic in response.topics if (error := error_name(topic.error_code))},
-    )
-
-
-def _quorum(partition: Any) -> Quorum:
-    return Quorum(
-        partition.leader_id,
-        partition.leader_epoch,
-        partition.high_watermark,
-        voters=tuple(Replica(each.replica_id, _known(each.log_end_offset)) for each in partition.current_voters),
-        observers=tuple(Replica(each.replica_id, _known(each.log_end_offset)) for each in partition.observers),
-    )
-
-
-def _known(number: int) -> int | None:
-    """Kafka says -1 for "none" and "not known"."""
-    return None if number < 0 else number

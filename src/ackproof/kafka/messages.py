@@ -18,7 +18,7 @@ from functools import cache
 from types import ModuleType, NoneType, UnionType
 from typing import Any, NamedTuple, get_args, get_origin
 
-from kio.index import load_payload_module, load_response_schema
+from kio.index import load_entity_schema, load_payload_module, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.schema.index import schema_name_map
 from kio.serial import entity_writer
@@ -100,6 +100,19 @@ def error_name(code: int) -> str | None:
         return ErrorCode(code).name.upper()
     except ValueError:
         return f"ERROR_{code}"  # from a broker newer than our table
+
+
+def assigned_partitions(assignment: bytes) -> tuple[tuple[str, int], ...]:
+    """What a member of a classic consumer group was given; the broker keeps these bytes without reading them."""
+    if not assignment:  # a member that waits for its first assignment
+        return ()
+    cursor = Cursor(assignment)
+    newest = max(schema_name_map["consumer_protocol_assignment"])
+    # Newer versions only add at the end, and readers must accept them.
+    version = min(max(cursor.number(INT16), 0), newest)
+    schema: Any = load_entity_schema("consumer_protocol_assignment", version, EntityType.data)
+    message = entity_reader(schema)(cursor)
+    return tuple((topic.topic, each) for topic in message.assigned_partitions for each in topic.partitions)
 
 
 class Cursor:

@@ -117,7 +117,10 @@ def api_versions_of(response: Any) -> ApiVersions:
 
 def metadata_of(response: Any) -> Metadata:
     return Metadata(
-        brokers=tuple(Node(node.node_id, node.host, node.port, node.rack) for node in response.brokers),
+        brokers=tuple(
+            Node(node.node_id, node.host, node.port, node.rack)
+            for node in sorted(response.brokers, key=lambda node: int(node.node_id))
+        ),
         controller_id=known(response.controller_id),
         cluster_id=response.cluster_id,
         partitions=tuple(
@@ -131,8 +134,8 @@ def metadata_of(response: Any) -> Metadata:
                 isr=each.isr_nodes,
                 offline=each.offline_replicas,
             )
-            for topic in response.topics
-            for each in topic.partitions
+            for topic in sorted(response.topics, key=lambda topic: topic.name or "")
+            for each in sorted(topic.partitions, key=lambda each: int(each.partition_index))
         ),
         topic_errors={
             topic.name or str(topic.topic_id): error

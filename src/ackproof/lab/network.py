@@ -26,6 +26,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from pyroute2 import IPRoute, NetlinkError
 
@@ -74,6 +75,7 @@ class Network:
         self.lock = threading.RLock()
         self.endpoints: dict[str, Endpoint] = {}
         self.cuts: dict[str, tuple[Match, frozenset[Link]]] = {}
+        self.router_namespace = kernel.own_network()
         self._router = IPRoute()
         self._router.link("set", index=1, state="up")
         Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
@@ -99,6 +101,14 @@ class Network:
                 listener = socket.create_server((address, PROBE_PORT), backlog=64)
             self.endpoints[name] = Endpoint(name, address, namespace, interface, datagrams, listener)
             self._names[address] = name
+
+    def detach(self, name: str) -> None:
+        """Take a node's end away again; its namespace goes with its last process."""
+        with self.lock:
+            endpoint = self.endpoints.pop(name)
+            self._names.pop(endpoint.address)
+            self._router.link("del", index=self._router.link_lookup(ifname=endpoint.interface)[0])
+            _close_endpoint(endpoint)
 
     def names(self) -> list[str]:
         return list(self.endpoints)
@@ -154,9 +164,7 @@ class Network:
     def undelay(self, name: str) -> None:
         endpoint = self.endpoints[name]
         with self.lock:
-            _drop_delay(self._router, endpoint.interface)
-            with kernel.inside(endpoint.namespace), IPRoute() as node_side:
-                _drop_delay(node_side, "eth0")
+            drop_delay(endpoint.interface, endpoint.namespace)
 
     # -- datagrams: one direction of one pair ------------------------------------------------------------------------
 
@@ -276,24 +284,33 @@ class Network:
         self._router.close()
         self._observer.close()
         for endpoint in self.endpoints.values():
-            endpoint.datagrams.close()
-            endpoint.listener.close()
-            os.close(endpoint.namespace)
+            _close_endpoint(endpoint)
 
 
-def carries(connection: socket.socket, patience_s: float = _SETTLE_S) -> bool:
+def _close_endpoint(endpoint: Endpoint) -> None:
+    endpoint.datagrams.close()
+    endpoint.listener.close()
+    os.close(endpoint.namespace)
+
+
+def carries(connection: socket.socket, patience_s: float = _SETTLE_S) -> Literal["carries", "closed", "silent"]:
     """Whether the far end's kernel acknowledges a byte sent now: data passes, whatever the far program does with it."""
+    connection.setblocking(False)
     try:
-        connection.send(b"\0")
+        if connection.recv(1024) == b"":
+            return "closed"
+    except BlockingIOError:
+        pass
     except OSError:
-        return False
+        return "closed"
+    connection.send(b"\xff")
     deadline = time.monotonic() + patience_s
     while True:
         (unacknowledged,) = struct.unpack("i", fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, b"\0" * 4))
         if unacknowledged == 0:
-            return True
+            return "carries"
         if time.monotonic() > deadline:
-            return False
+            return "silent"
         time.sleep(0.001)
 
 
@@ -314,10 +331,12 @@ def _add_delay(side: IPRoute, interface: str, delay_us: int) -> None:
         raise OSError(problem.code, "this kernel has no netem") from problem
 
 
-def _drop_delay(side: IPRoute, interface: str) -> None:
+def drop_delay(interface: str, namespace: int) -> None:
     """Absent is as good as removed: a watchdog may have been first."""
-    with suppress(NetlinkError):
-        side.tc("del", "netem", side.link_lookup(ifname=interface)[0], "1:")
+    with suppress(NetlinkError), IPRoute() as router:
+        router.tc("del", "netem", router.link_lookup(ifname=interface)[0], "1:")
+    with suppress(NetlinkError), kernel.inside(namespace), IPRoute() as node_side:
+        node_side.tc("del", "netem", node_side.link_lookup(ifname="eth0")[0], "1:")
 
 
 def _datagram_socket(address: str, port: int) -> socket.socket:

@@ -1,0 +1,5 @@
+"""`python -m ackproof`: the command line."""
+
+from ackproof.cli import main
+
+main()

@@ -1,0 +1,110 @@
+"""The command line: arguments in, one call, exit code out.
+
+Everything slow is imported where it is used, so that a verb reaches its lab in a fraction of a second.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+import traceback
+from types import FrameType
+from typing import NoReturn
+
+import typer
+
+from ackproof import __version__, cli_lab, cli_verbs
+from ackproof.errors import BUG_EXIT_CODE, Problem
+from ackproof.screen import say_problem
+
+app = typer.Typer(
+    name="ackproof",
+    help="A failure laboratory for Apache Kafka: what is an acknowledgement worth when the cluster fails?",
+    epilog="A first look: `ackproof up`, `ackproof topic create orders`, `ackproof kill leader:orders/0`, "
+    "`ackproof status`, `ackproof down`.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"ackproof {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: bool = typer.Option(
+        False, "--version", help="Print the version and exit.", callback=_version, is_eager=True
+    ),
+) -> None:
+    pass
+
+
+cli_lab.register(app)
+cli_verbs.register(app)
+
+
+class _Ended(BaseException):
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def _on_signal(number: int, _: FrameType | None) -> NoReturn:
+    raise _Ended(number)
+
+
+def main() -> NoReturn:
+    """Run the command line and exit with a code of the contract; no traceback reaches a user."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _on_signal)
+    sys.exit(_run())
+
+
+def _run() -> int:
+    try:
+        return _exit_code(app(standalone_mode=False))
+    except Problem as problem:
+        if problem.exit_code == BUG_EXIT_CODE:
+            return _bug(problem.message, [*problem.details])
+        say_problem(problem)
+        return problem.exit_code
+    except KeyboardInterrupt:
+        print("ackproof: interrupted", file=sys.stderr)
+        return 130
+    except _Ended as end:
+        return 128 + end.number
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to say to nobody
+        return 128 + signal.SIGPIPE
+    except Exception as problem:  # noqa: BLE001  # the outermost frame: what is not told here is a traceback
+        return _other(problem)
+
+
+def _exit_code(result: object) -> int:
+    return result if isinstance(result, int) else 0
+
+
+def _other(problem: Exception) -> int:
+    """typer's own complaints about the command line (exit 2), its ways of leaving, and bugs of ours (exit 70)."""
+    if hasattr(problem, "format_message"):
+        context = getattr(problem, "ctx", None)
+        path = context.command_path if context else "ackproof"
+        print(f"ackproof: {problem.format_message()} (`{path} --help` shows how it is used)", file=sys.stderr)
+        return 2
+    if type(problem).__name__ == "Abort":
+        return 130
+    return _bug(repr(problem), traceback.format_exc().splitlines())
+
+
+def _bug(message: str, details: list[str]) -> int:
+    descriptor, path = tempfile.mkstemp(prefix="ackproof-bug-", suffix=".txt")
+    with os.fdopen(descriptor, "w") as report:
+        report.write("\n".join([" ".join(sys.argv), message, *details]) + "\n")
+    print(f"ackproof: this is a bug of ours ({message}); {path} holds what we need to mend it", file=sys.stderr)
+    return BUG_EXIT_CODE

@@ -1,0 +1,362 @@
+"""Making a lab, looking at it, working in it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from ackproof.cli_options import Json, Name, Target
+from ackproof.errors import CannotHere, UsageProblem
+from ackproof.lab import control
+from ackproof.lab.directory import LabDirectory
+from ackproof.lab.spec import CLIENT, DEFAULT_NAME, LabSpec, Setting, check
+from ackproof.screen import Steps, console, partitions_table, say, say_json, status_parts
+
+PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
+
+def up(
+    name: Name = DEFAULT_NAME,
+    mode: Annotated[
+        Literal["zookeeper", "kraft"], typer.Option(help="What keeps the cluster's metadata.")
+    ] = "zookeeper",
+    kafka: Annotated[str | None, typer.Option(help="Kafka's version; 3.9.2 with ZooKeeper, 4.3.1 with KRaft.")] = None,
+    brokers: Annotated[int, typer.Option(help="How many brokers, 1 to 9.")] = 3,
+    quorum: Annotated[int, typer.Option(help="How many ZooKeeper nodes or controllers: 1, 3 or 5.")] = 3,
+    racks: Annotated[str | None, typer.Option(help="Racks that the brokers take turns in, with commas.")] = None,
+    log_dirs: Annotated[int, typer.Option(help="How many log directories each broker has.")] = 1,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="SCOPE.KEY=VALUE; scope: broker, zookeeper, controller or a node; key jvm: options."
+        ),
+    ] = None,
+    expose: Annotated[bool, typer.Option("--expose", help="Offer each broker on this host's loopback.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Start a cluster in the background: each node in its own network namespace.
+
+    Examples:
+
+      ackproof up
+
+      ackproof up --mode kraft --brokers 5 --racks a,b --expose
+
+      ackproof up --set broker.min.insync.replicas=2 --set kafka2.jvm=-Xmx512m
+    """
+    from ackproof.kafka.jars import DEFAULT_KRAFT, DEFAULT_ZOOKEEPER
+
+    spec = check(
+        LabSpec(
+            kafka=kafka or (DEFAULT_ZOOKEEPER if mode == "zookeeper" else DEFAULT_KRAFT),
+            name=name,
+            mode=mode,
+            brokers=brokers,
+            quorum=quorum,
+            racks=tuple(rack for rack in (racks or "").split(",") if rack),
+            log_dirs=log_dirs,
+            settings=tuple(Setting.parse(text) for text in settings or []),
+            expose=expose,
+        )
+    )
+    if LabDirectory.of(name).alive():
+        raise UsageProblem(f"a lab named {name!r} is up already: `ackproof down --name {name}`, or use another --name")
+    begun = time.monotonic()
+    with Steps(f"starting lab {name}").running() as steps:
+        ingredients = gather(spec, steps)
+        control.launch(spec, ingredients, steps).detach()
+    took_s = time.monotonic() - begun
+    _tell_up(name, took_s, as_json)
+
+
+def gather(spec: LabSpec, steps: Steps) -> control.Ingredients:
+    """Java, Kafka's jars and enough memory, or a sentence that says what is missing; nothing is started yet."""
+    from ackproof.kafka import jars
+    from ackproof.kafka.java import find_java
+
+    java = find_java()
+    _check_memory(spec)
+    kafka = jars.ensure(spec.kafka, java, steps.fetched)
+    checkpoint = jars.bootstrap_checkpoint(kafka, java) if spec.mode == "kraft" else None
+    return control.Ingredients(
+        java=str(java.path),
+        jars=str(kafka.directory),
+        classpath=kafka.classpath,
+        checkpoint=str(checkpoint) if checkpoint else None,
+    )
+
+
+def _check_memory(spec: LabSpec) -> None:
+    from ackproof.kafka.config import MEMORY_MB
+
+    needed_mb = sum(MEMORY_MB[node.role] for node in spec.nodes if node.role != CLIENT.role)
+    with Path("/proc/meminfo").open() as lines:
+        available_mb = next(int(line.split()[1]) // 1024 for line in lines if line.startswith("MemAvailable"))
+    if available_mb < needed_mb:
+        raise CannotHere(
+            f"this lab needs about {needed_mb} MB of memory and {available_mb} MB are free: close something, "
+            "or ask for fewer --brokers or a smaller --quorum"
+        )
+
+
+def _tell_up(name: str, took_s: float, as_json: bool) -> None:
+    status = control.status(name)
+    if as_json:
+        say_json(status)
+        return
+    nodes = ", ".join(node["name"] for node in status["nodes"] if node["role"] != CLIENT.role)
+    option = "" if name == DEFAULT_NAME else f" --name {name}"
+    say(
+        f"lab {name} is up after {took_s:.1f} s: Kafka {status['kafka']} ({status['mode']}): {nodes}",
+        f"bootstrap inside: {status['bootstrap']}"
+        + (f"   on this host: {status['exposed']}" if status["exposed"] else ""),
+        f"try: ackproof topic create orders{option} · ackproof status{option} · ackproof kill kafka2{option} "
+        f"· ackproof down{option}",
+    )
+
+
+def down(name: Name = DEFAULT_NAME) -> None:
+    """End a lab; nothing of it stays.
+
+    Example: ackproof down
+    """
+    control.down(name)
+    say(f"lab {name} is down")
+
+
+def status(name: Name = DEFAULT_NAME, as_json: Json = False) -> None:
+    """Show nodes, leaders, in-sync replicas, faults, and who reaches whom, measured at this moment.
+
+    Example: ackproof status --json
+    """
+    told = control.status(name)
+    if as_json:
+        say_json(told)
+        return
+    screen = console()
+    for part in status_parts(told):
+        screen.print(part)
+
+
+def doctor(as_json: Json = False) -> None:
+    """Check whether this machine can run a lab, and say what to do where it cannot.
+
+    Example: ackproof doctor
+    """
+    from ackproof.doctor import examine
+
+    findings = examine()
+    if as_json:
+        say_json(findings)
+    else:
+        for finding in findings:
+            say(f"{finding.status:5} {finding.name}: {finding.found}")
+            if finding.way_out and finding.status != "ok":
+                say(f"      → {finding.way_out}")
+    if any(finding.status == "fail" for finding in findings):
+        raise typer.Exit(4)
+
+
+def logs(
+    node: Target,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as it grows, until Ctrl-C.")] = False,
+    lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many of the last lines.")] = 200,
+    name: Name = DEFAULT_NAME,
+) -> None:
+    """Show a node's log.
+
+    Example: ackproof logs -f kafka1
+    """
+    from ackproof.tail import tail
+
+    directory = LabDirectory.of(name)
+    path = directory.log(node)
+    if "/" in node or not path.exists():
+        resolved = control.call(name, "resolve", target=node)["nodes"]
+        path = directory.log(resolved[0])
+    tail(path, lines, follow)
+
+
+def events(
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as they come, until Ctrl-C.")] = False,
+    name: Name = DEFAULT_NAME,
+    as_json: Json = False,
+) -> None:
+    """Show the audit trail: who asked what, what it became, when it was proved, when it was healed.
+
+    Example: ackproof events
+    """
+    from ackproof.lab.events import Events
+    from ackproof.tail import follow_events, told
+
+    directory = LabDirectory.of(name)
+    if not directory.path.exists():
+        control.call(name, "status")  # says which labs there are
+    trail = Events(directory.events)
+    if as_json:
+        say_json(trail.read())
+    elif follow:
+        follow_events(trail)
+    else:
+        say(*(told(event) for event in trail.read()))
+
+
+def watch(
+    name: Name = DEFAULT_NAME,
+    every: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between two looks.")] = 1.0,
+) -> None:
+    """Watch a lab live: nodes, cut links, leaders, in-sync replicas, high watermarks, group members.
+
+    Example: ackproof watch
+    """
+    from ackproof.watch import watch_lab
+
+    watch_lab(name, every)
+
+
+def exec_(
+    context: typer.Context,
+    node: Target,
+    name: Name = DEFAULT_NAME,
+) -> None:
+    """Run a program where a node stands: `client` is the place for clients, `observer` is touched by no fault.
+
+    Example: ackproof exec client -- python3 my_consumer.py
+    """
+    command = [*context.args]
+    command = command[1:] if command[:1] == ["--"] else command
+    if not command:
+        raise UsageProblem("name the program to run, for example: ackproof exec kafka1 -- cat /etc/hosts")
+    raise typer.Exit(control.execute(name, node, command))
+
+
+def kafka(
+    context: typer.Context, name: Name = DEFAULT_NAME, node: Annotated[str, typer.Option("--on")] = "client"
+) -> None:
+    """Run a tool of Kafka's inside the lab, with the bootstrap server filled in.
+
+    Without a tool, lists them.
+
+    Examples:
+
+      ackproof kafka topics --list
+
+      ackproof kafka console-producer --topic orders
+    """
+    from ackproof.kafka_tool import list_tools, run_tool
+
+    if not context.args:
+        list_tools(name)
+        return
+    raise typer.Exit(run_tool(name, node, context.args[0], context.args[1:]))
+
+
+# -- topics ----------------------------------------------------------------------------------------------------------
+
+topic = typer.Typer(
+    help="Create, describe and resize topics, and read their watermarks.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+@topic.command("create")
+def topic_create(
+    names: Annotated[list[str], typer.Argument(help="Topics.")],
+    partitions: Annotated[int, typer.Option("--partitions", "-p", min=1)] = 1,
+    replication: Annotated[
+        int | None, typer.Option("--replication", "-r", min=1, help="Default: 3, or all brokers.")
+    ] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE of the topic.")] = None,
+    name: Name = DEFAULT_NAME,
+) -> None:
+    """Create topics.
+
+    Example: ackproof topic create orders -p 4 --set min.insync.replicas=2
+    """
+    from ackproof.kafka import topics
+
+    config = dict(_pair(text) for text in settings or [])
+    bootstrap = _bootstrap(name)
+    said = control.inside(name, "observer", lambda: topics.create(bootstrap, names, partitions, replication, config))
+    say(*said)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator:
+        raise UsageProblem(f"--set {text}: write it as KEY=VALUE, for example min.insync.replicas=2")
+    return key, value
+
+
+def _bootstrap(name: str) -> str:
+    bootstrap: str = control.call(name, "bootstrap")["bootstrap"]
+    return bootstrap
+
+
+@topic.command("resize")
+def topic_resize(
+    topic_name: Annotated[str, typer.Argument(metavar="TOPIC")],
+    partitions: Annotated[int, typer.Argument(min=1)],
+    name: Name = DEFAULT_NAME,
+) -> None:
+    """Give a topic more partitions. Kafka cannot take any away.
+
+    Example: ackproof topic resize orders 8
+    """
+    from ackproof.kafka import topics
+
+    bootstrap = _bootstrap(name)
+    say(*control.inside(name, "observer", lambda: topics.resize(bootstrap, topic_name, partitions)))
+
+
+@topic.command("describe")
+def topic_describe(
+    names: Annotated[list[str] | None, typer.Argument(help="Topics; all without.")] = None,
+    name: Name = DEFAULT_NAME,
+    as_json: Json = False,
+) -> None:
+    """Show leaders, replicas and in-sync replicas of each partition.
+
+    Example: ackproof topic describe orders
+    """
+    views = _views(name, names)
+    if as_json:
+        say_json(views)
+    elif views:
+        console().print(partitions_table([{**view, "high_watermark": None, "log_end": {}} for view in views]))
+    else:
+        say("there is no topic yet: ackproof topic create orders")
+
+
+@topic.command("watermarks")
+def topic_watermarks(
+    names: Annotated[list[str] | None, typer.Argument(help="Topics; all without.")] = None,
+    name: Name = DEFAULT_NAME,
+    as_json: Json = False,
+) -> None:
+    """Show the high watermark, and the log's end on each replica, as each broker tells its own.
+
+    Example: ackproof topic watermarks orders
+    """
+    views = _views(name, names)
+    if as_json:
+        say_json(views)
+    elif views:
+        console().print(partitions_table(views))
+    else:
+        say("there is no topic yet: ackproof topic create orders")
+
+
+def _views(name: str, topics: list[str] | None) -> list[dict[str, Any]]:
+    views: list[dict[str, Any]] = control.call(name, "partitions", topics=topics or [])["topic_partitions"]
+    return views if topics else [view for view in views if not view["topic"].startswith("__")]
+
+
+def register(app: typer.Typer) -> None:
+    for command in (up, status, down, doctor, logs, events, watch):
+        app.command()(command)
+    app.command("exec", context_settings={**PASS_ON, "allow_extra_args": True})(exec_)
+    app.command("kafka", context_settings={**PASS_ON, "allow_extra_args": True})(kafka)
+    app.add_typer(topic, name="topic")

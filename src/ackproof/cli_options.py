@@ -1,0 +1,68 @@
+"""Options that several commands share, and the forms in which people write times and shares."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import typer
+
+from ackproof.errors import UsageProblem
+from ackproof.lab.directory import LabDirectory, labs_root
+from ackproof.lab.spec import DEFAULT_NAME
+
+_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "": 1.0}
+
+
+def seconds(text: str) -> float:
+    """30s, 500ms, 2m, 1h; a bare number is seconds."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|)", text.strip())
+    if match is None or float(match[1]) == 0:
+        raise UsageProblem(f"{text!r} is no duration: write it as 30s, 500ms or 2m")
+    return float(match[1]) * _UNITS_S[match[2]]
+
+
+def share(text: str) -> float:
+    """5%, or 0.05."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(%?)", text.strip())
+    value = float(match[1]) / (100 if match[2] else 1) if match else -1.0
+    if not 0.0001 <= value <= 1:
+        raise UsageProblem(f"{text!r} is no share of packets: write it as 5% (from 0.01% to 100%)")
+    return value
+
+
+def _lab_names() -> list[str]:
+    root = labs_root()
+    return sorted(entry.name for entry in root.iterdir()) if root.is_dir() else []
+
+
+def _targets(context: typer.Context, incomplete: str) -> list[str]:
+    """For the shell's completion: the nodes of the lab that is meant, and the roles."""
+    from ackproof.lab.targets import ROLES
+
+    try:
+        spec = LabDirectory.of(context.params.get("name") or DEFAULT_NAME).started().spec
+    except (OSError, UsageProblem):
+        return []
+    done, comma, begun = incomplete.rpartition(",")
+    names = [*(node.name for node in spec.nodes), *(role.partition("TOPIC")[0].partition("GROUP")[0] for role in ROLES)]
+    return [done + comma + name for name in names if name.startswith(begun)]
+
+
+Name = Annotated[str, typer.Option("--name", help="Which lab.", autocompletion=_lab_names)]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, and nothing else.")]
+For = Annotated[
+    str | None,
+    typer.Option("--for", help="End the fault after this long, for example 30s: by itself, even with nobody there."),
+]
+Target = Annotated[
+    str,
+    typer.Argument(
+        help="A node, a glob, a role such as leader:orders/0, or several with commas.", autocompletion=_targets
+    ),
+]
+Targets = Annotated[
+    list[str],
+    typer.Argument(help="Nodes: names, globs ('kafka*'), or roles such as leader:orders/0.", autocompletion=_targets),
+]
+Timeout = Annotated[str | None, typer.Option("--timeout", help="How long to wait for it.")]

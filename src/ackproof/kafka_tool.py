@@ -1,0 +1,37 @@
+"""Kafka's own tools, run where clients stand: `ackproof kafka TOOL ARGS`."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from ackproof.kafka import config, tools
+from ackproof.lab import control
+from ackproof.lab.directory import LabDirectory
+from ackproof.screen import say
+
+
+def list_tools(name: str) -> None:
+    jars = Path(LabDirectory.of(name).started().jars) if LabDirectory.of(name).alive() else None
+    if jars is None:
+        control.call(name, "status")
+    else:
+        say(*(f"{tool.name:32} {tool.summary}" for tool in tools.tools(jars)))
+
+
+def run_tool(name: str, node: str, tool: str, arguments: Sequence[str]) -> int:
+    where = control.call(name, "bootstrap")
+    started = LabDirectory.of(name).started()
+    plan = tools.plan(tool, arguments, Path(started.jars), where["bootstrap"], zookeeper=where["zookeeper"])
+    logging = config.logging(started.spec.kafka, level="WARN")
+    with tempfile.TemporaryDirectory(prefix="ackproof-tool-") as folder:
+        path = Path(folder) / logging.file_name
+        path.write_text(logging.text)
+        java = [
+            started.java, "-Xmx512m", *config.JVM_ALWAYS, f"-Djava.io.tmpdir={folder}",
+            logging.option.format(path=path), *os.environ.get("KAFKA_OPTS", "").split(),
+            "-cp", f"{started.jars}/*",
+        ]  # fmt: skip
+        return control.execute(name, node, [*java, plan.main_class, *plan.argv])

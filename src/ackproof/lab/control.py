@@ -1,0 +1,350 @@
+"""How the command line makes a lab, speaks to it, and stands inside it.
+
+`launch` starts the supervisor and follows its progress over the tether; Ctrl-C, a closed terminal or the death of the
+caller at any moment before the lab is ready ends the lab, and the kernel clears it away. `call` asks a verb. `execute`
+and `inside` run a program, or a function, in a node's namespaces, with the caller's own terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import msgspec
+
+from ackproof.errors import CannotHere, Problem, UsageProblem, problem_of
+from ackproof.lab import kernel
+from ackproof.lab.directory import LabDirectory, living_labs
+from ackproof.lab.spec import BROKERS_MAX, LabSpec
+
+EXPOSED_PORT_FIRST = 19092
+DOWN_S = 10.0
+
+Progress = Callable[[str], None]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Ingredients:
+    """What a lab is made of, fetched and checked."""
+
+    java: str
+    jars: str
+    classpath: str
+    checkpoint: str | None
+
+
+# -- making a lab ----------------------------------------------------------------------------------------------------
+
+
+class Launched:
+    """A lab that is up and still tied to us. `detach` lets it live on; without it, it ends when we do."""
+
+    def __init__(self, directory: LabDirectory, tether: socket.socket) -> None:
+        self.directory = directory
+        self._tether = tether
+
+    def detach(self) -> None:
+        self._tether.sendall(b"detach\n")
+        self._tether.close()
+
+
+def launch(spec: LabSpec, ingredients: Ingredients, progress: Progress) -> Launched:
+    """Start the supervisor and wait until every node serves. Whatever goes wrong, nothing is left."""
+    from ackproof.lab.supervisor import Boot
+
+    directory = LabDirectory.of(spec.name)
+    lock = directory.claim()
+    ours, theirs = socket.socketpair()
+    listening = _listen_on_host(spec.brokers) if spec.expose else {}
+    boot = Boot(
+        spec=spec,
+        java=ingredients.java,
+        jars=ingredients.jars,
+        classpath=ingredients.classpath,
+        checkpoint=ingredients.checkpoint,
+        lock=lock,
+        tether=theirs.fileno(),
+        exposed={name: (each.fileno(), each.getsockname()[1]) for name, each in listening.items()},
+    )
+    supervisor_pid: list[int] = []
+    try:
+        try:
+            (directory.path / "boot.json").write_bytes(msgspec.json.encode(boot))
+            _spawn_supervisor(directory, [lock, theirs.fileno(), *(each.fileno() for each in listening.values())])
+        finally:
+            # From here on the supervisor alone holds them: when it dies, the kernel lets go.
+            os.close(lock)
+            for each in (theirs, *listening.values()):
+                each.close()
+        _follow(ours, progress, supervisor_pid)
+    except BaseException:
+        ours.close()
+        for pid in supervisor_pid:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        directory.wait_until_gone(DOWN_S)
+        directory.remove()
+        raise
+    return Launched(directory, ours)
+
+
+def _spawn_supervisor(directory: LabDirectory, descriptors: list[int]) -> None:
+    with directory.supervisor_log.open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ackproof.lab.supervisor", str(directory.path)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=descriptors,
+            start_new_session=True,
+            cwd="/",
+        )
+    try:
+        # The process that we started makes the namespaces and leaves; the lab's first process is its child.
+        process.wait(timeout=30)
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+
+
+def _follow(tether: socket.socket, progress: Progress, supervisor_pid: list[int]) -> None:
+    with tether.makefile("rb") as lines:
+        for line in lines:
+            told = msgspec.json.decode(line)
+            if "supervisor_pid" in told:
+                supervisor_pid.append(told["supervisor_pid"])
+            if "progress" in told:
+                progress(told["progress"])
+            if "problem" in told:
+                raise problem_of(*told["problem"])
+            if "ready" in told:
+                return
+    raise CannotHere("the lab's supervisor ended before the lab was ready (was it killed, or memory short?)")
+
+
+def _listen_on_host(brokers: int) -> dict[str, socket.socket]:
+    """An end on the host's loopback for every broker the lab may come to have; those that it has listen at once.
+
+    A port that is taken is no problem: the kernel gives another.
+    """
+    ends = {}
+    for number in range(1, BROKERS_MAX + 1):
+        try:
+            end = _loopback_end(EXPOSED_PORT_FIRST + number - 1, listens=number <= brokers)
+        except OSError:
+            end = _loopback_end(0, listens=number <= brokers)
+        ends[f"kafka{number}"] = end
+    return ends
+
+
+def _loopback_end(port: int, *, listens: bool) -> socket.socket:
+    end = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        if listens:  # else the port would not be ours alone: one that does not listen may be bound twice
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        end.bind(("127.0.0.1", port))
+        if listens:
+            end.listen(256)
+    except OSError:
+        end.close()
+        raise
+    return end
+
+
+# -- speaking to it --------------------------------------------------------------------------------------------------
+
+
+def _connect(name: str) -> socket.socket:
+    directory = LabDirectory.of(name)
+    if not directory.alive():
+        others = living_labs()
+        hint = f"; labs that are up: {', '.join(others)}" if others else ""
+        ended = " (its supervisor has ended)" if directory.path.exists() else ""
+        raise UsageProblem(f"no lab named {name!r} is up{ended}: `ackproof up --name {name}` starts it{hint}")
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    folder = os.open(directory.path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        connection.connect(f"/proc/self/fd/{folder}/{directory.socket.name}")
+    except OSError as problem:
+        connection.close()
+        if isinstance(problem, FileNotFoundError):
+            raise UsageProblem(f"the lab {name!r} is still starting: try again when `ackproof up` is done") from None
+        raise CannotHere(f"the lab {name!r} does not answer on its control socket: {problem.strerror}") from problem
+    finally:
+        os.close(folder)
+    return connection
+
+
+def call(name: str, verb: str, progress: Progress | None = None, **arguments: Any) -> dict[str, Any]:
+    with _connect(name) as connection:
+        connection.sendall(msgspec.json.encode({"verb": verb, "asked": _asked(), **arguments}) + b"\n")
+        return _result(connection, progress or (lambda _: None))
+
+
+def _asked() -> str:
+    return " ".join(sys.argv[1:])
+
+
+def _result(connection: socket.socket, progress: Progress) -> dict[str, Any]:
+    with connection.makefile("rb") as lines:
+        for line in lines:
+            told = msgspec.json.decode(line) if line.strip() else {}
+            if "progress" in told:
+                progress(told["progress"])
+            if "problem" in told:
+                raise problem_of(*told["problem"])
+            if "ok" in told:
+                result: dict[str, Any] = told["ok"]
+                return result
+    raise CannotHere("the lab ended while it was asked: `ackproof status` tells whether it is still up")
+
+
+def status(name: str) -> dict[str, Any]:
+    """The lab's own word, with the pids as the host counts them, which only the host can know."""
+    told = call(name, "status", offsets=True)
+    pids = _host_pids(told["supervisor_pid"])
+    for node in told["nodes"]:
+        node["pid"] = pids.get(node.pop("pid_inside"))
+    return told
+
+
+def _host_pids(supervisor: int) -> dict[int, int]:
+    """From the pid that a child of the supervisor has inside the lab to the one that it has on the host."""
+    pids = {}
+    for children in Path(f"/proc/{supervisor}/task").glob("*/children"):
+        with suppress(OSError):
+            for child in children.read_text().split():
+                lines = Path(f"/proc/{child}/status").read_text().splitlines()
+                numbers = next(line for line in lines if line.startswith("NSpid:")).split()
+                pids[int(numbers[-1])] = int(child)
+    return pids
+
+
+def down(name: str) -> None:
+    directory = LabDirectory.of(name)
+    if directory.alive():
+        try:
+            call(name, "down")
+        except CannotHere:
+            if directory.alive():  # stuck or stopped: end it by the one number that it told us itself
+                os.kill(directory.started().supervisor_pid, signal.SIGKILL)
+        if not directory.wait_until_gone(DOWN_S):
+            raise CannotHere(f"the lab {name!r} is still there {DOWN_S:.0f} s after it was told to end")
+    elif not directory.path.exists():
+        _connect(name)  # says which labs there are
+    directory.remove()
+
+
+# -- standing in it --------------------------------------------------------------------------------------------------
+
+
+def _namespaces(name: str, node: str) -> list[int]:
+    """Descriptors of a node's user, mount, pid and network namespaces."""
+    with _connect(name) as connection:
+        connection.sendall(msgspec.json.encode({"verb": "enter", "asked": _asked(), "node": node}) + b"\n")
+        first, descriptors, _, _ = socket.recv_fds(connection, 1, 4)
+        if first != b"\n":
+            rest = first + connection.makefile("rb").readline()
+            raise problem_of(*msgspec.json.decode(rest)["problem"])
+        return list(descriptors)
+
+
+def _stand_in(descriptors: list[int]) -> None:
+    """Move the calling process, which must be single-threaded, into a node's user, mount and network namespaces."""
+    user, mount, _, network = descriptors
+    if os.getuid() != 0:
+        kernel.setns(user, kernel.CLONE_NEWUSER)
+    kernel.setns(mount, kernel.CLONE_NEWNS)
+    kernel.setns(network, kernel.CLONE_NEWNET)
+
+
+def execute(name: str, node: str, argv: Sequence[str], environment: dict[str, str] | None = None) -> int:
+    """Run a program in a node's namespaces, with our terminal; its exit code, 128 + n after a signal."""
+    descriptors = _namespaces(name, node)
+    child = os.fork()
+    if child == 0:
+        _become(descriptors, argv, environment)
+    _, status = _wait_through_interrupts(child)
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
+
+
+def _become(descriptors: list[int], argv: Sequence[str], environment: dict[str, str] | None) -> NoReturn:
+    try:
+        here = os.getcwd()  # noqa: PTH109  # kept across the change of mount namespace
+        _stand_in(descriptors)
+        with suppress(OSError):
+            os.chdir(here)
+        kernel.setns(descriptors[2], kernel.CLONE_NEWPID)
+        grandchild = os.fork()  # a pid namespace is for children only
+        if grandchild == 0:
+            kernel.die_with_parent(signal.SIGKILL)
+            os.execvpe(argv[0], list(argv), environment or dict(os.environ))  # noqa: S606  # the user's own program
+        _, status = _wait_through_interrupts(grandchild)
+        code = os.waitstatus_to_exitcode(status)
+        os._exit(code if code >= 0 else 128 - code)
+    except FileNotFoundError:
+        print(f"ackproof: there is no program {argv[0]!r}", file=sys.stderr)
+        os._exit(127)
+    except OSError as problem:
+        print(f"ackproof: {argv[0]} cannot be run in the lab: {problem.strerror}", file=sys.stderr)
+        os._exit(126)
+
+
+def _wait_through_interrupts(pid: int) -> tuple[int, int]:
+    """Ctrl-C reaches the program itself, which decides what it means."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        return os.waitpid(pid, 0)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def inside(name: str, node: str, function: Callable[[], T]) -> T:
+    """Run a function of ours in a node's namespaces, in a process of its own, and bring back what it returns."""
+    descriptors = _namespaces(name, node)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        os._exit(_compute(descriptors, function, writing))
+    os.close(writing)
+    with open(reading, "rb") as results:  # noqa: PTH123  # a descriptor, not a path
+        data = results.read()
+    os.waitpid(child, 0)
+    if not data:
+        raise CannotHere("the lab ended, or the program in it was killed")
+    outcome = pickle.loads(data)  # noqa: S301  # from our own child
+    if isinstance(outcome, BaseException):
+        raise outcome
+    result: T = outcome
+    return result
+
+
+def _compute(descriptors: list[int], function: Callable[[], Any], writing: int) -> int:
+    outcome: Any
+    try:
+        kernel.die_with_parent(signal.SIGKILL)
+        # Not in the lab's pid namespace: whoever has moved there can make children, but no threads.
+        _stand_in(descriptors)
+        outcome = function()
+    except Problem as problem:
+        outcome = problem
+    except BaseException as problem:  # noqa: BLE001  # it is raised again on the other side
+        traceback.print_exc()
+        outcome = Problem(f"failed inside the lab: {problem!r}")
+    with open(writing, "wb") as results:
+        pickle.dump(outcome, results)
+    return 0

@@ -1,0 +1,161 @@
+"""Where a lab keeps what belongs to it, and how to tell whether it is alive.
+
+$XDG_STATE_HOME/ackproof/labs/NAME/     (default ~/.local/state; only its owner may look inside)
+    lock            held by the supervisor for as long as it lives: the kernel lets go when it dies
+    control.sock    where the verbs speak to it
+    lab.json        the lab as asked for, as started: spec, pid, exposed ports
+    events.jsonl    the audit trail
+    logs/           a file for each node, and the supervisor's own
+    settings/       what each node was started with
+    data/           the nodes' disks: memory that the lab alone sees, and that goes with it
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from ackproof.errors import CannotHere, UsageProblem
+from ackproof.lab.spec import LabSpec, check_name
+
+
+class Started(msgspec.Struct, frozen=True):
+    """What a running lab says of itself."""
+
+    spec: LabSpec
+    supervisor_pid: int  # as the host counts
+    cluster_id: str
+    jars: str
+    java: str
+    exposed: dict[str, int]
+
+
+def labs_root() -> Path:
+    state = os.environ.get("XDG_STATE_HOME") or ""
+    base = Path(state) if state.startswith("/") else Path.home() / ".local" / "state"
+    return base / "ackproof" / "labs"
+
+
+@dataclass(frozen=True)
+class LabDirectory:
+    path: Path
+
+    @staticmethod
+    def of(name: str) -> LabDirectory:
+        return LabDirectory(labs_root() / check_name(name))
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def lock(self) -> Path:
+        return self.path / "lock"
+
+    @property
+    def socket(self) -> Path:
+        return self.path / "control.sock"
+
+    @property
+    def events(self) -> Path:
+        return self.path / "events.jsonl"
+
+    @property
+    def hosts(self) -> Path:
+        return self.path / "hosts"
+
+    @property
+    def data(self) -> Path:
+        return self.path / "data"
+
+    @property
+    def supervisor_log(self) -> Path:
+        return self.path / "logs" / "supervisor.log"
+
+    def log(self, node: str) -> Path:
+        return self.path / "logs" / f"{node}.log"
+
+    def settings(self, node: str) -> Path:
+        return self.path / "settings" / node
+
+    def alive(self) -> bool:
+        """Whether a supervisor holds the lock. No pid is looked at: numbers are used again."""
+        try:
+            descriptor = os.open(self.lock, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            return not _locked(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def claim(self) -> int:
+        """Make the directory afresh and hold its lock; the descriptor goes to the supervisor."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as problem:
+            raise CannotHere(
+                f"{self.path} cannot be written ({problem.strerror}): set XDG_STATE_HOME to a folder that can"
+            ) from problem
+        if not _locked(descriptor):
+            os.close(descriptor)
+            raise UsageProblem(
+                f"a lab named {self.name!r} is up already: use `ackproof down --name {self.name}`, or another --name"
+            )
+        if not self.lock.exists() or not os.path.samestat(os.fstat(descriptor), self.lock.stat()):
+            os.close(descriptor)  # somebody's `down` has just taken the folder away
+            return self.claim()
+        self._sweep()
+        for folder in ("logs", "settings", "data"):
+            (self.path / folder).mkdir(mode=0o700, exist_ok=True)
+        return descriptor
+
+    def _sweep(self) -> None:
+        """What a lab that died left here. The lock stays: it is how two callers keep apart."""
+        for entry in self.path.iterdir():
+            if entry.name == "lock":
+                continue
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def wait_until_gone(self, timeout_s: float) -> bool:
+        deadline = time.monotonic() + timeout_s
+        while self.alive():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.01)
+        return True
+
+    def write_started(self, started: Started) -> None:
+        temporary = self.path / "lab.json.new"
+        temporary.write_bytes(msgspec.json.encode(started))
+        temporary.rename(self.path / "lab.json")
+
+    def started(self) -> Started:
+        return msgspec.json.decode((self.path / "lab.json").read_bytes(), type=Started)
+
+
+def living_labs() -> list[str]:
+    root = labs_root()
+    names = sorted(entry.name for entry in root.iterdir()) if root.is_dir() else []
+    return [name for name in names if LabDirectory(root / name).alive()]
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

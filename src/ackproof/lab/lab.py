@@ -1,0 +1,171 @@
+"""A running lab: the cluster, its network, the faults that stand in it, and the trail of what happened.
+
+A fault that stands is a context manager held open: `begin` enters it, `end` leaves it. While it stands it is proved
+again every second, by a thread that does nothing else; one that no longer holds is told, never passed over.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Collection
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from ackproof import faults
+from ackproof.errors import NotProved, Problem, UsageProblem
+from ackproof.lab.cluster import Cluster
+from ackproof.lab.events import Events
+from ackproof.lab.network import Network
+from ackproof.lab.processes import Exit, Processes
+from ackproof.lab.rules import Match
+from ackproof.lab.topology import Link
+
+PROVE_EVERY_S = 1.0
+# After a fault's time is up, before we look: the kernel forgets a link on time, a watchdog wakes and writes first.
+_KERNEL_GRACE_S = 0.05
+_WATCHDOG_GRACE_S = 0.5
+
+
+@dataclass
+class Standing:
+    """A fault that stands, as asked for and as it became."""
+
+    name: str
+    kind: str
+    targets: list[str]
+    held: faults.Held
+    stack: ExitStack
+    links: frozenset[Link] = frozenset()
+    match: Match = field(default_factory=Match)
+    until: float | None = None
+    since: float = field(default_factory=time.monotonic)
+    broken: str | None = None
+
+    @property
+    def over(self) -> float:
+        """When its time is up and whoever should end it has had the time to."""
+        grace_s = _KERNEL_GRACE_S if self.links else _WATCHDOG_GRACE_S
+        return math.inf if self.until is None else self.until + grace_s
+
+    def told(self) -> dict[str, Any]:
+        return {
+            "fault": self.name,
+            "kind": self.kind,
+            "targets": self.targets,
+            "links": sorted(self.links),
+            "proved": self.held.proved,
+            "for_s": round(time.monotonic() - self.since, 3),
+            "left_s": None if self.until is None else round(max(0.0, self.until - time.monotonic()), 3),
+            "broken": self.broken,
+        }
+
+
+class Lab:
+    def __init__(self, network: Network, events: Events) -> None:
+        self.network = network
+        self.events = events
+        self.processes = Processes(self._on_exit)
+        self.cluster: Cluster  # set once, by the supervisor, before anybody can ask
+        self.turn = threading.RLock()  # one change of a node's state at a time
+        self.standing: dict[str, Standing] = {}
+        self._count = 0
+
+    def _on_exit(self, name: str, how: Exit) -> None:
+        if name in self.cluster.nodes:
+            self.events.add("exited", node=name, how=str(how), by_itself=not how.asked)
+        elif not how.asked and how.code != 0:
+            self.events.add("helper failed", helper=name, how=str(how))
+
+    # -- faults ----------------------------------------------------------------------------------------------------
+
+    def next_name(self) -> str:
+        with self.turn:
+            self._count += 1
+            return f"f{self._count}"
+
+    def begin(
+        self,
+        name: str,
+        kind: str,
+        targets: list[str],
+        fault: AbstractContextManager[faults.Held],
+        *,
+        links: Collection[Link] = (),
+        match: Match | None = None,
+        for_s: float | None = None,
+    ) -> Standing:
+        """Enter the fault; it stands from here on, and its time counts from here on."""
+        with ExitStack() as stack:
+            held = stack.enter_context(fault)
+            until = None if for_s is None else time.monotonic() + for_s
+            standing = Standing(name, kind, targets, held, stack.pop_all(), frozenset(links), match or Match(), until)
+        with self.turn:
+            self.standing[name] = standing
+        self.events.add("proved", fault=name, kind=kind, targets=targets, proof=held.proved, for_s=for_s)
+        return standing
+
+    def end(self, name: str, by: str = "heal") -> str:
+        """Leave the fault and prove that it is over. What was mended stays mended whatever the proof says."""
+        with self.turn:
+            standing = self.standing.pop(name, None)
+        if standing is None:
+            return f"{name} is over already"
+        if standing.until is not None and time.monotonic() >= standing.until:
+            by = "the kernel" if standing.links and not self._taken(name) else by
+        # First its watchdog, which must not end some later fault.
+        self.processes.send(f"watchdog-{name}", signal.SIGKILL, ends=True)
+        standing.stack.close()
+        try:
+            proof = self._prove_over(standing)
+        except (NotProved, OSError) as problem:
+            self.events.add("not healed", fault=name, by=by, problem=str(problem))
+            raise NotProved(f"{name} ({standing.kind}): {problem}") from problem
+        self.events.add("healed", fault=name, kind=standing.kind, by=by, proof=proof)
+        return proof
+
+    def _prove_over(self, standing: Standing) -> str:
+        if standing.links:
+            return faults.prove_open(self.network, standing.links, standing.match)
+        if standing.kind == "slow":
+            return "the delay is gone"
+        return f"{standing.targets[0]} is {self.processes.state(standing.targets[0])}"
+
+    def _taken(self, name: str) -> dict[Link, int]:
+        return self.network.taken(name) if name in self.network.cuts else {}
+
+    def find(self, names: Collection[str]) -> list[str]:
+        with self.turn:
+            if unknown := [name for name in names if name not in self.standing]:
+                standing = ", ".join(self.standing) or "none"
+                raise UsageProblem(f"no fault {', '.join(unknown)} stands; standing: {standing}")
+            return list(names) or list(self.standing)
+
+    def keep_proving(self) -> None:
+        """The thread's life: end what has run its time, prove the rest again."""
+        while True:
+            begun = time.monotonic()
+            for standing in list(self.standing.values()):
+                self._look_after(standing)
+            time.sleep(max(0.1, self._next_wake(begun) - time.monotonic()))
+
+    def _next_wake(self, begun: float) -> float:
+        return min([begun + PROVE_EVERY_S, *(standing.over for standing in list(self.standing.values()))])
+
+    def _look_after(self, standing: Standing) -> None:
+        try:
+            if time.monotonic() >= standing.over:
+                self.end(standing.name, by="its time" if standing.links else "its watchdog")
+            elif standing.name in self.standing and standing.broken is None and self._still_due(standing):
+                standing.held.prove()
+        except (Problem, OSError) as problem:
+            if standing.name in self.standing and self._still_due(standing):
+                standing.broken = str(problem)
+                self.events.add("no longer holds", fault=standing.name, problem=str(problem))
+
+    def _still_due(self, standing: Standing) -> bool:
+        """A proof that failed because the fault's time ran out meanwhile says nothing against it."""
+        return standing.until is None or time.monotonic() < standing.until

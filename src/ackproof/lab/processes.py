@@ -1,0 +1,150 @@
+"""The processes of the nodes: started in their namespace, signalled by descriptor, reaped by the lab's first process.
+
+A process is held by a descriptor of its own (a pidfd), never by its number alone, so no signal can hit a stranger that
+was given the same number later.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ackproof.lab import kernel
+
+
+@dataclass(frozen=True)
+class Exit:
+    code: int | None
+    signal: int | None
+    asked: bool  # whether we had ended it; a node that dies by itself is named as that
+    at: float
+
+    def __str__(self) -> str:
+        how = f"exit code {self.code}" if self.signal is None else signal.Signals(self.signal).name
+        return how if self.asked else f"{how}, by itself"
+
+
+@dataclass
+class Process:
+    pid: int
+    handle: int
+    started: float = field(default_factory=time.monotonic)
+    asked_to_end: bool = False
+
+
+class Processes:
+    def __init__(self, on_exit: Callable[[str, Exit], None]) -> None:
+        self._changed = threading.Condition()
+        self._running: dict[str, Process] = {}
+        self._exits: dict[str, Exit] = {}
+        self._on_exit = on_exit
+
+    def spawn(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        namespace: int,
+        output: Path,
+        environment: Mapping[str, str],
+        descriptors: Mapping[int, int] | None = None,
+    ) -> None:
+        """Start a program in a network namespace; `descriptors` maps its numbers to ours."""
+        actions = [
+            (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, str(output), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+            *((os.POSIX_SPAWN_DUP2, ours, theirs) for theirs, ours in (descriptors or {}).items()),
+        ]
+        # The lock keeps the reaper from meeting the child before it is known.
+        with self._changed, kernel.inside(namespace):
+            pid = os.posix_spawn(
+                argv[0],
+                list(argv),
+                dict(environment),
+                file_actions=actions,
+                setsid=True,
+                setsigmask=[],
+                setsigdef=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE],
+            )
+            self._running[name] = Process(pid, os.pidfd_open(pid))
+            self._exits.pop(name, None)
+
+    def reap(self) -> None:
+        """Collect every child that has ended, orphans of others included. For the first process of the lab."""
+        ended = []
+        with self._changed:
+            while True:
+                try:
+                    pid, status = os.waitpid(-1, os.WNOHANG)
+                except ChildProcessError:
+                    break
+                if pid == 0:
+                    break
+                name = next((name for name, process in self._running.items() if process.pid == pid), None)
+                if name is not None:
+                    ended.append((name, self._ended(name, status)))
+            self._changed.notify_all()
+        for name, how in ended:
+            self._on_exit(name, how)
+
+    def _ended(self, name: str, status: int) -> Exit:
+        process = self._running.pop(name)
+        os.close(process.handle)
+        code = os.waitstatus_to_exitcode(status)
+        how = Exit(code if code >= 0 else None, -code if code < 0 else None, process.asked_to_end, time.monotonic())
+        self._exits[name] = how
+        return how
+
+    def send(self, name: str, number: signal.Signals, *, ends: bool = False) -> bool:
+        """Signal a node's process; False where there is none. `ends`: the exit that follows was asked for."""
+        with self._changed:
+            process = self._running.get(name)
+            if process is None:
+                return False
+            process.asked_to_end |= ends
+            signal.pidfd_send_signal(process.handle, number)
+            return True
+
+    def wait_for_exit(self, name: str, deadline: float) -> bool:
+        with self._changed:
+            return self._changed.wait_for(lambda: name not in self._running, max(0, deadline - time.monotonic()))
+
+    def get(self, name: str) -> Process | None:
+        with self._changed:
+            return self._running.get(name)
+
+    def last_exit(self, name: str) -> Exit | None:
+        with self._changed:
+            return self._exits.get(name)
+
+    def state(self, name: str) -> str:
+        """As the kernel says: running, paused, or down."""
+        process = self.get(name)
+        if process is None:
+            return "down"
+        return "paused" if stopped_threads(process.pid) else "running"
+
+
+def stopped_threads(pid: int) -> bool:
+    """Whether every thread of a process is stopped."""
+    try:
+        states = [
+            (task / "stat").read_text().rpartition(")")[2].split()[0] for task in Path(f"/proc/{pid}/task").iterdir()
+        ]
+    except OSError:
+        return False
+    return bool(states) and all(state in "Tt" for state in states)
+
+
+def resident_mb(pid: int) -> float:
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except OSError:
+        return 0.0
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6

@@ -1,0 +1,57 @@
+"""What a verb is aimed at: a name, a glob, a list of them, or a role that is resolved at this very moment.
+
+kafka2   kafka*   kafka1,kafka3   all-brokers
+leader:orders/0   follower:orders/0   followers:orders/0   controller   coordinator:group   zookeeper-leader
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from ackproof.errors import UsageProblem
+
+ROLES = (
+    "all-brokers",
+    "controller",
+    "zookeeper-leader",
+    "leader:TOPIC/PARTITION",
+    "follower:TOPIC/PARTITION",
+    "followers:TOPIC/PARTITION",
+    "coordinator:GROUP",
+)
+
+Resolver = Callable[[str], list[str]]
+
+
+def resolve(text: str, names: Sequence[str], roles: Mapping[str, Resolver]) -> list[str]:
+    """The nodes meant, each once, in the order given. `roles` answers `ROLE` or `ROLE:WHAT`."""
+    found: list[str] = []
+    for item in text.split(","):
+        found += [name for name in _resolve_one(item.strip(), names, roles) if name not in found]
+    return found
+
+
+def _resolve_one(item: str, names: Sequence[str], roles: Mapping[str, Resolver]) -> list[str]:
+    if item in names:
+        return [item]
+    role, _, what = item.partition(":")
+    if role in roles:
+        return roles[role](what)
+    if any(sign in item for sign in "*?["):
+        matches = [name for name in names if fnmatchcase(name, item)]
+        if matches:
+            return matches
+        raise UsageProblem(f"{item} matches no node of this lab, which has {', '.join(names)}")
+    near = difflib.get_close_matches(item, [*names, *roles], n=1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    raise UsageProblem(f"no node or role {item!r}{hint}: nodes are {', '.join(names)}; roles are {', '.join(ROLES)}")
+
+
+def topic_partition(what: str, role: str) -> tuple[str, int]:
+    match = re.fullmatch(r"(.+)/(\d+)", what)
+    if match is None:
+        raise UsageProblem(f"{role}:{what}: write it as {role}:TOPIC/PARTITION, for example {role}:orders/0")
+    return match[1], int(match[2])

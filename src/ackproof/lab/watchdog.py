@@ -1,0 +1,39 @@
+"""Ends what the kernel cannot end by itself: a pause or a delay with a duration, though the supervisor be stopped.
+
+    python -m ackproof.lab.watchdog SECONDS EVENTS FAULT resume PIDFD
+    python -m ackproof.lab.watchdog SECONDS EVENTS FAULT undelay INTERFACE NAMESPACE ...
+
+It is a process of its own, so stopping the supervisor does not stop it, and it dies with the lab.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from ackproof.lab.events import Events
+
+
+def main(arguments: list[str]) -> None:
+    deadline = time.monotonic() + float(arguments[0])
+    events, fault, action, rest = Events(Path(arguments[1])), arguments[2], arguments[3], arguments[4:]
+    if action == "undelay":
+        from ackproof.lab.network import drop_delay  # slow to import, so before the wait, and only here
+
+    while (left := deadline - time.monotonic()) > 0:
+        time.sleep(left)
+    if action == "resume":
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(int(rest[0]), signal.SIGCONT)
+    else:
+        for interface, namespace in zip(rest[::2], rest[1::2], strict=True):
+            drop_delay(interface, int(namespace))
+    events.add("expired", fault=fault, by="watchdog", pid=os.getpid())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,45 @@
+"""The end of a file, and what comes after: for `logs` and `events`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from ackproof.lab.events import Events
+from ackproof.screen import say
+
+_POLL_S = 0.2
+
+
+def tail(path: Path, lines: int, follow: bool) -> None:
+    with path.open("rb") as log:
+        content = log.read().decode(errors="replace")
+        say(*(content.splitlines()[-lines:] if lines else []))
+        rest = ""
+        while follow:
+            rest += log.read().decode(errors="replace")
+            *whole, rest = rest.split("\n")
+            say(*whole)
+            if not whole:
+                time.sleep(_POLL_S)
+
+
+def follow_events(trail: Events) -> None:
+    shown = 0
+    while True:
+        events = trail.read()
+        say(*(told(event) for event in events[shown:]))
+        shown = len(events)
+        time.sleep(_POLL_S)
+
+
+def told(event: dict[str, Any]) -> str:
+    """One event in one line: when, what, and its facts."""
+    at = str(event["at"])[11:23]
+    facts = [
+        f"{name}={' '.join(map(str, fact)) if isinstance(fact, list) else fact}"
+        for name, fact in event.items()
+        if name not in ("at", "at_ns", "event")
+    ]
+    return f"{at}  {event['event']:16} {'  '.join(facts)}"

@@ -16,7 +16,7 @@ import re
 import selectors
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -74,7 +74,7 @@ def fetch(
     work: Path,
     cache: Path,
     keep_open: int,
-    subject: str,
+    what: str,
     progress: Progress,
     optional: frozenset[str] = frozenset(),
 ) -> Path:
@@ -82,14 +82,14 @@ def fetch(
 
     A module whose name is `optional` is left out where it was never published, as happened to some releases.
     `keep_open` is the descriptor of the caller's lock: Ivy inherits it, so that the lock holds for as long as Ivy lives
-    even where we are killed. `subject` begins the sentence of a failure: "Kafka 3.9.2 could not be fetched".
+    even where we are killed. `what` begins the sentence that tells of a failure: "Kafka 3.9.2".
     """
     total = len(modules) if locked else None
     command = _command(modules, locked, java, work, cache)
     code, output = _run(command, keep_open, total, progress)
     if code == 0 and (work / "jars").is_dir():
         return work / "jars"
-    missing = {module for module in modules if f"module not found: {module}" in "\n".join(output)}
+    missing = [module for module in modules if f"module not found: {module}" in "\n".join(output)]
     if missing and optional.issuperset(module.name for module in missing) and not _unreachable(output):
         rest = [module for module in modules if module not in missing]
         return fetch(
@@ -99,10 +99,10 @@ def fetch(
             work=work,
             cache=cache,
             keep_open=keep_open,
-            subject=subject,
+            what=what,
             progress=progress,
         )
-    raise _failure(subject, missing, output)
+    raise _failure(what, missing, output)
 
 
 def _run(command: list[str], keep_open: int, total: int | None, progress: Progress) -> tuple[int, list[str]]:
@@ -209,23 +209,23 @@ def _unreachable(output: Sequence[str]) -> list[str]:
     return [line.strip() for line in output if NETWORK.search(line)][:5]
 
 
-def _failure(subject: str, missing: Iterable[Module], output: Sequence[str]) -> CannotHere:
+def _failure(what: str, missing: Sequence[Module], output: Sequence[str]) -> CannotHere:
     """Why Ivy failed, as one sentence with the way out. A missing module counts only where the network answered."""
     text = "\n".join(output)
     if NO_SPACE.search(text):
-        return CannotHere(f"{subject}, because the disk is full: free 200 MB, or set XDG_CACHE_HOME to another disk.")
-    if NOT_WRITABLE.search(text):
-        return CannotHere(
-            f"{subject}, because the cache cannot be written: set XDG_CACHE_HOME to a writable directory."
+        why = "because the disk is full: free 200 MB, or set XDG_CACHE_HOME to another disk"
+    elif NOT_WRITABLE.search(text):
+        why = "because the cache cannot be written: set XDG_CACHE_HOME to a writable directory"
+    elif evidence := _unreachable(output):
+        why = (
+            "because the public Maven repository did not answer: connect to the network for this first start, or name a"
+            " mirror's Ivy settings file in ACKPROOF_IVY_SETTINGS"
         )
-    if evidence := _unreachable(output):
-        return CannotHere(
-            f"{subject}, because the public Maven repository did not answer: connect to the network for this first"
-            " start, or name a mirror's Ivy settings file in ACKPROOF_IVY_SETTINGS.",
-            evidence,
-        )
-    for module in sorted(missing):
-        return CannotHere(
-            f"{subject}: {module.name} {module.version} is not to be had from the repository; choose another version."
-        )
-    return CannotHere(f"{subject}, because Ivy failed: see its last lines.", [x for x in output if x.strip()][-8:])
+        return CannotHere(f"{what} could not be fetched, {why}.", evidence)
+    elif missing:
+        none = f"{missing[0].name} {missing[0].version}"
+        return CannotHere(f"{what} is not to be had: the repository has no {none}; choose another version.")
+    else:
+        last = [line for line in output if line.strip()][-8:]
+        return CannotHere(f"{what} could not be fetched, because Ivy failed: its last lines say why.", last)
+    return CannotHere(f"{what} could not be fetched, {why}.")

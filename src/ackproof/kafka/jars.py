@@ -95,7 +95,7 @@ def ensure(version: str, java: Java, progress: Progress | None = None) -> Kafka:
     tell = progress or (lambda done, total, what: None)
     if _damage(kafka) == []:
         return kafka
-    with _writable(kafka.directory.parent), _fetch_lock(tell) as lock:
+    with _writable(kafka.directory.parent), _lock(kafka.directory.parent, tell) as lock:
         damaged = _damage(kafka)  # again: whoever held the lock before us may have done the work
         if damaged != []:
             _bring(kafka, java, tell, damaged, lock)
@@ -114,9 +114,9 @@ def cached() -> dict[str, list[str] | None]:
 
 def _bring(kafka: Kafka, java: Java, tell: Progress, damaged: list[str] | None, lock: int) -> None:
     """Fetch into a folder of work, check, put into place. A copy of Ivy's that fails the check is fetched once more."""
-    subject = f"Kafka {kafka.version} could not be fetched"
+    what = f"Kafka {kafka.version}"
     if damaged and kafka.directory.is_dir():
-        subject = f"{kafka.directory / damaged[0]} is damaged or missing and could not be fetched again"
+        what = f"{kafka.directory / damaged[0]}, which is damaged or missing,"
     work, ivy_cache = kafka.directory.parent / ".work", cache_root() / "ivy"
     modules = _pinned_modules(kafka.version)
     for last_try in (False, True):
@@ -130,7 +130,7 @@ def _bring(kafka: Kafka, java: Java, tell: Progress, damaged: list[str] | None, 
                 work=work,
                 cache=ivy_cache,
                 keep_open=lock,
-                subject=subject,
+                what=what,
                 progress=tell,
                 optional=OPTIONAL,
             )
@@ -254,8 +254,8 @@ def bootstrap_checkpoint(kafka: Kafka, java: Java) -> Path | None:
     checkpoint = kafka.directory / CHECKPOINT
     if checkpoint.is_file() and checkpoint.stat().st_size > 0:
         return checkpoint
-    with _writable(kafka.directory), _fetch_lock(lambda done, total, what: None):
-        work = kafka.directory.parent / ".work"
+    with _writable(kafka.directory), _lock(kafka.directory, lambda done, total, what: None):
+        work = kafka.directory / ".work"
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir()
         try:
@@ -290,9 +290,8 @@ def _format(kafka: Kafka, java: Java, work: Path) -> Path:
 
 
 @contextmanager
-def _fetch_lock(tell: Progress) -> Iterator[int]:
-    """One at a time writes to the cache; whoever comes second waits, is told so, and finds the work done."""
-    folder = cache_root() / "kafka"
+def _lock(folder: Path, tell: Progress) -> Iterator[int]:
+    """One at a time writes to this folder; whoever comes second waits, is told so, and finds the work done."""
     folder.mkdir(parents=True, exist_ok=True)
     lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:

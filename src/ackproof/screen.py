@@ -29,7 +29,9 @@ def plain(text: object) -> str:
 def console(stderr: bool = False) -> Console:
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    made = Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    # A file or a pipe has no width: nothing is cut off there.
+    return made if made.is_terminal else Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=500)
 
 
 def say(*lines: str) -> None:
@@ -172,6 +174,11 @@ def _fault_line(fault: dict[str, Any]) -> str:
     return f"{fault['fault']} {fault['kind']} {' '.join(fault['targets'])} for {fault['for_s']:.0f} s{left}{broken}"
 
 
+def _id(node: str) -> str:
+    """A broker by its number, as Kafka's own tools show it: kafka2 is 2."""
+    return node.removeprefix("kafka")
+
+
 def partitions_table(views: list[dict[str, Any]]) -> Table:
     from rich.text import Text
 
@@ -183,14 +190,14 @@ def partitions_table(views: list[dict[str, Any]]) -> Table:
         short = len(view["isr"]) < len(view["replicas"])
         ends = view["log_end"]
         same = len(set(ends.values())) == 1 and len(ends) == len(view["replicas"])
-        told = str(next(iter(ends.values()))) if same else " ".join(f"{name}:{end}" for name, end in ends.items())
+        told = str(next(iter(ends.values()))) if same else " ".join(f"{_id(name)}:{end}" for name, end in ends.items())
         row: list[Any] = [
             Text(plain(view["topic"])),
             str(view["partition"]),
             Text(view["leader"] or "none", style="" if view["leader"] else "red"),
             str(view["leader_epoch"] if view["leader_epoch"] is not None else "?"),
-            " ".join(view["replicas"]),
-            Text(" ".join(view["isr"]), style="yellow" if short else ""),
+            " ".join(_id(name) for name in view["replicas"]),
+            Text(" ".join(_id(name) for name in view["isr"]), style="yellow" if short else ""),
         ]
         mark = view["high_watermark"]
         made.add_row(*row, *(["?" if mark is None else str(mark), told] if with_offsets else []))

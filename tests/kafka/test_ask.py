@@ -9,7 +9,7 @@ import peers
 import pytest
 from peers import framed, serving
 
-from ackproof.kafka import conversation
+from ackproof.kafka import answers, conversation
 from ackproof.kafka.ask import Broker, ListedGroup, NoAnswer, Node, Partition, Replica, ask_all
 from ackproof.kafka.messages import Codec, Malformed, codec, error_name
 
@@ -163,13 +163,14 @@ def test_all_are_asked_at_once_and_each_answers_for_itself() -> None:
             "silent1": Broker("127.0.0.1", bad, IMPATIENT_S),
             "good": Broker("127.0.0.1", good, IMPATIENT_S),
             "silent2": Broker("127.0.0.1", bad, IMPATIENT_S),
+            "silent3": Broker("127.0.0.1", bad, IMPATIENT_S),
         }
         begun = time.monotonic()
         found = ask_all(nodes, lambda broker: broker.features()["group.version"])
         assert time.monotonic() - begun < IMPATIENT_S + SLACK_S
         for broker in nodes.values():
             broker.close()
-    assert list(found) == ["silent1", "good", "silent2"]
+    assert list(found) == ["silent1", "good", "silent2", "silent3"]
     assert found["good"] == 1
     assert isinstance(found["silent1"], NoAnswer)
     assert isinstance(found["silent2"], NoAnswer)
@@ -247,3 +248,17 @@ def test_an_error_newer_than_our_table_keeps_its_number() -> None:
     assert error_name(6) == "NOT_LEADER_OR_FOLLOWER"
     assert error_name(-1) == "UNKNOWN_SERVER_ERROR"
     assert error_name(9999) == "ERROR_9999"
+
+
+def test_kafka_s_minus_one_is_none() -> None:
+    assert answers.known(-1) is None
+    assert answers.known(0) == 0
+
+
+def test_null_where_a_value_must_be_is_malformed() -> None:
+    """The name of a coordinator's host, null: its length is one more than the bytes, so zero says null."""
+    found = codec(10, 4)
+    good = bytes.fromhex("000000010000000000020267000000020268000023840000000000")
+    assert found.decode(good).coordinators[0].host == "h"
+    with pytest.raises(Malformed):
+        found.decode(good.replace(bytes.fromhex("0268"), bytes.fromhex("0068")))

@@ -109,10 +109,8 @@ class _Session:
         reply = self._ask(GET_CHILDREN, path)
         if reply is None:
             return None
-        count = reply.number(INT32)
-        if count > reply.left:
-            raise Malformed(f"{count} names announced, {reply.left} bytes left")
-        return tuple(sorted((_buffer(reply) or b"").decode(errors="replace") for _ in range(count)))
+        names = ((_buffer(reply) or b"") for _ in range(reply.number(INT32)))
+        return tuple(sorted(name.decode(errors="replace") for name in names))
 
     def broker_ids(self) -> tuple[int, ...]:
         return tuple(sorted(_number(name) for name in self.children("/brokers/ids") or ()))

@@ -1,0 +1,387 @@
+"""The journal: everything that happened in a run, in tables; the only contract between the half that runs and the half
+that judges.
+
+    runs/<name>/run.json                         what was run: the scenario as resolved, names of ids, versions, clocks
+    runs/<name>/journal/<table>/<writer>.arrows   while it grows: an Arrow stream, readable at any moment
+    runs/<name>/journal/<table>/<writer>.parquet  sealed: sorted, written aside, synced, renamed into place whole
+
+One writer per file. A stream that was torn by a crash is readable up to its last whole batch; how many bytes were torn
+is reported, never an error that hides the rest. All times are `time.monotonic_ns()` of the one machine that ran it.
+Ids are integers; `run.json` holds their names. Every table carries `run`, so that one Spark job can judge many runs.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet
+
+SCHEMA_VERSION = 1
+FLUSH_EVERY_S = 0.25
+FLUSH_ROWS = 65_536
+STREAM_SUFFIX = ".arrows"
+SEALED_SUFFIX = ".parquet"
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    type: pa.DataType
+    meaning: str
+    nullable: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the journal: its columns, and the order in which a sealed file holds its rows."""
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+    order: tuple[str, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        fields = [pa.field(column.name, column.type, nullable=column.nullable) for column in self.columns]
+        return pa.schema(fields, metadata={"ackproof.schema": str(SCHEMA_VERSION), "ackproof.table": self.name})
+
+
+_INT, _LONG, _TEXT, _BOOL = pa.int32(), pa.int64(), pa.string(), pa.bool_()
+_IDS, _TEXTS = pa.list_(pa.int32()), pa.list_(pa.string())
+
+_RUN = Column("run", _LONG, "The run: microseconds since 1970 at which it began; `run.json` holds its name.")
+_AT = Column("at_ns", _LONG, "When it happened, on the monotonic clock.")
+_TOPIC = Column("topic", _INT, "The topic's number; `run.json` holds its name.")
+_PARTITION = Column("partition", _INT, "The partition.")
+_PRODUCER = Column("producer", _INT, "The producer's number, as it stands in the message; -1 where none could be read.")
+_SEQ = Column("seq", _LONG, "The number of the message, counted per producer from 0; -1 where none could be read.")
+_CONSUMER = Column("consumer", _INT, "The consumer's number.")
+_GROUP = Column("group", _INT, "The consumer group's number.")
+_EPOCH = Column("leader_epoch", _INT, "The epoch of the leader that wrote the record, where it is known.", True)
+_FAULT = Column("fault", _INT, "The fault's number within the run, counted from 1 in the scenario's order.")
+
+TABLES: dict[str, Table] = {
+    table.name: table
+    for table in (
+        Table(
+            "blocks",
+            "Numbers that a producer reserved on disk before it used them; after a crash each of them is at least "
+            "`info`. A block has one row when it is reserved (`used` null) and one when it is closed.",
+            (
+                _RUN,
+                _PRODUCER,
+                Column("first_seq", _LONG, "The first number of the block."),
+                Column("count", _LONG, "How many numbers were reserved."),
+                Column("used", _LONG, "How many of them were used, where the producer lived to say so.", True),
+                _AT,
+            ),
+            ("producer", "first_seq", "at_ns"),
+        ),
+        Table(
+            "sends",
+            "Every message that a producer gave to its client, once its outcome was known, or at the producer's end.",
+            (
+                _RUN,
+                _PRODUCER,
+                _SEQ,
+                _TOPIC,
+                Column("partition", _INT, "The partition, where the client said one; else -1."),
+                Column("key", _LONG, "A hash of the message's key, where it has one.", True),
+                Column("due_ns", _LONG, "When it should have been sent, by the rate asked for."),
+                Column("sent_ns", _LONG, "When it was given to the client."),
+                Column("done_ns", _LONG, "When its outcome was known; null where it never was.", True),
+                Column("outcome", _TEXT, "`ok`, `fail` (certainly not written) or `info` (cannot know)."),
+                Column("error", _TEXT, "The client's error, by name.", True),
+                Column(
+                    "offset", _LONG, "The offset that was acknowledged; null where none was (acks=0, errors).", True
+                ),
+            ),
+            ("producer", "seq"),
+        ),
+        Table(
+            "reads",
+            "Every message that a consumer was given.",
+            (
+                _RUN,
+                _CONSUMER,
+                _GROUP,
+                _TOPIC,
+                _PARTITION,
+                Column("offset", _LONG, "Where it stood."),
+                _EPOCH,
+                _PRODUCER,
+                _SEQ,
+                Column("read_ns", _LONG, "When the consumer was given it."),
+                Column("poll", _LONG, "Which poll of this consumer brought it, counted from 1."),
+                Column("assignment", _INT, "Which assignment of this consumer it was read under, counted from 1."),
+            ),
+            ("consumer", "topic", "partition", "read_ns", "offset"),
+        ),
+        Table(
+            "log",
+            "What the healed cluster holds: every partition read from its start to its high watermark.",
+            (_RUN, _TOPIC, _PARTITION, Column("offset", _LONG, "Where it stands."), _EPOCH, _PRODUCER, _SEQ),
+            ("topic", "partition", "offset"),
+        ),
+        Table(
+            "ends",
+            "Each partition when the final log was read: how far it goes, and whether it could be read to its end.",
+            (
+                _RUN,
+                _TOPIC,
+                _PARTITION,
+                Column("log_start", _LONG, "The first offset that is still there."),
+                Column("high_watermark", _LONG, "One past the last offset that a consumer may read."),
+                Column("log_end", _LONG, "One past the last offset on the leader."),
+                Column("read_to", _LONG, "One past the last offset up to which the final read got."),
+                Column("leader", _INT, "The leader's id.", True),
+                _EPOCH,
+                Column("replicas", _IDS, "The replicas' ids, the preferred leader first."),
+                Column("isr", _IDS, "The ids in sync."),
+                Column("min_isr", _INT, "min.insync.replicas of the topic."),
+                Column("compacted", _BOOL, "Whether the topic is compacted, so that records may rightly vanish."),
+                Column("transactional", _BOOL, "Whether transactions wrote to it, so that markers take up offsets."),
+                _AT,
+            ),
+            ("topic", "partition"),
+        ),
+        Table(
+            "state",
+            "What each broker said of each partition, asked for its own view over a way that no fault touches.",
+            (
+                _RUN,
+                _AT,
+                Column("took_ns", _LONG, "How long the answer took."),
+                Column("broker", _INT, "Whose view it is."),
+                _TOPIC,
+                _PARTITION,
+                Column("error", _TEXT, "Why there is no view: the broker did not answer, or answered an error.", True),
+                Column("leader", _INT, "Who leads, in this broker's view.", True),
+                Column("leader_epoch", _INT, "The leader's epoch, in this broker's view.", True),
+                Column("replicas", _IDS, "The replicas.", True),
+                Column("isr", _IDS, "The replicas in sync, in this broker's view.", True),
+                Column("high_watermark", _LONG, "The high watermark, where this broker leads.", True),
+                Column("log_end", _LONG, "The end of this broker's own log.", True),
+                Column("log_start", _LONG, "The start of this broker's own log.", True),
+            ),
+            ("topic", "partition", "broker", "at_ns"),
+        ),
+        Table(
+            "faults",
+            "What became of each fault, one row an event.",
+            (
+                _RUN,
+                _FAULT,
+                _AT,
+                Column(
+                    "event",
+                    _TEXT,
+                    "`asked`, `proved`, `broken` (no longer held), `healed`, `not proved`, `not healed`.",
+                ),
+                Column("kind", _TEXT, "The kind of fault: kill, isolate, cut, pause, start, ..."),
+                Column("asked", _TEXTS, "The targets as the scenario has them: names or roles."),
+                Column("targets", _TEXTS, "The nodes that they were at that moment."),
+                Column("by", _TEXT, "Who ended it: the scenario, the kernel, a watchdog.", True),
+                Column("text", _TEXT, "The proof, or the problem, in words.", True),
+            ),
+            ("fault", "at_ns"),
+        ),
+        Table(
+            "probes",
+            "Each proof of a fault that stood, about once a second.",
+            (_RUN, _FAULT, _AT, Column("held", _BOOL, "Whether it held."), Column("text", _TEXT, "What was proved.")),
+            ("fault", "at_ns"),
+        ),
+        Table(
+            "groups",
+            "What consumers were told about their partitions.",
+            (
+                _RUN,
+                _CONSUMER,
+                _GROUP,
+                _AT,
+                Column("event", _TEXT, "`assigned`, `revoked` or `lost`."),
+                _TOPIC,
+                _PARTITION,
+                Column("assignment", _INT, "Which assignment of this consumer, counted from 1."),
+            ),
+            ("consumer", "at_ns"),
+        ),
+        Table(
+            "commits",
+            "Offsets that consumers committed.",
+            (
+                _RUN,
+                _CONSUMER,
+                _GROUP,
+                _AT,
+                _TOPIC,
+                _PARTITION,
+                Column("offset", _LONG, "The committed offset."),
+                Column("outcome", _TEXT, "`ok`, `fail` or `info`."),
+                Column("error", _TEXT, "The client's error, by name.", True),
+            ),
+            ("consumer", "at_ns"),
+        ),
+        Table(
+            "alerts",
+            "Alerts that a health check raised and cleared.",
+            (
+                _RUN,
+                _AT,
+                Column("rule", _TEXT, "The rule's name."),
+                Column("event", _TEXT, "`raised` or `cleared`."),
+                Column("value", pa.float64(), "What was measured.", True),
+                Column("text", _TEXT, "In words.", True),
+            ),
+            ("rule", "at_ns"),
+        ),
+        Table(
+            "nodes",
+            "Processes of nodes and clients as they started and ended.",
+            (
+                _RUN,
+                _AT,
+                Column("node", _TEXT, "The node, or the client."),
+                Column("event", _TEXT, "`started` or `exited`."),
+                Column("code", _INT, "The exit code, where it exited by itself.", True),
+                Column("signal", _INT, "The signal that ended it.", True),
+                Column("by_itself", _BOOL, "Whether nobody had asked for it."),
+            ),
+            ("node", "at_ns"),
+        ),
+    )
+}
+
+
+class Writer:
+    """Appends rows of one table to one file of its own; other processes have files of their own."""
+
+    def __init__(self, run_directory: Path, table: str, run: int, name: str) -> None:
+        self._table = TABLES[table]
+        self._schema = self._table.schema
+        self._run = run
+        folder = run_directory / "journal" / table
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / f"{name}{STREAM_SUFFIX}"
+        self._file = self.path.open("xb", buffering=0)
+        self._stream = pa.ipc.new_stream(self._file, self._schema)
+        self._rows: list[tuple[Any, ...]] = []
+        self._names = [column.name for column in self._table.columns if column.name != "run"]
+        self._flushed = time.monotonic()
+
+    def add(self, **values: Any) -> None:
+        """One row; columns that are left out are null."""
+        self._rows.append(tuple(values.pop(name, None) for name in self._names))
+        if values:
+            raise ValueError(f"{self._table.name} has no column {', '.join(values)}")
+        self.flush_if_due()
+
+    def flush_if_due(self) -> None:
+        if self._rows and (len(self._rows) >= FLUSH_ROWS or time.monotonic() - self._flushed >= FLUSH_EVERY_S):
+            self.flush()
+
+    def flush(self) -> None:
+        """What was added reaches the file: from here on it survives the death of everything but the machine."""
+        rows, self._rows = self._rows, []
+        if rows:
+            self.add_columns(dict(zip(self._names, zip(*rows, strict=True), strict=True)))
+
+    def add_columns(self, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Many rows at once, column by column, straight to the file."""
+        count = len(next(iter(columns.values())))
+        arrays = []
+        for field in self._schema:
+            if field.name == "run":
+                arrays.append(pa.repeat(pa.scalar(self._run, field.type), count))
+            elif field.name in columns:
+                arrays.append(pa.array(columns[field.name], type=field.type))
+            else:
+                arrays.append(pa.nulls(count, field.type))
+        self._stream.write_batch(pa.record_batch(arrays, schema=self._schema))
+        self._flushed = time.monotonic()
+
+    def close(self, seal: bool = True) -> None:
+        """End the stream properly and, unless somebody else will, seal it."""
+        self.flush()
+        self._stream.close()
+        self._file.close()
+        if seal:
+            seal_stream(self.path)
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What of a stream could not be read: the crash of its writer tore it, or the disk did."""
+
+    path: Path
+    bytes_torn: int
+    what: str
+
+
+def read_stream(path: Path) -> tuple[pa.Table, Damage | None]:
+    """Every whole batch of a stream, and what is torn behind the last of them."""
+    schema = TABLES[path.parent.name].schema
+    size = path.stat().st_size
+    batches: list[pa.RecordBatch] = []
+    good = 0
+    problem: str | None = None
+    with pa.OSFile(str(path)) as source:
+        try:
+            reader = pa.ipc.open_stream(source)
+            if not reader.schema.equals(schema):
+                return schema.empty_table(), Damage(path, size, "it is of another schema than this version knows")
+            good = source.tell()
+            for batch in reader:
+                batch.validate(full=True)
+                batches.append(batch)
+                good = source.tell()
+        except (pa.ArrowInvalid, OSError, pa.ArrowException) as error:
+            problem = str(error).splitlines()[0]
+    table = pa.Table.from_batches(batches, schema)
+    if problem is None and good >= size:
+        return table, None
+    # A writer that was killed leaves no end mark; that alone tears nothing.
+    return table, Damage(path, size - good, problem or "torn") if size > good else None
+
+
+def seal_stream(path: Path) -> Damage | None:
+    """Turn a stream into a sorted Parquet file beside it, whole or not at all, and take the stream away."""
+    table, damage = read_stream(path)
+    if damage is not None and table.num_rows == 0 and damage.what.startswith("it is of another"):
+        return damage
+    write_sealed(table, path.with_suffix(SEALED_SUFFIX), TABLES[path.parent.name].order)
+    path.unlink()
+    return damage
+
+
+def write_sealed(table: pa.Table, path: Path, order: Iterable[str]) -> None:
+    """Sorted, aside, synced, renamed."""
+    ordered = table.sort_by([(name, "ascending") for name in order])
+    temporary = path.with_name(f".{path.name}.new")
+    pa.parquet.write_table(ordered, temporary, compression="zstd", row_group_size=1 << 18)
+    with temporary.open("rb") as written:
+        os.fsync(written.fileno())
+    temporary.rename(path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def seal_all(run_directory: Path) -> list[Damage]:
+    """Seal every stream that its writer did not: it was killed, or left it to us."""
+    streams = sorted((run_directory / "journal").glob(f"*/*{STREAM_SUFFIX}"))
+    return [damage for path in streams if (damage := seal_stream(path)) is not None]
+
+
+def sealed_files(run_directory: Path, table: str) -> list[Path]:
+    return sorted((run_directory / "journal" / table).glob(f"*{SEALED_SUFFIX}"))

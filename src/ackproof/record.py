@@ -1,0 +1,102 @@
+"""`run.json`: what was run, so that a run directory explains itself to whoever judges or reports it.
+
+Written when the run begins and again, whole, at each step; `ended` says how it ended, and is null while it runs or
+where everything was killed.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from ackproof.journal import SCHEMA_VERSION
+
+Expected = Literal["required", "allowed", "forbidden"]
+
+
+class ProducerRecord(msgspec.Struct, frozen=True):
+    id: int
+    name: str
+    topic: int
+    acks: str  # "0", "1" or "all"
+    count: int
+    rate: float | None  # messages a second; null: as fast as it goes
+    settings: dict[str, Any] = {}
+
+
+class ConsumerRecord(msgspec.Struct, frozen=True):
+    id: int
+    name: str
+    topic: int
+    group: int
+    settings: dict[str, Any] = {}
+
+
+class FaultRecord(msgspec.Struct, frozen=True):
+    id: int
+    kind: str
+    asked: list[str]
+    apart_from: list[str] = []
+    when: str = ""  # in words: "at 30,000 messages"
+    heals: str = ""  # in words: "after the last send, and not before a new leader epoch was seen or 30 s have passed"
+
+
+class Clock(msgspec.Struct, frozen=True):
+    """The two clocks read together: how monotonic times become times of day, and whether the clocks agree."""
+
+    wall_ns: int
+    monotonic_ns: int
+
+
+class Marks(msgspec.Struct, frozen=True):
+    """Moments of the run on the monotonic clock; null where it did not come to that."""
+
+    ready_ns: int | None = None
+    load_begun_ns: int | None = None
+    load_ended_ns: int | None = None
+    healed_ns: int | None = None
+    drained_ns: int | None = None
+
+
+class RunRecord(msgspec.Struct, frozen=True):
+    run: int
+    name: str  # the directory's name
+    scenario: str
+    section: str
+    title: str
+    shape: str  # base, slow or crowd
+    mode: str  # zookeeper or kraft
+    kafka: str
+    seed: int
+    argv: list[str]  # how to run it again
+    versions: dict[str, str]
+    expect: dict[str, Expected]  # per check, resolved for this mode and shape
+    topics: list[str]  # their numbers are the places in this list; so for groups
+    groups: list[str]
+    producers: list[ProducerRecord]
+    consumers: list[ConsumerRecord]
+    faults: list[FaultRecord]
+    nodes: dict[int, str]  # Kafka's id: the node's name
+    began: Clock
+    plan: dict[str, Any]  # the scenario as it was resolved, every field
+    schema: int = SCHEMA_VERSION
+    ended_at: Clock | None = None
+    ended: Literal["complete", "interrupted", "failed"] | None = None
+    problems: list[str] = []
+    marks: Marks = Marks()
+
+
+def write_record(run_directory: Path, record: RunRecord) -> None:
+    temporary = run_directory / ".run.json.new"
+    with temporary.open("wb") as out:
+        out.write(msgspec.json.format(msgspec.json.encode(record), indent=2))
+        out.flush()
+        os.fsync(out.fileno())
+    temporary.rename(run_directory / "run.json")
+
+
+def read_record(run_directory: Path) -> RunRecord:
+    return msgspec.json.decode((run_directory / "run.json").read_bytes(), type=RunRecord)

@@ -1,0 +1,96 @@
+"""`verdict/verdict.json`: what the judge found, compared with what the scenario expects. Pure; no Spark here.
+
+    confirmed   every required anomaly was found, no forbidden one was, and the run is fit to say so
+    refuted     a forbidden one was found, or a required one was not: the fault did not bite
+    unknown     the run is unfit, nothing was acknowledged, or a check broke: no evidence either way, never a pass
+
+The document holds nothing of the place or the moment of judging, so that judging again gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from ackproof.record import Expected
+
+Result = Literal["confirmed", "refuted", "unknown"]
+EXIT_CODES: dict[Result, int] = {"confirmed": 0, "refuted": 1, "unknown": 3}
+WITNESSES_SHOWN = 100
+
+
+class CheckResult(msgspec.Struct, frozen=True):
+    name: str
+    expected: Expected
+    found: int | None  # witnesses; null where the check broke
+    result: Result
+    text: str  # one sentence
+    witnesses: list[dict[str, Any]] = []  # the first hundred; all are in verdict/<name>/*.parquet
+    broke: str | None = None
+
+
+class Fitness(msgspec.Struct, frozen=True):
+    name: str
+    fit: bool
+    text: str
+
+
+class FaultSummary(msgspec.Struct, frozen=True):
+    kind: str
+    targets: list[str]
+    proved: bool
+    text: str = ""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    run: str
+    scenario: str
+    shape: str
+    mode: str
+    kafka: str
+    result: Result
+    sentence: str
+    sent: int
+    acked: int
+    failed: int
+    unknown: int
+    high_watermark: int
+    log_start: int
+    lost: int
+    duplicated: int
+    reordered: int
+    fates: dict[str, int]
+    identity: dict[str, int]  # the parts that add up to high watermark - log start
+    unavailable_ms: float
+    checks: list[CheckResult]
+    fitness: list[Fitness]
+    faults: list[FaultSummary]
+    failover: list[dict[str, Any]] = []
+    latency_ms: dict[str, dict[str, float]] = {}  # "due" and "sent": p50, p90, p99, p999, max
+
+
+def judge_check(expected: Expected, found: int | None) -> Result:
+    if found is None:
+        return "unknown"
+    if expected == "forbidden":
+        return "confirmed" if found == 0 else "refuted"
+    if expected == "required":
+        return "confirmed" if found > 0 else "refuted"
+    return "confirmed"
+
+
+def overall(fitness: Sequence[Fitness], checks: Sequence[CheckResult], acked: int) -> Result:
+    """Unfit comes before anything: a run without evidence neither confirms nor refutes."""
+    if not all(entry.fit for entry in fitness) or acked == 0 or not checks:
+        return "unknown"
+    results = {check.result for check in checks}
+    if "refuted" in results:
+        return "refuted"
+    return "unknown" if "unknown" in results else "confirmed"
+
+
+def read_verdict(run_directory: Path) -> Verdict:
+    return msgspec.json.decode((run_directory / "verdict" / "verdict.json").read_bytes(), type=Verdict)

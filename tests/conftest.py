@@ -1,0 +1,34 @@
+"""What could not be run is said aloud: a skipped test is a hole in the evidence, and a hole must not look like a pass.
+
+A test that needs something this machine lacks calls `cannot_run(reason)`. The reasons are listed after pytest's own
+summary, and `scripts/test`, which runs pytest twice, gathers them in the file that ACKPROOF_CANNOT_RUN names.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+
+def cannot_run(reason: str) -> NoReturn:
+    """Skip this test, or from a module's top all of its tests, and have the reason listed at the end."""
+    pytest.skip(reason, allow_module_level=True)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    tests: dict[str, set[str]] = defaultdict(set)
+    for report in terminalreporter.stats.get("skipped", []):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        tests[reason.removeprefix("Skipped: ")].add(report.nodeid)
+    if not tests:
+        return
+    lines = [f"{reason}: {', '.join(sorted(names))}" for reason, names in sorted(tests.items())]
+    terminalreporter.section("COULD NOT BE RUN HERE", sep="=", red=True, bold=True)
+    for line in lines:
+        terminalreporter.write_line(line)
+    if gathered := os.environ.get("ACKPROOF_CANNOT_RUN"):
+        Path(gathered).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

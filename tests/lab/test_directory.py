@@ -1,0 +1,169 @@
+"""Where a lab keeps its files, and how to tell whether it is alive."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ackproof.errors import CannotHere, UsageProblem
+from ackproof.lab.directory import LabDirectory, Started, labs_root, living_labs
+from ackproof.lab.spec import LabSpec
+
+
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+@contextmanager
+def claimed(name: str = "a") -> Iterator[LabDirectory]:
+    directory = LabDirectory.of(name)
+    lock = directory.claim()
+    try:
+        yield directory
+    finally:
+        os.close(lock)
+
+
+def test_a_claimed_lab_is_alive_until_its_lock_is_let_go() -> None:
+    directory = LabDirectory.of("a")
+    assert not directory.alive()
+    with claimed():
+        assert directory.alive()
+        assert living_labs() == ["a"]
+    assert not directory.alive()
+    assert living_labs() == []
+
+
+def test_a_name_can_be_claimed_once() -> None:
+    with claimed(), pytest.raises(UsageProblem, match="up already"):
+        LabDirectory.of("a").claim()
+
+
+def test_a_refused_claim_touches_nothing_of_the_lab_that_lives() -> None:
+    with claimed() as directory:
+        directory.log("kafka1").write_text("precious")
+        with pytest.raises(UsageProblem):
+            LabDirectory.of("a").claim()
+        assert directory.log("kafka1").read_text() == "precious"
+
+
+def test_two_names_do_not_meet() -> None:
+    with claimed("a") as a, claimed("b") as b:
+        assert a.path != b.path
+        assert living_labs() == ["a", "b"]
+
+
+def test_a_lab_dies_with_the_process_that_holds_its_lock() -> None:
+    directory = LabDirectory.of("a")
+    lock = directory.claim()
+    holder = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=[lock])
+    os.close(lock)
+    assert directory.alive()
+    assert not directory.wait_until_gone(0.05)
+    holder.kill()
+    holder.communicate()
+    assert directory.wait_until_gone(5)
+
+
+def test_what_a_dead_lab_left_is_swept_and_nothing_beyond_it(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "precious").touch()
+    with claimed() as directory:
+        directory.log("kafka1").write_text("old")
+        (directory.path / "lab.json").write_text("{}")
+        (directory.path / "link").symlink_to(elsewhere)
+        (directory.path / "logs" / "link").symlink_to(elsewhere)
+        (directory.path / "control.sock").touch()
+    with claimed() as directory:
+        assert sorted(entry.name for entry in directory.path.iterdir()) == ["data", "lock", "logs", "settings"]
+        assert not [*directory.path.glob("*/*")]
+    assert (elsewhere / "precious").exists()
+
+
+def test_a_folder_that_is_taken_away_during_the_claim_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = LabDirectory.of("a")
+    opened: list[object] = []
+    real = os.open
+
+    def open_then_lose(path: object, *arguments: object) -> int:
+        descriptor: int = real(path, *arguments)  # type: ignore[arg-type]
+        if str(path) == str(directory.lock) and not opened:
+            opened.append(path)
+            directory.remove()  # somebody's `down`, at the worst moment
+        return descriptor
+
+    monkeypatch.setattr(os, "open", open_then_lose)
+    lock = directory.claim()
+    monkeypatch.undo()
+    try:
+        assert opened
+        assert os.path.samestat(os.fstat(lock), directory.lock.stat())
+    finally:
+        os.close(lock)
+
+
+def test_of_many_claims_at_once_one_is_granted() -> None:
+    locks, refused, barrier = [], [], threading.Barrier(8)
+
+    def claim() -> None:
+        barrier.wait(timeout=10)
+        try:
+            locks.append(LabDirectory.of("a").claim())
+        except UsageProblem as problem:
+            refused.append(problem)
+
+    threads = [threading.Thread(target=claim) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for lock in locks:
+        os.close(lock)
+    assert (len(locks), len(refused)) == (1, 7)
+
+
+def test_only_the_owner_may_look_inside() -> None:
+    before = os.umask(0)
+    try:
+        with claimed() as directory:
+            assert stat.S_IMODE(directory.path.stat().st_mode) == 0o700
+            assert stat.S_IMODE(directory.lock.stat().st_mode) == 0o600
+    finally:
+        os.umask(before)
+
+
+def test_a_state_folder_that_cannot_be_written_is_told_with_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("not a folder")
+    with pytest.raises(CannotHere, match="XDG_STATE_HOME"):
+        LabDirectory.of("a").claim()
+
+
+@pytest.mark.parametrize("name", ["../a", "/etc", "a/b", ""])
+def test_no_name_leads_out_of_the_state_folder(name: str) -> None:
+    with pytest.raises(UsageProblem):
+        LabDirectory.of(name)
+
+
+@pytest.mark.parametrize("value", ["", "relative/path"])
+def test_a_state_home_that_is_not_absolute_is_passed_over(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", value)
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert labs_root() == Path("/home/somebody/.local/state/ackproof/labs")
+
+
+def test_what_a_lab_says_of_itself_is_read_back() -> None:
+    told = Started(LabSpec(kafka="3.9.2", racks=("a",)), 17, "id", "/jars", "/java", {"kafka1": 19092})
+    with claimed() as directory:
+        directory.write_started(told)
+        assert directory.started() == told
+        assert not directory.path.joinpath("lab.json.new").exists()

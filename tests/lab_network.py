@@ -1,0 +1,153 @@
+"""The lab's real network without Kafka: a child process enters namespaces of its own and builds it there.
+
+Nothing needs to be cleaned up: when the child ends the kernel takes everything back. As root the same work is done a
+second time the rootless way, by a child that has become an ordinary user first.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pickle
+import signal
+import traceback
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from pyroute2.netlink.nfnetlink import nftsocket
+from pyroute2.nftables.main import NFTables
+
+from ackproof.lab import kernel
+from ackproof.lab.network import Network
+from ackproof.lab.rules import TABLE, Match
+from ackproof.lab.topology import Link
+from conftest import cannot_run
+
+T = TypeVar("T")
+
+NODES = ("kafka1", "kafka2", "kafka3", "client")
+ANOTHER_UID = 65534
+SECONDS_MAX = 60
+_PR_SET_DUMPABLE = 4
+
+
+class NoNamespaces(Exception):
+    pass
+
+
+def in_a_lab_network(work: Callable[[Network], T], *, rootless: bool | None = None) -> T:
+    """What `work` returns or raises in a new network of four nodes, made without root if asked or if we have none."""
+    outcome = _in_a_child(lambda: work(_enter(os.getuid() != 0 if rootless is None else rootless)))
+    if isinstance(outcome, NoNamespaces):
+        cannot_run(str(outcome))
+    if isinstance(outcome, BaseException):
+        raise outcome
+    result: T = outcome
+    return result
+
+
+def _in_a_child(work: Callable[[], Any]) -> Any:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(SECONDS_MAX)
+        with open(writing, "wb") as results:  # noqa: PTH123  # a descriptor, not a path
+            results.write(_pickled(work))
+        os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as results:  # noqa: PTH123
+        data = results.read()
+    _, status = os.waitpid(child, 0)
+    if not data:
+        raise AssertionError(f"the child ended with {os.waitstatus_to_exitcode(status)} and without a word")
+    return pickle.loads(data)  # noqa: S301  # from our own child
+
+
+def _pickled(work: Callable[[], Any]) -> bytes:
+    try:
+        return pickle.dumps(work())
+    except BaseException as problem:  # noqa: BLE001  # it is raised again on the other side
+        told = "".join(traceback.format_exception(problem))
+        try:
+            problem.add_note(told)
+            pickle.loads(pickle.dumps(problem))  # noqa: S301  # not everything that pickles comes back
+            return pickle.dumps(problem)
+        except Exception:  # noqa: BLE001
+            return pickle.dumps(AssertionError(told))
+
+
+def _enter(rootless: bool) -> Network:
+    if rootless and os.getuid() == 0:
+        os.setgroups([])
+        os.setgid(ANOTHER_UID)
+        os.setuid(ANOTHER_UID)
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # else its /proc/self stays root's
+    kernel.die_with_parent(signal.SIGKILL)
+    uid, gid = os.getuid(), os.getgid()
+    try:
+        if rootless:
+            kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNET)
+            kernel.map_root(uid, gid)
+        else:
+            kernel.unshare(kernel.CLONE_NEWNET)
+    except OSError as problem:
+        raise NoNamespaces(f"namespaces are not allowed here: {problem}") from problem
+    network = Network()
+    for number, name in enumerate(NODES, start=1):
+        network.attach(name, f"198.18.1.{number}")
+    return network
+
+
+# -- behind the lab's back -------------------------------------------------------------------------------------------
+
+
+def remove_rules(network: Network, fault: str | None = None) -> None:
+    """All rules that mark packets go, the sets with their elements and counters stay."""
+    with NFTables(nfgen_family=2) as nft:
+        for rule in nft.get_rules():
+            if rule.get_attr("NFTA_RULE_CHAIN") == "mark" and (fault is None or fault in str(rule)):
+                nft.rule("del", table=TABLE, chain="mark", handle=rule.get_attr("NFTA_RULE_HANDLE"))
+
+
+def remove_table(_: Network) -> None:
+    with NFTables(nfgen_family=2) as nft:
+        nft.table("del", name=TABLE)
+
+
+def remove_links(network: Network, fault: str, links: list[Link]) -> None:
+    match, _ = network.cuts[fault]
+    elements = [{"attrs": [("NFTA_SET_ELEM_KEY", _value(_key(network, link, match.port)))]} for link in links]
+    fields = {"table": TABLE, "set": fault, "elements": elements}
+    with NFTables(nfgen_family=2) as nft:
+        nft._command(nftsocket.nft_set_elem_list_msg, {"del": nftsocket.NFT_MSG_DELSETELEM}, "del", fields)
+
+
+def move_to_port(network: Network, fault: str, links: list[Link], port: int) -> None:
+    """The fault goes on taking packets of the same links, but of another port."""
+    remove_links(network, fault, links)
+    addresses = [(network.endpoints[a].address, network.endpoints[b].address) for a, b in links]
+    network.rules.fill(fault, Match(port=port), addresses, None)
+
+
+def _value(data: bytes) -> dict[str, Any]:
+    return {"attrs": [("NFTA_DATA_VALUE", data)]}
+
+
+def _key(network: Network, link: Link, port: int | None) -> bytes:
+    addresses = b"".join(bytes(map(int, network.endpoints[name].address.split("."))) for name in link)
+    return addresses if port is None else addresses + port.to_bytes(2, "big") + b"\0\0"
+
+
+def rule_set(_: Network) -> list[str]:
+    """Everything that stands in the kernel, without the numbers that only count."""
+    with NFTables(nfgen_family=2) as nft:
+        chains = [f"chain {each.get_attr('NFTA_CHAIN_NAME')}" for each in nft.get_chains()]
+        rules = [f"{each.get_attr('NFTA_RULE_CHAIN')} {_expressions(each)}" for each in nft.get_rules()]
+        sets = [f"set {each.get_attr('NFTA_SET_NAME')}" for each in nft.get_sets()]
+    return [*chains, *rules, *sets]
+
+
+def _expressions(rule: Any) -> list[str]:
+    return [str(each.get_attr("NFTA_EXPR_NAME")) for each in rule.get_attr("NFTA_RULE_EXPRESSIONS") or []]

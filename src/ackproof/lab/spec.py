@@ -185,6 +185,6 @@ def _setting_problems(spec: LabSpec) -> list[str]:
             problems.append(f"{written}: the laboratory sets {setting.key} itself")
         elif setting.scope == "all" and setting.key != "jvm":
             problems.append(f"{written}: 'all' takes only jvm; brokers and ZooKeeper have different settings")
-        elif "\n" in setting.value or not re.fullmatch(r"[A-Za-z0-9._-]+", setting.key):
+        elif {"\n", "\r"} & set(setting.value) or not re.fullmatch(r"[A-Za-z0-9._-]+", setting.key):
             problems.append(f"{written}: not a setting's name and a value on one line")
     return problems

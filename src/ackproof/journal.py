@@ -28,6 +28,7 @@ FLUSH_EVERY_S = 0.25
 FLUSH_ROWS = 65_536
 STREAM_SUFFIX = ".arrows"
 SEALED_SUFFIX = ".parquet"
+TORN_BYTES, TORN_WHAT = b"ackproof.torn_bytes", b"ackproof.torn"  # in a sealed file's metadata, where it was torn
 
 
 @dataclass(frozen=True)
@@ -357,6 +358,10 @@ def seal_stream(path: Path) -> Damage | None:
     table, damage = read_stream(path)
     if damage is not None and table.num_rows == 0 and damage.what.startswith("it is of another"):
         return damage
+    if damage is not None:
+        # The stream goes away; what was torn off it stays on record, so that judging again says the same.
+        torn = {TORN_BYTES: str(damage.bytes_torn), TORN_WHAT: damage.what}
+        table = table.replace_schema_metadata({**(table.schema.metadata or {}), **torn})
     write_sealed(table, path.with_suffix(SEALED_SUFFIX), TABLES[path.parent.name].order)
     path.unlink()
     return damage
@@ -366,7 +371,7 @@ def write_sealed(table: pa.Table, path: Path, order: Iterable[str]) -> None:
     """Sorted, aside, synced, renamed."""
     ordered = table.sort_by([(name, "ascending") for name in order])
     temporary = path.with_name(f".{path.name}.new")
-    pa.parquet.write_table(ordered, temporary, compression="zstd", row_group_size=1 << 18)
+    pa.parquet.write_table(ordered, temporary, compression="zstd", row_group_size=1 << 18, write_page_checksum=True)
     with temporary.open("rb") as written:
         os.fsync(written.fileno())
     temporary.rename(path)

@@ -6,6 +6,7 @@ The fake keeps a repository of its own: a folder whose files it copies, and says
 from __future__ import annotations
 
 import hashlib
+import sys
 import threading
 from dataclasses import dataclass
 from importlib import resources
@@ -17,15 +18,16 @@ from ackproof.errors import CannotHere, UsageProblem
 from ackproof.kafka import ivy, jars
 from ackproof.kafka.java import Java, find_java
 
-FAKE_IVY = """#!/usr/bin/env python3
-import os, re, shutil, sys, time
+FAKE_IVY = (
+    f"#!{sys.executable} -IS\n"
+    + """import os, re, shutil, sys, time
 argument = dict(zip(sys.argv, sys.argv[1:]))
 here = os.path.dirname(os.path.abspath(__file__))
 with open(f"{here}/calls", "a") as calls:
     calls.write("x\\n")
 if os.path.exists(f"{here}/say"):
     sys.exit(open(f"{here}/say").read())
-time.sleep(0.2)
+time.sleep(0.02)
 wanted = re.findall('org="([^"]+)" name="([^"]+)" rev="([^"]+)"', open(argument["-ivy"]).read())
 target, cache = os.path.dirname(argument["-retrieve"]), argument["-cache"]
 os.makedirs(target, exist_ok=True), os.makedirs(cache, exist_ok=True)
@@ -44,6 +46,7 @@ for organisation, name, version in wanted:
         print(f"\\t\\tmodule not found: {organisation}#{name};{version}")
 sys.exit(missing)
 """
+)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import ctypes
 import os
 import pickle
 import signal
+import time
 import traceback
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -98,6 +99,13 @@ def _enter(rootless: bool) -> Network:
     for number, name in enumerate(NODES, start=1):
         network.attach(name, f"198.18.1.{number}")
     return network
+
+
+def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 10) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {timeout_s} s until {what}"
+        time.sleep(0.01)
 
 
 # -- behind the lab's back -------------------------------------------------------------------------------------------

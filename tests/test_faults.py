@@ -10,7 +10,7 @@ import os
 import select
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from itertools import combinations, permutations
@@ -34,6 +34,7 @@ from lab_network import (
     remove_rules,
     remove_table,
     rule_set,
+    wait_until,
 )
 
 PORT = 9092
@@ -99,13 +100,6 @@ def open_pairs(network: Network) -> set[Link]:
 
 
 ALL_PAIRS = set(permutations(NODES, 2))
-
-
-def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 10) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {timeout_s} s until {what}"
-        time.sleep(0.01)
 
 
 # -- each kind holds, and heals --------------------------------------------------------------------------------------

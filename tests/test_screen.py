@@ -1,0 +1,150 @@
+"""What a person sees: data is text, never an order to the terminal."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ackproof.errors import UsageProblem
+from ackproof.screen import console, partitions_table, plain, say, say_json, say_problem, status_parts
+from ackproof.tail import told
+
+HOSTILE = [
+    "\x1b[2J\x1b[31mred",
+    "\x1b]0;title\x07",
+    "\x1b]8;;http://evil\x1b\\link",
+    "[/x]",
+    "[bold]b[/bold]",
+    "[link=http://evil]x[/link]",
+    ":smile:",
+    "two\nlines",
+    "carriage\rreturn",
+    "bell\x07",
+    "back\x08space",
+    "nul\x00",
+    "c1\x9b31m",
+    "\u202eright to left",
+    "\u2028separator",
+    "lone \udc80 surrogate",
+]
+
+
+def obeyed(text: str) -> list[str]:
+    """Characters that a terminal would act upon; the lines of a table aside."""
+    return [char for char in text.replace("\n", "") if not char.isprintable()]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_nothing_that_a_terminal_obeys_is_left(text: str) -> None:
+    assert not obeyed(plain(text))
+    assert "\n" not in plain(text)
+
+
+@given(st.text())
+def test_plain_text_has_only_what_can_be_printed_and_loses_no_place(text: str) -> None:
+    assert plain(text).isprintable()
+    assert len(plain(text)) == len(text)
+    assert plain(plain(text)) == plain(text)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_problems_and_results_are_one_line_each(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    say(text)
+    say_problem(UsageProblem(text, [text, text]))
+    captured = capsys.readouterr()
+    assert (captured.out.count("\n"), captured.err.count("\n")) == (1, 3)
+    assert not obeyed(captured.out + captured.err)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_an_event_is_one_line_whatever_it_holds(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    say(told({"at": "2026-01-01T00:00:00.000+00:00", "at_ns": 1, "event": "asked", "asked": text, "targets": [text]}))
+    captured = capsys.readouterr()
+    assert captured.out.count("\n") == 1
+    assert not obeyed(captured.out)
+
+
+@pytest.mark.parametrize("text", [text for text in HOSTILE if "\udc80" not in text])
+def test_json_is_one_document_that_gives_back_the_text(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    say_json({"topic": text})
+    out = capsys.readouterr().out
+    assert json.loads(out) == {"topic": text}
+    assert "\x1b" not in out
+
+
+def partition(topic: str) -> dict[str, Any]:
+    return {
+        "topic": topic,
+        "partition": 0,
+        "leader": "kafka1",
+        "leader_epoch": 4,
+        "replicas": ["kafka1", "kafka2"],
+        "isr": ["kafka1"],
+        "high_watermark": 7,
+        "log_end": {"kafka1": 9, "kafka2": 7},
+    }
+
+
+def status(text: str) -> dict[str, Any]:
+    node = {
+        "name": "kafka1",
+        "role": "broker",
+        "state": "down",
+        "address": "198.18.1.1",
+        "pid": None,
+        "uptime_s": None,
+        "memory_mb": None,
+        "rack": text,
+        "last_exit": text,
+    }
+    fault = {"fault": "f1", "kind": "cut", "targets": [text], "for_s": 1.0, "left_s": None, "broken": text}
+    return {
+        "name": "lab",
+        "kafka": "3.9.2",
+        "mode": "zookeeper",
+        "bootstrap": "kafka1:9092",
+        "exposed": "127.0.0.1:19092",
+        "controller": "kafka1",
+        "zookeeper_leader": None,
+        "nodes": [node, {**node, "name": "client", "state": "namespace"}],
+        "network_groups": [["kafka1"], ["client"]],
+        "faults": [fault],
+        "topic_partitions": [partition(text)],
+        "reachable": {"kafka1": {"client": False}, "client": {"kafka1": True}},
+    }
+
+
+def printed(parts: list[Any]) -> str:
+    screen = console()
+    with screen.capture() as capture:
+        for part in parts:
+            screen.print(part)
+    return capture.get()
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_tables_and_the_status_hold_hostile_names_as_text(text: str) -> None:
+    out = printed([partitions_table([partition(text)]), *status_parts(status(text))])
+    assert not obeyed(out)
+    assert out.count(plain(text)) >= 4
+
+
+def test_the_status_shows_what_is_cut_who_leads_and_what_no_longer_holds() -> None:
+    out = printed(status_parts(status("orders")))
+    for shown in ("kafka1  |  client", "cut", "NO LONGER HOLDS", "1:9 2:7", "on this host: 127.0.0.1:19092"):
+        assert shown in out
+
+
+def test_a_lab_that_is_whole_shows_no_matrix() -> None:
+    whole = {
+        **status("x"),
+        "network_groups": [["client", "kafka1"]],
+        "reachable": {"kafka1": {"client": True}, "client": {"kafka1": True}},
+    }
+    out = printed(status_parts(whole))
+    assert "every node reaches every other (measured)" in out
+    assert "from \\ to" not in out

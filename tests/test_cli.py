@@ -244,12 +244,6 @@ def test_an_impossible_lab_is_told_with_all_its_problems_at_once(run: Run) -> No
     assert (code, out) == (2, "")
     began = [line.split()[0] for line in err.splitlines()]
     assert began == ["ackproof:", "--brokers", "--quorum", "--log-dirs", "--set"]
-        "ackproof: 4 ",
-        "  --brokers ",
-        "  --quorum 2",
-        "  --log-dirs",
-        "  --set nobo",
-    ]
 
 
 @pytest.mark.parametrize("words", LEAVES)
@@ -350,17 +344,13 @@ def test_a_duration_is_read(text: str, value: float) -> None:
     assert seconds(text) == pytest.approx(value)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "s", "0", "0s", "0.0ms", "-1s", "1d", "1e3", "1,5s", "1s2", "nan", "inf", "1 2s"]
-)
+@pytest.mark.parametrize("text", ["", "s", "0", "0s", "0.0ms", "-1s", "1d", "1e3", "1,5s", "1s2", "nan", "inf", "1 2s"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(UsageProblem, match="no duration"):
         seconds(text)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="seconds() gives infinity, which crosses the socket as null: no end"
-)
+@pytest.mark.xfail(strict=True, reason="seconds() gives infinity, which crosses the socket as null: no end")
 def test_a_duration_beyond_all_numbers_is_refused() -> None:
     with pytest.raises(UsageProblem):
         seconds("9" * 400)

@@ -303,7 +303,8 @@ class Writer:
             if field.name == "run":
                 arrays.append(pa.repeat(pa.scalar(self._run, field.type), count))
             elif field.name in columns:
-                arrays.append(pa.array(columns[field.name], type=field.type))
+                column = columns[field.name]
+                arrays.append(column if isinstance(column, pa.Array) else pa.array(column, type=field.type))
             else:
                 arrays.append(pa.nulls(count, field.type))
         self._stream.write_batch(pa.record_batch(arrays, schema=self._schema))

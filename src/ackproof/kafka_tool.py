@@ -25,13 +25,16 @@ def run_tool(name: str, node: str, tool: str, arguments: Sequence[str]) -> int:
     where = control.call(name, "bootstrap")
     started = LabDirectory.of(name).started()
     plan = tools.plan(tool, arguments, Path(started.jars), where["bootstrap"], zookeeper=where["zookeeper"])
+    if isinstance(plan, tools.Verb):  # a server's start or stop: our own verb
+        result = control.call(name, plan.verb, nodes=list(plan.nodes))
+        say(*result["said"])
+        return 0
     logging = config.logging(started.spec.kafka, level="WARN")
     with tempfile.TemporaryDirectory(prefix="ackproof-tool-") as folder:
         path = Path(folder) / logging.file_name
         path.write_text(logging.text)
         java = [
-            started.java, "-Xmx512m", *config.JVM_ALWAYS, f"-Djava.io.tmpdir={folder}",
-            logging.option.format(path=path), *os.environ.get("KAFKA_OPTS", "").split(),
-            "-cp", f"{started.jars}/*",
+            started.java, *config.JVM_ALWAYS, f"-Djava.io.tmpdir={folder}", logging.option.format(path=path), *plan.jvm,
+            *os.environ.get("KAFKA_OPTS", "").split(), "-cp", f"{started.jars}/*",
         ]  # fmt: skip
         return control.execute(name, node, [*java, plan.main_class, *plan.argv])

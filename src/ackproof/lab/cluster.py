@@ -257,6 +257,7 @@ class Cluster:
     def roles(self) -> dict[str, Resolver]:
         return {
             "all-brokers": lambda _: [node.name for node in self.brokers],
+            "quorum": lambda _: [node.name for node in self.spec.quorum_nodes],
             "controller": lambda _: [self._known(self.controller(), "controller")],
             "zookeeper-leader": lambda _: [self._known(self.zookeeper_leader(), "zookeeper-leader")],
             "leader": lambda what: [self._known(self._partition("leader", what).leader, f"leader:{what}")],

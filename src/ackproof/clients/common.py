@@ -1,0 +1,67 @@
+"""What the clients share: the form of a message, how they are told what to do, and how they say how far they are."""
+
+from __future__ import annotations
+
+import mmap
+import struct
+import sys
+import time
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+MAGIC = b"ackp"
+MESSAGE = struct.Struct(">4siq")  # magic, producer, number; what follows is padding
+Value = str | int | float | bool
+T = TypeVar("T")
+
+
+def pack(producer: int, seq: int, padding: bytes = b"") -> bytes:
+    return MESSAGE.pack(MAGIC, producer, seq) + padding
+
+
+def unpack(value: bytes | None) -> tuple[int, int]:
+    """Producer and number, or (-1, -1) for a message that is none of ours."""
+    if value is None or len(value) < MESSAGE.size or value[:4] != MAGIC:
+        return -1, -1
+    _, producer, seq = MESSAGE.unpack_from(value)
+    return producer, seq
+
+
+def read_config(kind: type[T]) -> T:
+    return msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=kind)
+
+
+def kafka_settings(values: dict[str, Value]) -> dict[str, Any]:
+    """As librdkafka takes them: it knows `true`, not Python's True."""
+    return {key: str(value).lower() if isinstance(value, bool) else value for key, value in values.items()}
+
+
+class Progress:
+    """A few counters in a shared page: written by one client, read by whoever wants to know, at no cost to either."""
+
+    FIELDS = ("ready", "sent", "acked", "failed", "unknown", "done")
+    _FORM = struct.Struct("<" + "q" * len(FIELDS))
+
+    def __init__(self, path: Path, create: bool = False) -> None:
+        if create:
+            path.write_bytes(bytes(self._FORM.size))
+        with path.open("r+b") as file:
+            self._page = mmap.mmap(file.fileno(), self._FORM.size)
+
+    def write(self, *values: int) -> None:
+        self._FORM.pack_into(self._page, 0, *values)
+
+    def read(self) -> dict[str, int]:
+        return dict(zip(self.FIELDS, self._FORM.unpack_from(self._page), strict=True))
+
+
+def wait_for_go(path: Path, deadline_s: float) -> int:
+    """When the load begins, on the monotonic clock: the same moment for all producers."""
+    deadline = time.monotonic() + deadline_s
+    while not path.exists():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"nobody said when to begin within {deadline_s:.0f} s")
+        time.sleep(0.002)
+    return int(path.read_text())

@@ -1,0 +1,216 @@
+"""The final read: waits until the healed cluster has settled, then reads every partition from its start to its end.
+
+Settled means: a leader everywhere, the ISR at least min.insync.replicas and, as long as there is hope, full again, and
+the high watermark at the log's end (since Kafka 3.7 it stands still while the ISR is too small). Read any earlier, the
+log would seem to lack what is only not yet visible.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from ackproof.clients.common import MAGIC, MESSAGE, Progress, read_config
+from ackproof.journal import Writer
+from ackproof.kafka.ask import Broker, NoAnswer, Partition
+
+BATCH = 10_000
+STALL_S = 30.0
+
+
+class DrainConfig(msgspec.Struct, frozen=True):
+    run: int
+    directory: str
+    name: str
+    bootstrap: str
+    brokers: dict[int, tuple[str, int]]
+    topics: dict[str, int]
+    min_isr: dict[str, int]
+    compacted: list[str]
+    progress: str
+    settle_s: float
+    full_isr_s: float
+
+
+class End(msgspec.Struct, frozen=True):
+    """A partition as its own leader tells it."""
+
+    said: Partition
+    log_start: int
+    high_watermark: int
+    log_end: int
+
+
+def ends(config: DrainConfig) -> list[End] | str:
+    """Every partition's end by its leader's own word, or what is still missing."""
+    best: dict[tuple[str, int], Partition] = {}
+    brokers = {number: Broker(address, port, 2.0) for number, (address, port) in config.brokers.items()}
+    try:
+        for number, broker in brokers.items():
+            try:
+                for said in broker.metadata(list(config.topics)).partitions:
+                    key = (said.topic, said.partition)
+                    if said.leader == number and (key not in best or _epoch(said) > _epoch(best[key])):
+                        best[key] = said
+            except NoAnswer:
+                continue  # a broker that is down leads nothing that counts
+        result = []
+        for topic in config.topics:
+            if not any(key[0] == topic for key in best):
+                return f"no broker leads {topic}"
+        for key, said in sorted(best.items()):
+            own = brokers[said.leader or 0].offsets([key])[key]
+            if own.high_watermark is None or own.log_end is None or own.log_start is None:
+                return f"{key[0]}/{key[1]}: its leader does not tell its offsets"
+            result.append(End(said, own.log_start, own.high_watermark, own.log_end))
+        return result
+    except NoAnswer as silence:
+        return str(silence)
+    finally:
+        for broker in brokers.values():
+            broker.close()
+
+
+def _epoch(said: Partition) -> int:
+    return -1 if said.leader_epoch is None else said.leader_epoch
+
+
+def missing(config: DrainConfig, found: list[End], full: bool) -> str | None:
+    for end in found:
+        name = f"{end.said.topic}/{end.said.partition}"
+        if end.high_watermark != end.log_end:
+            return f"{name}: the high watermark is {end.high_watermark}, the log's end {end.log_end}"
+        wanted = len(end.said.replicas) if full else config.min_isr[end.said.topic]
+        if len(end.said.isr) < wanted:
+            return f"{name}: {len(end.said.isr)} in sync, {wanted} wanted"
+    return None
+
+
+def settle(config: DrainConfig) -> tuple[list[End], str | None]:
+    """The ends once they stand still, and what was still missing when time ran out."""
+    begun = time.monotonic()
+    previous: list[tuple[int, int]] = []
+    while True:
+        waited_s = time.monotonic() - begun
+        found = ends(config)
+        lack = found if isinstance(found, str) else missing(config, found, full=waited_s < config.full_isr_s)
+        if not isinstance(found, str):
+            now = [(end.high_watermark, _epoch(end.said)) for end in found]
+            if lack is None and now == previous:
+                return found, None
+            previous = now
+        if waited_s > config.settle_s:
+            return ([] if isinstance(found, str) else found), lack or "the logs do not stand still"
+        time.sleep(0.1)
+
+
+class Drain:
+    def __init__(self, config: DrainConfig) -> None:
+        self._config = config
+        directory = Path(config.directory)
+        self._log = Writer(directory, "log", config.run, config.name)
+        self._ends = Writer(directory, "ends", config.run, config.name)
+        self._progress = Progress(Path(config.progress), create=True)
+        self._read = 0
+
+    def run(self) -> int:
+        found, lack = settle(self._config)
+        if lack is not None:
+            print(f"not settled: {lack}", flush=True)
+        client = Consumer(
+            {
+                "bootstrap.servers": self._config.bootstrap,
+                "group.id": "ackproof-final-read",
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "auto.offset.reset": "error",
+                "enable.partition.eof": False,
+                "check.crcs": True,
+                "isolation.level": "read_committed",
+                "broker.address.family": "v4",
+                "fetch.wait.max.ms": 20,
+                "queued.min.messages": 1_000_000,
+                "queued.max.messages.kbytes": 262_144,
+                "log_level": 3,
+            }
+        )
+        whole = True
+        for end in found:
+            whole &= self._drain(client, end)
+        client.close()
+        self._log.close(seal=False)
+        self._ends.close(seal=False)
+        return 0 if whole and found and lack is None else 1
+
+    def _drain(self, client: Consumer, end: End) -> bool:
+        place = TopicPartition(end.said.topic, end.said.partition, end.log_start)
+        client.assign([place])
+        stalled = time.monotonic() + STALL_S
+        position = end.log_start
+        while position < end.high_watermark and time.monotonic() < stalled:
+            try:
+                messages = client.consume(BATCH, timeout=0.2)
+            except KafkaException as problem:
+                print(f"{end.said.topic}/{end.said.partition}: {problem}", flush=True)
+                break
+            good = [message for message in messages if message.error() is None]
+            if good:
+                self._journal(end, good)
+                stalled = time.monotonic() + STALL_S
+            (where,) = client.position([place])
+            position = max(position, where.offset)  # past the markers of transactions too, which are no messages
+        self._write_end(end, min(position, end.high_watermark))
+        return position >= end.high_watermark
+
+    def _journal(self, end: End, messages: list[Any]) -> None:
+        values = [message.value() for message in messages]
+        ours = [value is not None and len(value) >= MESSAGE.size and value[:4] == MAGIC for value in values]
+        numbers = [
+            MESSAGE.unpack_from(value) if own else (b"", -1, -1) for value, own in zip(values, ours, strict=True)
+        ]
+        count = len(messages)
+        self._log.add_columns(
+            {
+                "topic": [self._config.topics[end.said.topic]] * count,
+                "partition": [end.said.partition] * count,
+                "offset": [message.offset() for message in messages],
+                "leader_epoch": pa.array([message.leader_epoch() for message in messages], pa.int32()),
+                "producer": [number[1] for number in numbers],
+                "seq": [number[2] for number in numbers],
+            }
+        )
+        self._read += count
+        self._progress.write(1, self._read, 0, 0, 0, 0)
+
+    def _write_end(self, end: End, read_to: int) -> None:
+        self._ends.add(
+            topic=self._config.topics[end.said.topic],
+            partition=end.said.partition,
+            log_start=end.log_start,
+            high_watermark=end.high_watermark,
+            log_end=end.log_end,
+            read_to=read_to,
+            leader=end.said.leader,
+            leader_epoch=end.said.leader_epoch,
+            replicas=list(end.said.replicas),
+            isr=list(end.said.isr),
+            min_isr=self._config.min_isr[end.said.topic],
+            compacted=end.said.topic in self._config.compacted,
+            transactional=False,
+            at_ns=time.monotonic_ns(),
+        )
+        self._ends.flush()
+
+
+def main() -> None:
+    sys.exit(Drain(read_config(DrainConfig)).run())
+
+
+if __name__ == "__main__":
+    main()

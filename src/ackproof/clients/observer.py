@@ -1,0 +1,109 @@
+"""The observer: asks every broker for its own view of every partition, several times a second, as long as it lives.
+
+It stands where no fault reaches. A broker that does not answer is noted as that; the others are not kept waiting for
+it, because each broker is asked in a thread of its own, at its own pace.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ackproof.clients.common import Progress, read_config
+from ackproof.journal import Writer
+from ackproof.kafka.ask import Broker, NoAnswer
+
+EVERY_S = 0.2
+TIMEOUT_S = 1.0
+
+
+class ObserverConfig(msgspec.Struct, frozen=True):
+    run: int
+    directory: str
+    name: str
+    brokers: dict[int, tuple[str, int]]  # Kafka's id: address, port
+    topics: dict[str, int]
+    progress: str
+
+
+class Observer:
+    def __init__(self, config: ObserverConfig) -> None:
+        self._config = config
+        self._writer = Writer(Path(config.directory), "state", config.run, config.name)
+        self._turn = threading.Lock()
+        self._over = threading.Event()
+        self._progress = Progress(Path(config.progress), create=True)
+
+    def stop(self, *_: Any) -> None:
+        self._over.set()
+
+    def run(self) -> None:
+        threads = [threading.Thread(target=self._follow, args=(number,)) for number in self._config.brokers]
+        for thread in threads:
+            thread.start()
+        self._progress.write(1, 0, 0, 0, 0, 0)
+        while not self._over.wait(0.1):
+            with self._turn:
+                self._writer.flush_if_due()
+        for thread in threads:
+            thread.join()
+        self._writer.close(seal=False)
+
+    def _follow(self, number: int) -> None:
+        address, port = self._config.brokers[number]
+        with Broker(address, port, TIMEOUT_S) as broker:
+            while not self._over.is_set():
+                begun = time.monotonic()
+                rows = self._look(broker, number)
+                with self._turn:
+                    for row in rows:
+                        self._writer.add(**row)
+                self._over.wait(max(0.0, begun + EVERY_S - time.monotonic()))
+
+    def _look(self, broker: Broker, number: int) -> list[dict[str, Any]]:
+        at_ns = time.monotonic_ns()
+        try:
+            metadata = broker.metadata(list(self._config.topics))
+            wanted = [(view.topic, view.partition) for view in metadata.partitions]
+            offsets = broker.offsets(wanted)
+        except NoAnswer as silence:
+            took_ns = time.monotonic_ns() - at_ns
+            row = {"at_ns": at_ns, "took_ns": took_ns, "broker": number, "topic": -1, "partition": -1}
+            return [row | {"error": f"{silence.kind}: {silence.reason}"}]
+        took_ns = time.monotonic_ns() - at_ns
+        rows = []
+        for view in metadata.partitions:
+            own = offsets[(view.topic, view.partition)]
+            rows.append(
+                {
+                    "at_ns": at_ns,
+                    "took_ns": took_ns,
+                    "broker": number,
+                    "topic": self._config.topics[view.topic],
+                    "partition": view.partition,
+                    "error": view.error,
+                    "leader": view.leader,
+                    "leader_epoch": view.leader_epoch,
+                    "replicas": list(view.replicas),
+                    "isr": list(view.isr),
+                    "high_watermark": own.high_watermark,
+                    "log_end": own.log_end,
+                    "log_start": own.log_start,
+                }
+            )
+        return rows
+
+
+def main() -> None:
+    observer = Observer(read_config(ObserverConfig))
+    signal.signal(signal.SIGTERM, observer.stop)
+    observer.run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,337 @@
+"""A scenario: what is started, what is sent, what breaks when, and what is expected. Frozen data from one TOML file.
+
+A file may hold `[shapes.NAME]` tables that change some of it (slow, crowd); `--set` changes single fields. Everything
+is read and checked in full before anything starts, and every problem is named with its file and line.
+
+Times are seconds since the load began (`at_s`), or the messages sent by all producers together (`at_messages`).
+A fault ends at `until_s`, at `until_messages`, or, with `until = "load-ended"`, after the last send; and never before a
+new leader epoch was seen on `not_before_new_epoch`, or `not_before_max_s` have passed since the fault began.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from ackproof.errors import UsageProblem
+from ackproof.lab.spec import BROKERS_MAX, QUORUM_SIZES
+from ackproof.record import Expected
+
+Mode = Literal["zookeeper", "kraft"]
+Value = str | int | float | bool
+
+FAULT_KINDS: dict[str, str] = {
+    "kill": "the process ends at once (SIGKILL)",
+    "stop": "an orderly stop (SIGTERM)",
+    "start": "started again",
+    "restart": "stopped and started again",
+    "pause": "frozen (SIGSTOP)",
+    "isolate": "cut off from all other nodes, or from `apart_from`; clients keep their way in",
+    "partition": "the network splits into `groups`",
+    "cut": "links between `targets` and `apart_from` are cut",
+    "flaky": "a share `loss` of all packets is lost",
+    "slow": "packets are late by `delay_ms`",
+}
+LASTING = frozenset({"pause", "isolate", "partition", "cut", "flaky", "slow"})  # these are healed; the others are done
+ROLE_PREFIXES = ("leader:", "follower:", "followers:", "coordinator:")
+PLAIN_ROLES = ("controller", "zookeeper-leader", "all-brokers", "quorum")
+
+
+class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class ClusterPlan(Strict, frozen=True):
+    brokers: int = 3
+    quorum: int = 3
+    racks: list[str] = []
+    log_dirs: int = 1
+    settings: dict[str, dict[str, Value]] = {}  # scope: key: value, as in `up --set scope.key=value`
+
+
+class TopicPlan(Strict, frozen=True):
+    name: str
+    partitions: int = 1
+    replication: int = 3
+    settings: dict[str, Value] = {}
+
+
+class ProducerPlan(Strict, frozen=True):
+    topic: str
+    count: int
+    rate: float | None = None  # messages a second, each; null: as fast as it goes
+    acks: Literal["0", "1", "all"] = "all"
+    copies: int = 1  # this many processes
+    size: int = 16  # bytes of the value
+    keys: int | None = None  # this many different keys; null: no key
+    print: bool = False  # say each value and its offset
+    settings: dict[str, Value] = {}  # any of librdkafka's
+
+
+class ConsumerPlan(Strict, frozen=True):
+    topic: str
+    group: str
+    copies: int = 1
+    settings: dict[str, Value] = {}
+
+
+class FaultPlan(Strict, frozen=True):
+    kind: str
+    targets: list[str] = []
+    apart_from: list[str] = []
+    groups: list[list[str]] = []
+    at_s: float | None = None
+    at_messages: int | None = None
+    until_s: float | None = None
+    until_messages: int | None = None
+    until: Literal["load-ended"] | None = None
+    not_before_new_epoch: str | None = None  # TOPIC/PARTITION
+    not_before_max_s: float = 30.0
+    one_way: bool = False
+    new_connections: bool = False
+    reset: bool = False
+    port: int | None = None
+    loss: float | None = None
+    delay_ms: float | None = None
+
+    @property
+    def lasting(self) -> bool:
+        return self.kind in LASTING
+
+    def when(self) -> str:
+        return f"at {self.at_messages:,} messages" if self.at_messages is not None else f"at {self.at_s:g} s"
+
+    def heals(self) -> str:
+        if not self.lasting:
+            return ""
+        if self.until_messages is not None:
+            end = f"at {self.until_messages:,} messages"
+        else:
+            end = "after the last send" if self.until else f"at {self.until_s:g} s"
+        if self.not_before_new_epoch is None:
+            return end
+        return f"{end}, and not before a new leader epoch was seen or {self.not_before_max_s:g} s have passed"
+
+
+class Scenario(Strict, frozen=True):
+    name: str
+    section: str
+    title: str
+    summary: str
+    producers: list[ProducerPlan]
+    topics: list[TopicPlan]
+    modes: list[Mode] = ["zookeeper", "kraft"]
+    cluster: ClusterPlan = ClusterPlan()
+    consumers: list[ConsumerPlan] = []
+    faults: list[FaultPlan] = []
+    expect: dict[str, Expected] = {}
+    expect_zookeeper: dict[str, Expected] = {}
+    expect_kraft: dict[str, Expected] = {}
+    timeout_s: float = 600.0
+    seed: int = 0
+
+    def expected(self, mode: str) -> dict[str, Expected]:
+        return self.expect | (self.expect_kraft if mode == "kraft" else self.expect_zookeeper)
+
+    @property
+    def total(self) -> int:
+        return sum(producer.count * producer.copies for producer in self.producers)
+
+
+# -- reading ---------------------------------------------------------------------------------------------------------
+
+
+class Source(msgspec.Struct, frozen=True):
+    """A scenario's file as text and as data, before shapes and settings are applied."""
+
+    path: str
+    text: str
+    data: dict[str, Any]
+
+    @property
+    def shapes(self) -> list[str]:
+        return ["base", *self.data.get("shapes", {})]
+
+
+def bundled() -> list[str]:
+    folder = resources.files("ackproof") / "scenarios"
+    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+
+
+def find(name: str) -> Source:
+    """A scenario by the name of one of ours, or by the path of a file."""
+    if name.endswith(".toml") or "/" in name:
+        path = Path(name)
+        try:
+            return read_source(str(path), path.read_text(encoding="utf-8"))
+        except OSError as problem:
+            raise UsageProblem(f"{name} cannot be read: {problem.strerror}") from problem
+        except UnicodeDecodeError:
+            raise UsageProblem(f"{name} is no text in UTF-8") from None
+    if name not in bundled():
+        near = difflib.get_close_matches(name, bundled(), n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise UsageProblem(f"no scenario {name!r}{hint}: `ackproof list` shows them; a file's name ends in .toml")
+    text = (resources.files("ackproof") / "scenarios" / f"{name}.toml").read_text(encoding="utf-8")
+    return read_source(f"{name}.toml", text)
+
+
+def read_source(path: str, text: str) -> Source:
+    try:
+        return Source(path, text, tomllib.loads(text))
+    except tomllib.TOMLDecodeError as problem:
+        raise UsageProblem(f"{path}: not TOML: {problem}") from None
+
+
+def load(source: Source, shape: str = "base", settings: Sequence[str] = ()) -> Scenario:
+    """The scenario as it will run, or all its problems, each with its line."""
+    data = copy.deepcopy(source.data)
+    shapes = data.pop("shapes", {})
+    if shape != "base":
+        if not isinstance(shapes, dict) or shape not in shapes:
+            raise UsageProblem(f"{source.path} has no shape {shape!r}: it has {', '.join(source.shapes)}")
+        data = merged(data, shapes[shape])
+    for setting in settings:
+        _override(data, setting)
+    lines = line_numbers(source.text)
+    try:
+        scenario = msgspec.convert(data, Scenario)
+    except msgspec.ValidationError as problem:
+        raise UsageProblem(_located(source.path, lines, *_shape_problem(data, str(problem)))) from None
+    from ackproof.scenario_check import problems
+
+    if found := problems(scenario):
+        told = [_located(source.path, lines, where, what) for where, what in found]
+        raise UsageProblem(told[0] if len(told) == 1 else f"{source.path}: {len(told)} problems:", told[1:] and told)
+    return scenario
+
+
+def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables are merged, key by key; in lists of tables the entries are merged place by place."""
+    result = dict(base)
+    for key, value in change.items():
+        old = result.get(key)
+        if isinstance(old, dict) and isinstance(value, dict):
+            result[key] = merged(old, value)
+        elif (
+            isinstance(old, list) and isinstance(value, list) and all(isinstance(each, dict) for each in [*old, *value])
+        ):
+            pairs = [merged(each, new) for each, new in zip(old, value, strict=False)]
+            result[key] = [*pairs, *old[len(pairs) :], *value[len(old) :]]
+        else:
+            result[key] = value
+    return result
+
+
+def _override(data: dict[str, Any], setting: str) -> None:
+    """`producer.acks=all`: for every producer; `producers.0.rate=100`: for the first; `faults.0.at_s=5`."""
+    name, separator, text = setting.partition("=")
+    if not separator or not name.strip():
+        raise UsageProblem(f"--set {setting}: write it as FIELD=VALUE, for example producer.acks=all")
+    path = name.strip().split(".")
+    plurals = {"producer": "producers", "consumer": "consumers", "topic": "topics", "fault": "faults"}
+    value = _value(text)
+    if path[0] in plurals and len(path) > 1:
+        for entry in data.get(plurals[path[0]], []):
+            _put(entry, path[1:], value, setting)
+    else:
+        _put(data, path, value, setting)
+
+
+def _value(text: str) -> Any:
+    """As TOML reads it; what is no TOML is text. acks is written bare by everybody, and is text."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _put(data: Any, path: list[str], value: Any, setting: str) -> None:
+    for number, step in enumerate(path[:-1]):
+        if isinstance(data, list):
+            if not step.isdigit() or int(step) >= len(data):
+                raise UsageProblem(f"--set {setting}: there is no {'.'.join(path[: number + 1])}")
+            data = data[int(step)]
+        else:
+            if step == "settings":  # a key of Kafka's has dots of its own
+                data.setdefault("settings", {})[".".join(path[number + 1 :])] = value
+                return
+            data = data.setdefault(step, {})
+    if not isinstance(data, dict):
+        raise UsageProblem(f"--set {setting}: there is no such field")
+    data[path[-1]] = str(value) if path[-1] == "acks" else value
+
+
+# -- where in the file -----------------------------------------------------------------------------------------------
+
+
+def line_numbers(text: str) -> dict[str, int]:
+    """The line of each key and table, by its path: `faults.0.targets`. Enough of TOML for our own files."""
+    lines: dict[str, int] = {}
+    prefix = ""
+    counts: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if match := re.match(r"\s*\[\[\s*([^\]]+?)\s*\]\]", line):
+            count = counts.get(match[1], 0)
+            counts[match[1]] = count + 1
+            prefix = f"{match[1]}.{count}"
+            lines[prefix] = number
+        elif match := re.match(r"\s*\[\s*([^\]]+?)\s*\]", line):
+            prefix = match[1]
+            lines[prefix] = number
+        elif match := re.match(r"\s*([A-Za-z0-9_\"'.-]+)\s*=", line):
+            key = match[1].replace('"', "").replace("'", "")
+            lines[f"{prefix}.{key}" if prefix else key] = number
+    return lines
+
+
+def _located(path: str, lines: Mapping[str, int], where: str, what: str) -> str:
+    """Name the line of the field or, where a shape or --set gave it, of the nearest table that holds it."""
+    place = where
+    while place and place not in lines:
+        place = place.rpartition(".")[0]
+    number = lines.get(place)
+    return f"{path}:{number}: {what}" if number else f"{path}: {what}"
+
+
+def _shape_problem(data: dict[str, Any], message: str) -> tuple[str, str]:
+    """msgspec's own complaint as a place and a sentence, with a hint where a key was only misspelt."""
+    what, _, at = message.partition(" - at `")
+    where = re.sub(r"\[(\d+)\]", r".\1", at.rstrip("`").removeprefix("$")).strip(".")
+    where = where.replace(".[...]", "")
+    if match := re.match(r"Object contains unknown field `(.+)`", what):
+        known = _fields(where)
+        near = difflib.get_close_matches(match[1], known, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else f": known are {', '.join(known)}"
+        return f"{where}.{match[1]}".strip("."), f"unknown key {match[1]!r}{hint}"
+    return where, f"{where or 'the file'}: {what[0].lower()}{what[1:]}"
+
+
+def _fields(where: str) -> list[str]:
+    kinds: dict[str, type[msgspec.Struct]] = {
+        "cluster": ClusterPlan,
+        "topics": TopicPlan,
+        "producers": ProducerPlan,
+        "consumers": ConsumerPlan,
+        "faults": FaultPlan,
+    }
+    return [field.name for field in msgspec.structs.fields(kinds.get(where.split(".")[0], Scenario))]
+
+
+def json_schema() -> dict[str, Any]:
+    """For editors: what a scenario file may hold. A shape may change any part of it."""
+    schema = msgspec.json.schema(Scenario)
+    properties = schema["$defs"]["Scenario"]["properties"]
+    properties["shapes"] = {"type": "object", "description": "Changes to the scenario, by the shape's name."}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Ackproof scenario", **schema}
+
+
+LIMITS = {"brokers": (1, BROKERS_MAX), "quorum": QUORUM_SIZES}

@@ -1,0 +1,209 @@
+"""Everything that can be wrong with a scenario beyond its shape: impossible times, unknown names, contradictions.
+
+Each problem is a place in the file and a sentence. Pure; nothing is started to find them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from ackproof.lab.spec import BROKERS_MAX, QUORUM_SIZES
+from ackproof.scenario import FAULT_KINDS, PLAIN_ROLES, ROLE_PREFIXES, FaultPlan, Scenario
+
+CHECK_NAMES = (
+    "lost",
+    "duplicated",
+    "reordered",
+    "inconsistent_offset",
+    "unstable_read",
+    "phantom",
+    "aborted_read",
+    "resurrected",
+    "offset_gap",
+    "realtime_order",
+    "skipped_read",
+    "repeated_read",
+    "zombie_ack",
+    "dual_leader",
+    "watermark_fell",
+    "unavailable",
+    "failover",
+    "late",
+    "rate",
+)
+
+Problem = tuple[str, str]
+_NEEDS = {"isolate": "targets", "cut": "targets", "partition": "groups", "flaky": "targets", "slow": "targets"}
+
+
+def problems(scenario: Scenario) -> list[Problem]:
+    return [
+        *_basics(scenario),
+        *_clients(scenario),
+        *(
+            found
+            for number, fault in enumerate(scenario.faults)
+            for found in _fault(scenario, fault, f"faults.{number}")
+        ),
+        *_expectations(scenario),
+    ]
+
+
+def _basics(scenario: Scenario) -> Iterator[Problem]:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,63}", scenario.name):
+        yield "name", f"name {scenario.name!r}: use small letters, digits and -, up to 64"
+    if not scenario.modes:
+        yield "modes", "modes: name at least one of zookeeper, kraft"
+    if not 1 <= scenario.cluster.brokers <= BROKERS_MAX:
+        yield "cluster.brokers", f"brokers = {scenario.cluster.brokers}: from 1 to {BROKERS_MAX}"
+    if scenario.cluster.quorum not in QUORUM_SIZES:
+        yield "cluster.quorum", f"quorum = {scenario.cluster.quorum}: 1, 3 or 5"
+    if not 1 <= scenario.timeout_s <= 86_400:
+        yield "timeout_s", f"timeout_s = {scenario.timeout_s:g}: from 1 to 86400 seconds"
+    if not scenario.topics:
+        yield "topics", "there is no topic"
+    seen: set[str] = set()
+    for number, topic in enumerate(scenario.topics):
+        where = f"topics.{number}"
+        if not re.fullmatch(r"[A-Za-z0-9._-]{1,200}", topic.name) or topic.name in (".", ".."):
+            yield f"{where}.name", f"topic {topic.name!r}: Kafka takes letters, digits, '.', '_' and '-'"
+        if topic.name in seen:
+            yield f"{where}.name", f"topic {topic.name!r} is there twice"
+        seen.add(topic.name)
+        if not 1 <= topic.partitions <= 1000:
+            yield f"{where}.partitions", f"partitions = {topic.partitions}: from 1 to 1000"
+        if not 1 <= topic.replication <= scenario.cluster.brokers:
+            yield (
+                f"{where}.replication",
+                f"replication = {topic.replication}: from 1 to the number of brokers, {scenario.cluster.brokers}",
+            )
+
+
+def _clients(scenario: Scenario) -> Iterator[Problem]:
+    topics = {topic.name for topic in scenario.topics}
+    if not scenario.producers:
+        yield "producers", "there is no producer, so there is nothing to judge"
+    for number, producer in enumerate(scenario.producers):
+        where = f"producers.{number}"
+        if producer.topic not in topics:
+            yield f"{where}.topic", f"no topic {producer.topic!r}"
+        if not 1 <= producer.count <= 10**12:
+            yield f"{where}.count", f"count = {producer.count}: at least one message"
+        if producer.rate is not None and not 0 < producer.rate <= 10**7:
+            yield f"{where}.rate", f"rate = {producer.rate:g}: a positive number of messages a second"
+        if not 1 <= producer.copies <= 100:
+            yield f"{where}.copies", f"copies = {producer.copies}: from 1 to 100"
+        if not 16 <= producer.size <= 1_000_000:
+            yield f"{where}.size", f"size = {producer.size}: from 16 bytes (the number must fit) to 1,000,000"
+        if producer.keys is not None and producer.keys < 1:
+            yield f"{where}.keys", f"keys = {producer.keys}: at least one"
+        for key in ("acks", "request.required.acks", "bootstrap.servers", "client.id"):
+            if key in producer.settings:
+                yield f"{where}.settings.{key}", f"{key}: {'use acks =' if 'acks' in key else 'the laboratory sets it'}"
+    for number, consumer in enumerate(scenario.consumers):
+        if consumer.topic not in topics:
+            yield f"consumers.{number}.topic", f"no topic {consumer.topic!r}"
+        if not 1 <= consumer.copies <= 100:
+            yield f"consumers.{number}.copies", f"copies = {consumer.copies}: from 1 to 100"
+
+
+def _fault(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem]:
+    if fault.kind not in FAULT_KINDS:
+        yield f"{where}.kind", f"no kind of fault {fault.kind!r}: known are {', '.join(FAULT_KINDS)}"
+        return
+    if (needed := _NEEDS.get(fault.kind, "targets")) and not getattr(fault, needed):
+        yield where, f"{fault.kind} needs {needed}"
+    if fault.kind == "cut" and not fault.apart_from:
+        yield where, "cut needs apart_from: the other side of the links"
+    if fault.kind == "flaky" and not (fault.loss and 0 < fault.loss <= 1):
+        yield where, "flaky needs loss, a share above 0 and up to 1"
+    if fault.kind == "slow" and not (fault.delay_ms and 1 <= fault.delay_ms <= 60_000):
+        yield where, "slow needs delay_ms, from 1 to 60000"
+    yield from _times(scenario, fault, where)
+    named = [
+        ("targets", fault.targets),
+        ("apart_from", fault.apart_from),
+        *(("groups", group) for group in fault.groups),
+    ]
+    for field, names in named:
+        for name in names:
+            if sentence := _unknown(scenario, name):
+                yield f"{where}.{field}", sentence
+    if fault.not_before_new_epoch is not None and not _is_partition(scenario, fault.not_before_new_epoch):
+        yield (
+            f"{where}.not_before_new_epoch",
+            f"{fault.not_before_new_epoch!r}: no such partition; write it as TOPIC/PARTITION",
+        )
+
+
+def _times(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem]:
+    if (fault.at_s is None) == (fault.at_messages is None):
+        yield where, "a fault begins at_s or at_messages: give one of the two"
+        return
+    ends = [each for each in (fault.until_s, fault.until_messages, fault.until) if each is not None]
+    if fault.lasting and len(ends) != 1:
+        yield where, f'{fault.kind} lasts: give one of until_s, until_messages, until = "load-ended"'
+    if not fault.lasting and ends:
+        yield where, f"{fault.kind} does not last, so it has no end: use start, or another fault, to undo it"
+    if fault.at_messages is not None and not 0 <= fault.at_messages < scenario.total:
+        yield (
+            f"{where}.at_messages",
+            f"at_messages = {fault.at_messages}: only {scenario.total} messages are sent, so it would never begin",
+        )
+    if fault.at_s is not None and not 0 <= fault.at_s < scenario.timeout_s:
+        yield f"{where}.at_s", f"at_s = {fault.at_s:g}: from 0 to the time-out, {scenario.timeout_s:g}"
+    if fault.until_s is not None and fault.at_s is not None and fault.until_s <= fault.at_s:
+        yield f"{where}.until_s", f"until_s = {fault.until_s:g} is not after at_s = {fault.at_s:g}"
+    if fault.until_messages is not None and fault.at_messages is not None and fault.until_messages <= fault.at_messages:
+        yield f"{where}.until_messages", "until_messages is not after at_messages"
+    if fault.until_messages is not None and fault.until_messages > scenario.total:
+        yield f"{where}.until_messages", f"only {scenario.total} messages are sent, so it would never end"
+
+
+def _unknown(scenario: Scenario, name: str) -> str | None:
+    """Why this is no node and no role of a lab like this one, in any of the scenario's modes."""
+    if name in PLAIN_ROLES:
+        if name == "zookeeper-leader" and "kraft" in scenario.modes:
+            return 'zookeeper-leader: kraft mode has none; use controller, or modes = ["zookeeper"]'
+        return None
+    for prefix in ROLE_PREFIXES:
+        if name.startswith(prefix):
+            what = name.removeprefix(prefix)
+            if prefix == "coordinator:" or _is_partition(scenario, what):
+                return None
+            return f"{name}: no such partition; write it as {prefix}TOPIC/PARTITION"
+    names = [f"kafka{number}" for number in range(1, scenario.cluster.brokers + 1)] + ["client"]
+    if scenario.modes == ["zookeeper"]:
+        names += [f"zk{number}" for number in range(1, scenario.cluster.quorum + 1)]
+    elif scenario.modes == ["kraft"]:
+        names += [f"controller{number}" for number in range(1, scenario.cluster.quorum + 1)]
+    if any(fnmatchcase(each, name) for each in names):
+        return None
+    both = " (both modes run it: say quorum for the ZooKeeper or controller nodes)" if len(scenario.modes) > 1 else ""
+    roles = ", ".join((*PLAIN_ROLES, *(f"{prefix}…" for prefix in ROLE_PREFIXES)))
+    return f"no node or role {name!r}: nodes are {', '.join(names)}; roles are {roles}{both}"
+
+
+def _is_partition(scenario: Scenario, text: str) -> bool:
+    match = re.fullmatch(r"(.+)/(\d+)", text)
+    return match is not None and any(
+        topic.name == match[1] and int(match[2]) < topic.partitions for topic in scenario.topics
+    )
+
+
+def _expectations(scenario: Scenario) -> Iterator[Problem]:
+    for field in ("expect", "expect_zookeeper", "expect_kraft"):
+        for name in getattr(scenario, field):
+            if name not in CHECK_NAMES:
+                yield f"{field}.{name}", f"no check {name!r}: known are {', '.join(CHECK_NAMES)}"
+    for mode in scenario.modes:
+        expected = scenario.expected(mode)
+        if expected.get("lost") == "required" and not scenario.faults:
+            yield "expect.lost", "lost is required, and yet nothing breaks: without a fault nothing can be lost"
+        if expected.get("zombie_ack") == "required" and expected.get("lost") == "forbidden":
+            yield "expect", "zombie_ack is required and lost forbidden: what a deposed leader acknowledges is lost"
+    for mode in ("zookeeper", "kraft"):
+        if getattr(scenario, f"expect_{mode}") and mode not in scenario.modes:
+            yield f"expect_{mode}", f"expect_{mode} is given, but the scenario does not run in {mode} mode"

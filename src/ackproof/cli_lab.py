@@ -190,7 +190,7 @@ def events(
     Example: ackproof events
     """
     from ackproof.lab.events import Events
-    from ackproof.tail import follow_events, told
+    from ackproof.tail import follow_events, told, worth_telling
 
     directory = LabDirectory.of(name)
     if not directory.path.exists():
@@ -201,7 +201,7 @@ def events(
     elif follow:
         follow_events(trail)
     else:
-        say(*(told(event) for event in trail.read()))
+        say(*(told(event) for event in trail.read() if worth_telling(event)))
 
 
 def watch(

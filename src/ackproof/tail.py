@@ -29,9 +29,14 @@ def follow_events(trail: Events) -> None:
     shown = 0
     while True:
         events = trail.read()
-        say(*(told(event) for event in events[shown:]))
+        say(*(told(event) for event in events[shown:] if worth_telling(event)))
         shown = len(events)
         time.sleep(_POLL_S)
+
+
+def worth_telling(event: dict[str, Any]) -> bool:
+    """Not the proof, every second, that a fault still holds."""
+    return bool(event["event"] != "held")
 
 
 def told(event: dict[str, Any]) -> str:

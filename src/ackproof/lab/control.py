@@ -59,12 +59,18 @@ class Launched:
         self._tether.close()
 
 
-def launch(spec: LabSpec, ingredients: Ingredients, progress: Progress) -> Launched:
-    """Start the supervisor and wait until every node serves. Whatever goes wrong, nothing is left."""
+def launch(spec: LabSpec, ingredients: Ingredients, progress: Progress, logs: Path | None = None) -> Launched:
+    """Start the supervisor and wait until every node serves. Whatever goes wrong, nothing is left.
+
+    With `logs` the nodes' logs go there, and stay.
+    """
     from ackproof.lab.supervisor import Boot
 
     directory = LabDirectory.of(spec.name)
     lock = directory.claim()
+    if logs is not None:
+        (directory.path / "logs").rmdir()
+        (directory.path / "logs").symlink_to(logs)
     ours, theirs = socket.socketpair()
     listening = _listen_on_host(spec.brokers) if spec.expose else {}
     boot = Boot(

@@ -160,7 +160,7 @@ class Lab:
             if time.monotonic() >= standing.over:
                 self.end(standing.name, by="its time" if standing.links else "its watchdog")
             elif standing.name in self.standing and standing.broken is None and self._still_due(standing):
-                standing.held.prove()
+                self.events.add("held", fault=standing.name, proof=standing.held.prove())
         except (Problem, OSError) as problem:
             if standing.name in self.standing and self._still_due(standing):
                 standing.broken = str(problem)

@@ -143,6 +143,7 @@ def pause(server: Server, request: Request) -> Result:
                 start_watchdog(server, standing[-1], for_s, ["resume", "10"], {10: process.handle})
     return {
         "nodes": [node.name for node in nodes],
+        "faults": [each.name for each in standing],
         "said": [f"{each.name}: pause {each.targets[0]}: {each.held.proved}" for each in standing],
     }
 

@@ -16,6 +16,7 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -157,7 +158,8 @@ def _sever(
         match=match,
         for_s=for_s,
     )
-    return {**standing.told(), "said": [f"{name}: {kind} {' '.join(targets)}: {standing.held.proved}"]}
+    said = f"{name}: {kind} {' '.join(targets)}: {standing.held.proved}"
+    return {**standing.told(), "faults": [name], "said": [said]}
 
 
 def partition(server: Server, request: Request) -> Result:
@@ -212,7 +214,8 @@ def slow(server: Server, request: Request) -> Result:
             text for number, each in zip(descriptors, endpoints, strict=True) for text in (each.interface, str(number))
         ]
         node_verbs.start_watchdog(server, standing, for_s, ["undelay", *where], descriptors)
-    return {**standing.told(), "said": [f"{name}: slow {' '.join(names)}: {standing.held.proved}"]}
+    said = f"{name}: slow {' '.join(names)}: {standing.held.proved}"
+    return {**standing.told(), "faults": [name], "said": [said]}
 
 
 def join(server: Server, _: Request) -> Result:
@@ -255,6 +258,10 @@ def status(server: Server, request: Request) -> Result:
         "kafka": started.spec.kafka,
         "supervisor_pid": started.supervisor_pid,
         "bootstrap": bootstrap,
+        "spawn": spawn,
+        "processes": processes,
+        "signal": signal_process,
+        "leaders": leaders,
         "exposed": exposed or None,
         "controller": lab.cluster.controller(),
         "zookeeper_leader": lab.cluster.zookeeper_leader() if started.spec.mode == "zookeeper" else None,
@@ -315,6 +322,35 @@ def bootstrap(server: Server, _: Request) -> Result:
     }
 
 
+def spawn(server: Server, request: Request) -> Result:
+    """Start a program of a run's where a node stands; it ends with the lab at the latest."""
+    lab, node = server.lab, request.get("node")
+    lab.processes.spawn(
+        request.get("process"),
+        request.get("argv"),
+        namespace=lab.network.router_namespace if node == OBSERVER else lab.network.endpoints[node].namespace,
+        output=Path(request.get("output")),
+        environment=os.environ,
+    )
+    return {"process": request.get("process")}
+
+
+def processes(server: Server, request: Request) -> Result:
+    """How each of these programs ended; those that still run are left out."""
+    lab = server.lab
+    exits = {name: lab.processes.last_exit(name) for name in request.get("names") if lab.processes.get(name) is None}
+    return {"exits": {name: None if how is None else [how.code, how.signal] for name, how in exits.items()}}
+
+
+def signal_process(server: Server, request: Request) -> Result:
+    number = signal.Signals[request.get("signal")]
+    return {"sent": server.lab.processes.send(request.get("process"), number, ends=True)}
+
+
+def leaders(server: Server, _: Request) -> Result:
+    return {"topic_partitions": server.lab.cluster.partitions()}
+
+
 def resolve_target(server: Server, request: Request) -> Result:
     return {"nodes": server.lab_names(request.get("target"))}
 
@@ -326,7 +362,7 @@ def down(server: Server, _: Request) -> Result:
     return {"said": ["down"]}
 
 
-READS = frozenset({"status", "partitions", "groups", "bootstrap", "resolve"})
+READS = frozenset({"spawn", "processes", "signal", "leaders", "status", "partitions", "groups", "bootstrap", "resolve"})
 VERBS: dict[str, Callable[[Server, Request], Result]] = {
     "kill": node_verbs.kill,
     "stop": node_verbs.stop,

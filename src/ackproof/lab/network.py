@@ -135,12 +135,7 @@ class Network:
     def taken(self, fault: str) -> dict[Link, int]:
         """The links this fault severs now, as the kernel says, each with the packets it has taken."""
         with self.lock:
-            try:
-                counts = self.rules.counted(fault)
-            except NetlinkError as problem:
-                if problem.code != errno.ENOENT:
-                    raise
-                return {}  # the whole set is gone, so it severs nothing
+            counts = self.rules.counted(fault)
         return {(self._names[source], self._names[target]): count for (source, target), count in counts.items()}
 
     def touched_by_others(self, fault: str | None) -> frozenset[Link]:

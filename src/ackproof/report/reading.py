@@ -1,0 +1,129 @@
+"""A run directory as the report reads it: whatever is there, however the run ended.
+
+Nothing here needs Spark, or a run that was judged, or even one that ended: a stream that its writer never sealed is
+read up to its last whole batch. What cannot be read is a line in `problems`, which the page shows, never a silent hole.
+Tables are read in batches and only in the columns asked for, so that a journal of millions of rows fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+
+from ackproof.errors import UsageProblem
+from ackproof.journal import SEALED_SUFFIX, STREAM_SUFFIX, TABLES, read_stream, sealed_files
+from ackproof.record import RunRecord, read_record
+from ackproof.verdict import Verdict, read_verdict
+
+SECOND = 1_000_000_000
+BATCH_ROWS = 1 << 18
+
+
+@dataclass
+class Run:
+    directory: Path
+    record: RunRecord
+    verdict: Verdict | None
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def origin_ns(self) -> int:
+        """Where the time axis begins: when the load did."""
+        return self.record.marks.load_begun_ns or self.record.marks.ready_ns or self.record.began.monotonic_ns
+
+    def seconds(self, at_ns: Any) -> Any:
+        """Since the load began; of one moment, or of a whole column."""
+        return (at_ns - self.origin_ns) / SECOND
+
+    def wall(self, at_ns: float) -> datetime:
+        wall_ns = self.record.began.wall_ns + at_ns - self.record.began.monotonic_ns
+        return datetime.fromtimestamp(wall_ns / SECOND, UTC)
+
+    def monotonic(self, wall_s: float) -> int:
+        return int(wall_s * SECOND) - self.record.began.wall_ns + self.record.began.monotonic_ns
+
+    def node(self, broker: int | None) -> str:
+        return "nobody" if broker is None or broker < 0 else self.record.nodes.get(broker, f"broker {broker}")
+
+    def topic(self, number: int) -> str:
+        known = 0 <= number < len(self.record.topics)
+        return self.record.topics[number] if known else f"topic {number}"
+
+    def batches(self, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of a table of the journal, in batches; a file that cannot be read becomes a problem."""
+        sealed = sealed_files(self.directory, table)
+        for path in sealed:
+            yield from self._sealed(path, columns)
+        done = {path.stem for path in sealed}
+        for path in sorted((self.directory / "journal" / table).glob(f"*{STREAM_SUFFIX}")):
+            if path.stem not in done:
+                yield from self._stream(path, columns)
+
+    def table(self, table: str, columns: Sequence[str]) -> pa.Table:
+        fields = [TABLES[table].schema.field(name) for name in columns]
+        return pa.Table.from_batches(list(self.batches(table, columns)), pa.schema(fields))
+
+    def witnesses(self, check: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """All witnesses of a check, as the judge kept them."""
+        for path in sorted((self.directory / "verdict" / check).glob(f"*{SEALED_SUFFIX}")):
+            yield from self._sealed(path, columns)
+
+    def _sealed(self, path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        try:
+            with pa.parquet.ParquetFile(path) as source:
+                for batch in source.iter_batches(batch_size=BATCH_ROWS, columns=list(columns)):
+                    yield batch.select(list(columns))
+        except (pa.ArrowException, OSError, KeyError) as error:
+            self._problem(path, str(error).splitlines()[0])
+
+    def _stream(self, path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        try:
+            table, damage = read_stream(path)
+        except (pa.ArrowException, OSError) as error:
+            self._problem(path, str(error).splitlines()[0])
+            return
+        if damage is not None:
+            self._problem(path, f"{damage.what}; {damage.bytes_torn:,} bytes could not be read")
+        yield from table.select(list(columns)).to_batches(BATCH_ROWS)
+
+    def _problem(self, path: Path, what: str) -> None:
+        line = f"{path.relative_to(self.directory)}: {what}"
+        if line not in self.problems:
+            self.problems.append(line)
+
+
+def open_run(directory: Path) -> Run:
+    try:
+        record = read_record(directory)
+    except FileNotFoundError:
+        raise UsageProblem(f"{directory} is no run directory: it has no run.json") from None
+    except msgspec.MsgspecError as error:
+        raise UsageProblem(f"{directory / 'run.json'} cannot be read: {error}") from None
+    run = Run(directory, record, None, list(record.problems))
+    try:
+        run.verdict = read_verdict(directory)
+    except FileNotFoundError:
+        pass
+    except (msgspec.MsgspecError, OSError) as error:
+        run.problems.append(f"verdict/verdict.json cannot be read, so the run counts as not judged: {error}")
+    return run
+
+
+def numbers(column: pa.Array | pa.ChunkedArray, missing: float = np.nan) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """A column of numbers as floats; offsets stay exact up to 2**53."""
+    filled = pc.fill_null(pc.cast(column, pa.float64(), safe=False), missing)
+    return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def integers(column: pa.Array | pa.ChunkedArray, missing: int = -1) -> np.ndarray[Any, np.dtype[np.int64]]:
+    filled = pc.fill_null(pc.cast(column, pa.int64()), missing)
+    return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.int64)

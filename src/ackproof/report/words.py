@@ -1,0 +1,146 @@
+"""The report's sentences: what a result, an expectation, a fate and a range of losses mean, for somebody who was not there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ackproof.report.losses import LostRange, Story
+from ackproof.report.reading import SECOND, Run
+
+RESULTS = {
+    "confirmed": ("✓", "Confirmed"),
+    "refuted": ("✗", "Refuted"),
+    "unknown": ("?", "Unknown"),
+    "not judged": ("!", "Not judged"),
+}
+
+FATES = {
+    "survived": "acknowledged, and there at its own offset",
+    "survived_moved": "acknowledged, and there, but at another offset",
+    "lost_overwritten": "acknowledged, gone; another message stands at its offset",
+    "lost_truncated": "acknowledged, gone; its offset is at or past the end of what is left",
+    "lost_hole": "acknowledged, gone; nothing explains why",
+    "lost_unplaced": "acknowledged without an offset (acks=0), gone",
+    "expired": "acknowledged, and rightly gone by retention or compaction",
+    "recovered": "outcome unknown to the client, and there",
+    "not_written": "outcome unknown to the client, not there",
+    "resurrected": "certainly failed, said the client, and there all the same",
+    "rejected": "failed, and not there",
+}
+
+IDENTITY = "high watermark − log start"
+
+FAILOVER_STEPS = (
+    ("first_error_ms", "first error at a client", "no client saw an error"),
+    ("new_epoch_ms", "a new leader epoch", "no new leader was seen"),
+    ("first_ack_ms", "first acknowledgement from it", "nothing was acknowledged by it"),
+    ("isr_full_ms", "all replicas in sync again", "never complete again"),
+)
+
+
+def fate_kind(fate: str) -> str:
+    """Which of the bar's colours a fate has."""
+    if fate.startswith("lost"):
+        return "lost"
+    if fate in ("survived", "survived_moved"):
+        return "kept"
+    return "odd" if fate == "resurrected" else "other"
+
+
+def fate_rows(fates: Mapping[str, int]) -> list[dict[str, Any]]:
+    """In the order of the table above; one that this version does not know comes last."""
+    known = [name for name in FATES if fates.get(name)]
+    names = known + [name for name in fates if name not in FATES and fates[name]]
+    return [{"name": n, "count": fates[n], "meaning": FATES.get(n, ""), "kind": fate_kind(n)} for n in names]
+
+
+def moment(run: Run, at_ns: float) -> str:
+    return f"{run.seconds(at_ns):,.2f} s"
+
+
+def time_of_day(run: Run, at_ns: float) -> str:
+    return run.wall(at_ns).strftime("%H:%M:%S.%f")[:-3] + " UTC"
+
+
+def range_title(run: Run, lost: LostRange) -> str:
+    where = f"{run.topic(lost.topic)}/{lost.partition}" if lost.partition >= 0 else run.topic(lost.topic)
+    span = f"{lost.first:,}" if lost.first == lost.last else f"{lost.first:,} to {lost.last:,}"
+    if lost.by_offset:
+        return f"{where}, offset{'s' if lost.first != lost.last else ''} {span}"
+    return f"{where}, offsets unknown: messages {span} of {producer_name(run, lost.producers[0])}"
+
+
+def producer_name(run: Run, number: int) -> str:
+    return next((entry.name for entry in run.record.producers if entry.id == number), f"producer {number}")
+
+
+def range_story(run: Run, lost: LostRange, story: Story) -> list[tuple[str, str]]:
+    """The story in order: when (seconds since the load began, or nothing), and what."""
+    told = [(_span(run, lost), _acked(run, lost, story))]
+    if story.new_leader is not None and story.new_leader_ns is not None:
+        after = f" {story.acked_after:,} of these acknowledgements came after that." if story.acked_after else ""
+        taken = f"{run.node(story.new_leader)} was seen to lead in epoch {story.new_epoch}, without them.{after}"
+        told.append((moment(run, story.new_leader_ns), taken))
+    if story.gone_ns is not None:
+        cut = f"{run.node(story.acked_by)}'s log, which had ended at {story.log_end_before:,}, was seen to end at or before {lost.first:,}."
+        told.append((moment(run, story.gone_ns), cut))
+    told.append(("at the end", _now(lost)))
+    return told
+
+
+def _span(run: Run, lost: LostRange) -> str:
+    first, last = (run.seconds(int(lost.done_ns[place])) for place in (0, -1))
+    return f"{first:,.2f} s" if f"{first:.2f}" == f"{last:.2f}" else f"{first:,.2f} to {last:,.2f} s"
+
+
+def _acked(run: Run, lost: LostRange, story: Story) -> str:
+    if len(lost.producers) == 1:
+        numbers = f"{lost.first_seq:,} to {lost.last_seq:,}" if lost.first_seq != lost.last_seq else f"{lost.first_seq:,}"
+        what = f"{_messages(lost.count)} of {producer_name(run, lost.producers[0])} (number {numbers})"
+    else:
+        what = f"{_messages(lost.count)} of {len(lost.producers)} producers"
+    if story.acked_by is None:
+        return f"{what} acknowledged; which leader did it cannot be told from what the brokers said."
+    return f"{what} acknowledged by {run.node(story.acked_by)}, which said that it led in epoch {story.acked_epoch}."
+
+
+def _messages(count: int) -> str:
+    return "1 message was" if count == 1 else f"{count:,} messages were"
+
+
+def _now(lost: LostRange) -> str:
+    if not lost.by_offset:
+        return "None of them is in the healed log."
+    if lost.standing == 0:
+        return "Nothing stands at these offsets in the healed log."
+    epochs = ", ".join(str(epoch) for epoch in lost.standing_epochs)
+    where = "all" if lost.standing == lost.count else f"{lost.standing:,}"
+    return f"Other messages, written in epoch {epochs}, stand at {where} of these offsets in the healed log."
+
+
+def rate_times_time(ranges: Sequence[LostRange]) -> dict[str, float] | None:
+    """Loss as rate times time: over how long the lost ones were acknowledged, and how many a second."""
+    done = [entry.done_ns for entry in ranges]
+    count = sum(map(len, done))
+    if count < 2:
+        return None
+    span_s = float(np.max([part[-1] for part in done]) - np.min([part[0] for part in done])) / SECOND
+    return {"count": count, "seconds": span_s, "rate": count / span_s} if span_s > 0 else None
+
+
+def failover_steps(run: Run, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """proved, then each step with its distance from the proof; a step that never came says so."""
+    steps: list[dict[str, Any]] = []
+    proved = row.get("proved_ns")
+    if isinstance(proved, int | float):
+        steps.append({"name": "fault proved", "at": moment(run, proved), "after_ms": None, "never": ""})
+    for key, name, never in FAILOVER_STEPS:
+        after = row.get(key)
+        known = isinstance(after, int | float)
+        at = moment(run, proved + after * 1e6) if known and isinstance(proved, int | float) else ""
+        epoch = f" ({row['old_epoch']} → {row['new_epoch']})" if key == "new_epoch_ms" and row.get("new_epoch") is not None else ""
+        steps.append({"name": name + epoch, "at": at, "after_ms": after if known else None, "never": "" if known else never})
+    return steps

@@ -345,6 +345,7 @@ def read_stream(path: Path) -> tuple[pa.Table, Damage | None]:
                 batch.validate(full=True)
                 batches.append(batch)
                 good = source.tell()
+            good = source.tell()  # past the end mark, where there is one
         except (pa.ArrowInvalid, OSError, pa.ArrowException) as error:
             problem = str(error).splitlines()[0]
     table = pa.Table.from_batches(batches, schema)

@@ -1,0 +1,9 @@
+"""The judge: run directories in, verdicts out. Needs Java for Spark; no Kafka, no root, nothing of the lab."""
+
+from __future__ import annotations
+
+from ackproof.judge.checks import CHECKS, Check
+from ackproof.judge.main import judge
+from ackproof.judge.spark import Session, warm
+
+__all__ = ["CHECKS", "Check", "Session", "judge", "warm"]

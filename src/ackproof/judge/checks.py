@@ -1,0 +1,69 @@
+"""CHECKS: every question that the judge asks, its function, and what is expected where a scenario does not say.
+
+Facts are computed for every check; whether a fact is good or bad is said here and in the scenario, nowhere else. By
+default only what no configuration of Kafka permits is forbidden. What follows from acks=1 or from a split is allowed:
+an offset given twice, a read that did not last, a second leader, a watermark that fell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from ackproof.judge.aborted_read import aborted_read
+from ackproof.judge.dual_leader import dual_leader
+from ackproof.judge.duplicated import duplicated
+from ackproof.judge.failover import failover
+from ackproof.judge.inconsistent_offset import inconsistent_offset
+from ackproof.judge.late import late
+from ackproof.judge.lost import lost
+from ackproof.judge.offset_gap import offset_gap
+from ackproof.judge.phantom import phantom
+from ackproof.judge.rate import rate
+from ackproof.judge.realtime_order import realtime_order
+from ackproof.judge.reordered import reordered
+from ackproof.judge.repeated_read import repeated_read
+from ackproof.judge.resurrected import resurrected
+from ackproof.judge.skipped_read import skipped_read
+from ackproof.judge.tables import Tables
+from ackproof.judge.unavailable import unavailable
+from ackproof.judge.unstable_read import unstable_read
+from ackproof.judge.watermark_fell import watermark_fell
+from ackproof.judge.zombie_ack import zombie_ack
+from ackproof.record import Expected
+
+
+@dataclass(frozen=True)
+class Check:
+    """A question. A row of its frame is a witness; where `marked` names a column, only rows with it set count."""
+
+    function: Callable[[Tables], DataFrame]
+    witness: str  # what one is, in words: "{found} acknowledged messages are lost"
+    default: Expected = "allowed"
+    needs: tuple[str, ...] = ("sends", "ends")  # tables without which "none found" is no evidence
+    marked: str | None = None
+
+
+CHECKS: dict[str, Check] = {
+    "lost": Check(lost, "acknowledged message(s) not in the healed log"),
+    "duplicated": Check(duplicated, "message(s) in the healed log more than once"),
+    "reordered": Check(reordered, "step(s) back in the order of a producer"),
+    "inconsistent_offset": Check(inconsistent_offset, "offset(s) that named two messages"),
+    "unstable_read": Check(unstable_read, "read(s) of what the healed log does not hold there", needs=("reads",)),
+    "phantom": Check(phantom, "record(s) that no producer reserved", "forbidden"),
+    "aborted_read": Check(aborted_read, "read(s) of a message whose send had failed", "forbidden", needs=("sends",)),
+    "resurrected": Check(resurrected, "message(s) in the log whose send had failed", "forbidden"),
+    "offset_gap": Check(offset_gap, "unexplained hole(s) in the offsets of the log", "forbidden", needs=("ends",)),
+    "realtime_order": Check(realtime_order, "ack(s) at or below an offset acked before the send", needs=("sends",)),
+    "skipped_read": Check(skipped_read, "jump(s) of a consumer over records", needs=("reads",)),
+    "repeated_read": Check(repeated_read, "step(s) back of a consumer", needs=("reads",)),
+    "zombie_ack": Check(zombie_ack, "ack(s) by a leader of an epoch already past", needs=("state", "ends")),
+    "dual_leader": Check(dual_leader, "time(s) with two brokers claiming one partition", needs=("state",)),
+    "watermark_fell": Check(watermark_fell, "fall(s) of the high watermark with a new epoch", needs=("state",)),
+    "unavailable": Check(unavailable, "wait(s) for an ack above the threshold", needs=("sends",)),
+    "failover": Check(failover, "fault(s) at a partition", needs=("faults", "state")),
+    "late": Check(late, "kind(s) of latency with an ack later than the line", needs=("sends",), marked="late"),
+    "rate": Check(rate, "second(s) with fewer sends than the line", needs=("sends",), marked="below"),
+}

@@ -1,0 +1,239 @@
+"""What was found, compared with what the scenario expects: one Verdict, and its bytes on disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ackproof.judge.checks import CHECKS, Check
+from ackproof.judge.fates import FATES, IN_LOG, LOST
+from ackproof.judge.fitness import Evidence, fitness, missing
+from ackproof.judge.reserved import Producer
+from ackproof.judge.sentences import check_text, sentence
+from ackproof.judge.sources import Source
+from ackproof.judge.witnesses import Witnesses, collect, count_where, rows
+from ackproof.record import Expected, RunRecord
+from ackproof.verdict import CheckResult, FaultSummary, Fitness, Verdict, judge_check, overall
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What one job found in all of its runs: a folder of rows, and the checks that broke."""
+
+    folder: Path
+    producers: Sequence[Producer]
+    broken: Mapping[str, str]
+
+
+def verdict_of(source: Source, findings: Findings, into: Path | None) -> Verdict:
+    """One run's verdict; every check's witnesses go to files below `into`."""
+    record, run = source.record, source.record.run
+    counted = rows(findings.folder, "_fates", run)
+    fates = {fate: sum(row["sends"] for row in counted if row["fate"] == fate) for fate in FATES}
+    found: dict[str, Witnesses] = {}
+    for name, check in CHECKS.items():
+        if name not in findings.broken:
+            found[name] = collect(findings.folder, name, run, into and into / name, check.marked)
+    checks = [_check(source, name, check, found.get(name), findings.broken) for name, check in CHECKS.items()]
+    checks += _unasked(record)
+    identity = _identity(source, findings, counted, fates)
+    evidence = Evidence(
+        source,
+        [producer for producer in findings.producers if producer.run == run],
+        fates,
+        identity,
+        _irregular(findings.folder, run),
+    )
+    lines = fitness(evidence)
+    acked = evidence.total("ok")
+    faults = _faults(source)
+    result = overall(lines, checks, acked)
+    return Verdict(
+        run=record.name,
+        scenario=record.scenario,
+        shape=record.shape,
+        mode=record.mode,
+        kafka=record.kafka,
+        result=result,
+        sentence=sentence(record, result, lines, checks, faults, fates, acked),
+        sent=sum(fates.values()),
+        acked=acked,
+        failed=evidence.total("fail"),
+        unknown=fates["recovered"] + fates["not_written"],
+        high_watermark=sum(row["high_watermark"] for row in source.small["ends"]),
+        log_start=sum(row["log_start"] for row in source.small["ends"]),
+        lost=sum(fates[fate] for fate in LOST),
+        duplicated=_count(found, "duplicated"),
+        reordered=_count(found, "reordered"),
+        fates=fates,
+        identity=identity,
+        unavailable_ms=_unavailable_ms(findings, run),
+        checks=checks,
+        fitness=lines,
+        faults=faults,
+        failover=[_shown(record, row) for row in _rows(findings, "failover", run)],
+        latency_ms=_latency(findings, run),
+    )
+
+
+def _check(source: Source, name: str, check: Check, found: Witnesses | None, broken: Mapping[str, str]) -> CheckResult:
+    expected = source.record.expect.get(name, check.default)
+    if found is None:
+        return CheckResult(name, expected, None, "unknown", f"The check {name} broke.", broke=broken[name])
+    witnesses = [_shown(source.record, row) for row in found.first]
+    absent = missing(source, check.needs)
+    if absent and expected != "allowed":
+        text = f"The journal has no {', '.join(absent)}, so {name} cannot be judged; {expected}."
+        return CheckResult(name, expected, None, "unknown", text, witnesses)
+    text = check_text(check, expected, found.marked)
+    return CheckResult(name, expected, found.marked, judge_check(expected, found.marked), text, witnesses)
+
+
+def _unasked(record: RunRecord) -> list[CheckResult]:
+    """What the scenario expects and this judge has no check for: never a pass."""
+    return [
+        CheckResult(name, expected, None, "unknown", f"This judge has no check named {name}.")
+        for name, expected in sorted(record.expect.items())
+        if name not in CHECKS and expected != "allowed"
+    ]
+
+
+def _identity(
+    source: Source, findings: Findings, counted: list[dict[str, Any]], fates: Mapping[str, int]
+) -> dict[str, int]:
+    """The parts of high watermark - log start. Holes are markers where transactions or compaction make them."""
+    run = source.record.run
+    odd_topics = {
+        (row["topic"], row["partition"]) for row in source.small["ends"] if row["transactional"] or row["compacted"]
+    }
+    odd_span = sum(
+        row["high_watermark"] - row["log_start"]
+        for row in source.small["ends"]
+        if (row["topic"], row["partition"]) in odd_topics
+    )
+    in_odd = sum(
+        row["records"]
+        for row in rows(findings.folder, "_records", run)
+        if (row["topic"], row["partition"]) in odd_topics
+    )
+    phantoms = 0 if "phantom" in findings.broken else count_where(findings.folder, "phantom", run, "by", "log")
+    gaps = sum(row["missing"] for row in _rows(findings, "offset_gap", run))
+    return {
+        **{fate: fates[fate] for fate in IN_LOG},
+        "extra_copies": sum(row["extra_copies"] for row in counted),
+        "phantoms": phantoms,
+        "markers": odd_span - in_odd,
+        "gaps": gaps,
+    }
+
+
+def _irregular(folder: Path, run: int) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name in ("_unreported", "_irregular"):
+        for row in rows(folder, name, run):
+            found |= {column: count for column, count in row.items() if column != "run"}
+    return found
+
+
+def _faults(source: Source) -> list[FaultSummary]:
+    """Each fault of the scenario with the nodes that it became and what was proved, in words."""
+    summaries = []
+    for fault in source.record.faults:
+        events = sorted(
+            (row for row in source.small["faults"] if row["fault"] == fault.id), key=lambda row: int(row["at_ns"])
+        )
+        proved = [row for row in events if row["event"] == "proved"]
+        targets = (proved or events or [{"targets": []}])[-1]["targets"]
+        text = next((row["text"] for row in reversed(events) if row["text"]), "") or ""
+        summaries.append(FaultSummary(fault.kind, list(targets), bool(proved), text))
+    return summaries
+
+
+def _count(found: Mapping[str, Witnesses], name: str) -> int:
+    return found[name].rows if name in found else 0
+
+
+def _rows(findings: Findings, name: str, run: int) -> list[dict[str, Any]]:
+    return [] if name in findings.broken else rows(findings.folder, name, run)
+
+
+def _unavailable_ms(findings: Findings, run: int) -> float:
+    """How long at least one partition was unavailable: waits of several at once count once."""
+    total, end = 0, -1
+    for row in sorted(_rows(findings, "unavailable", run), key=lambda row: int(row["from_ns"])):
+        total += max(0, row["to_ns"] - max(row["from_ns"], end))
+        end = max(end, row["to_ns"])
+    return total / 1e6
+
+
+def _latency(findings: Findings, run: int) -> dict[str, dict[str, float]]:
+    return {
+        row["basis"]: {name.removesuffix("_ms"): row[name] for name in row if name.endswith("_ms")}
+        for row in _rows(findings, "late", run)
+    }
+
+
+def _shown(record: RunRecord, row: Mapping[str, Any]) -> dict[str, Any]:
+    """A witness as a person reads it: the topic by its name, and without the run, which the page already names."""
+    shown = {name: value for name, value in row.items() if name != "run"}
+    topic = shown.get("topic")
+    if isinstance(topic, int) and 0 <= topic < len(record.topics):
+        shown["topic"] = record.topics[topic]
+    return shown
+
+
+def found_nothing(record: RunRecord | None, why: Fitness, name: str = "") -> Verdict:
+    """The verdict on a run that could not be looked at: unknown."""
+    expected: dict[str, Expected] = dict(record.expect) if record else {}
+    return Verdict(
+        run=record.name if record else name,
+        scenario=record.scenario if record else "",
+        shape=record.shape if record else "",
+        mode=record.mode if record else "",
+        kafka=record.kafka if record else "",
+        result="unknown",
+        sentence=f"Unknown: {why.text[:1].lower()}{why.text[1:]}",
+        sent=0,
+        acked=0,
+        failed=0,
+        unknown=0,
+        high_watermark=0,
+        log_start=0,
+        lost=0,
+        duplicated=0,
+        reordered=0,
+        fates={},
+        identity={},
+        unavailable_ms=0.0,
+        checks=[
+            CheckResult(check, expected[check], None, "unknown", "Not judged.", broke=why.text) for check in expected
+        ],
+        fitness=[why],
+        faults=[],
+    )
+
+
+def write_verdict(home: Path | None, verdict: Verdict, witnesses: Path | None) -> Verdict:
+    """`verdict/` as a whole: filled beside the old one, synced, and swapped in. Without a home, nothing is written."""
+    if home is None:
+        return verdict
+    new = witnesses or home / ".verdict-new"
+    new.mkdir(exist_ok=True)
+    new.chmod(0o755)
+    with (new / "verdict.json").open("wb") as out:
+        out.write(msgspec.json.format(msgspec.json.encode(verdict), indent=2) + b"\n")
+        out.flush()
+        os.fsync(out.fileno())
+    old = home / ".verdict-old"
+    shutil.rmtree(old, ignore_errors=True)
+    if (home / "verdict").exists():
+        (home / "verdict").rename(old)
+    new.rename(home / "verdict")
+    shutil.rmtree(old, ignore_errors=True)
+    return verdict

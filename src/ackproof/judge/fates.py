@@ -1,0 +1,147 @@
+"""What became of each send: exactly one fate each, so that the fates add up to the sends.
+
+    outcome          in the final log?                                    fate
+    ok               at its own offset                                    survived
+    ok               at another offset only                               survived_moved
+    ok               no; another value stands at its offset               lost_overwritten
+    ok               no; its offset is at or past the high watermark      lost_truncated
+    ok               no; its offset is below the log start, or a later
+                     value of its key stands in a compacted topic         expired
+    ok               no; none of these                                    lost_hole
+    ok, no offset    yes / no                                             survived / lost_unplaced
+    info             yes / no                                             recovered / not_written
+    fail             yes / no                                             resurrected / rejected
+
+The final log is folded by value first, which answers "is it there, and where" for nearly every send. Only where that
+leaves a question is the log asked by position: what stands at the offset that was acknowledged?
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+LOST = ("lost_hole", "lost_overwritten", "lost_truncated", "lost_unplaced")
+IN_LOG = ("survived", "survived_moved", "recovered", "resurrected")
+FATES = (*IN_LOG, *LOST, "expired", "not_written", "rejected")
+
+_VALUE = ["run", "producer", "seq"]
+
+
+def arrivals(log: DataFrame) -> DataFrame:
+    """Each value in each tp of the final log: where it stands first and last, and how often."""
+    has_value = (F.col("producer") >= 0) & (F.col("seq") >= 0)
+    return (
+        log.filter(has_value)
+        .repartition(*_VALUE)  # once, for this fold, the next one and the join with the sends
+        .groupBy(*_VALUE, "topic", "partition")
+        .agg(
+            F.count(F.lit(1)).alias("copies"),
+            F.min("offset").alias("first_offset"),
+            F.max("offset").alias("last_offset"),
+            F.min("leader_epoch").alias("first_epoch"),
+        )
+    )
+
+
+def fates(sends: DataFrame, arrived: DataFrame, log: DataFrame, ends: DataFrame, compacted: bool) -> DataFrame:
+    """Each send with its fate, how often it is in the log, the epoch that wrote it, and who holds its offset."""
+    found = sends.join(_values(arrived), on=_VALUE, how="left").join(
+        F.broadcast(ends.select("run", "topic", "partition", "log_start", "high_watermark", "compacted")),
+        on=["run", "topic", "partition"],
+        how="left",
+    )
+    held = _with_holder(found, log)
+    if compacted:
+        held = held.join(_last_of_key(found), on=["run", "topic", "key"], how="left")
+    else:
+        held = held.withColumn("key_last_offset", F.lit(None).cast("long"))
+    return held.withColumn("fate", _fate()).select(
+        *sends.columns,
+        "fate",
+        F.coalesce(F.col("copies"), F.lit(0)).alias("copies"),
+        "log_epoch",
+        "holder_producer",
+        "holder_seq",
+        "holder_epoch",
+    )
+
+
+def _values(arrived: DataFrame) -> DataFrame:
+    one_place = F.count(F.lit(1)) == 1
+    one_copy = F.sum("copies") == 1
+    return arrived.groupBy(*_VALUE).agg(
+        F.sum("copies").alias("copies"),
+        F.when(one_place, F.min("topic")).alias("log_topic"),
+        F.when(one_place, F.min("partition")).alias("log_partition"),
+        F.when(one_place, F.min("first_offset")).alias("first_offset"),
+        F.when(one_place, F.max("last_offset")).alias("last_offset"),
+        F.when(one_copy, F.min("first_epoch")).alias("log_epoch"),
+    )
+
+
+def _placed() -> Column:
+    return F.col("offset").isNotNull() & (F.col("partition") >= 0)
+
+
+def _stands_at_own_offset() -> Column:
+    """Known from the fold by value; a third copy between the first and the last is known from the holder."""
+    same_tp = (F.col("log_topic") == F.col("topic")) & (F.col("log_partition") == F.col("partition"))
+    same_offset = F.col("offset").isin(F.col("first_offset"), F.col("last_offset"))
+    return F.coalesce(same_tp & same_offset, F.lit(False))
+
+
+def _with_holder(found: DataFrame, log: DataFrame) -> DataFrame:
+    """What stands at the acknowledged offset, asked only for acknowledged values that the fold did not find there."""
+    holders = log.select(
+        "run",
+        "topic",
+        "partition",
+        F.col("offset").alias("asked_offset"),
+        F.col("producer").alias("holder_producer"),
+        F.col("seq").alias("holder_seq"),
+        F.col("leader_epoch").alias("holder_epoch"),
+    )
+    asks = (F.col("outcome") == "ok") & _placed() & ~_stands_at_own_offset()
+    # Who asks nothing gets an offset that matches nothing, a different one each, lest they all meet in one task.
+    asked = F.when(asks, F.col("offset")).otherwise(-1 - F.col("seq"))
+    return found.withColumn("asked_offset", asked).join(
+        holders, on=["run", "topic", "partition", "asked_offset"], how="left"
+    )
+
+
+def _last_of_key(found: DataFrame) -> DataFrame:
+    stands = F.col("copies").isNotNull() & F.col("key").isNotNull() & F.col("compacted")
+    return found.filter(stands).groupBy("run", "topic", "key").agg(F.max("last_offset").alias("key_last_offset"))
+
+
+def _fate() -> Column:
+    ok, info, fail = (F.col("outcome") == outcome for outcome in ("ok", "info", "fail"))
+    in_log = F.col("copies").isNotNull()
+    holds_itself = (F.col("holder_producer") == F.col("producer")) & (F.col("holder_seq") == F.col("seq"))
+    at_its_offset = ~_placed() | _stands_at_own_offset() | F.coalesce(holds_itself, F.lit(False))
+    below_log_start = F.col("offset") < F.col("log_start")
+    replaced_by_key = F.col("compacted") & (F.col("key_last_offset") > F.col("offset"))
+    return (
+        F.when(ok & in_log & at_its_offset, "survived")
+        .when(ok & in_log, "survived_moved")
+        .when(ok & ~_placed(), "lost_unplaced")
+        .when(ok & F.col("holder_producer").isNotNull(), "lost_overwritten")
+        .when(ok & (F.col("offset") >= F.col("high_watermark")), "lost_truncated")
+        .when(ok & (below_log_start | replaced_by_key), "expired")
+        .when(ok, "lost_hole")
+        .when(info & in_log, "recovered")
+        .when(info, "not_written")
+        .when(fail & in_log, "resurrected")
+        .when(fail, "rejected")
+    )
+
+
+def fate_counts(fated: DataFrame) -> DataFrame:
+    """How many sends met each fate, and how many copies beyond the first they have in the log."""
+    extra = F.sum(F.greatest(F.col("copies") - 1, F.lit(0)))
+    return (
+        fated.groupBy("run", "fate")
+        .agg(F.count(F.lit(1)).alias("sends"), extra.alias("extra_copies"))
+        .select("run", "fate", "sends", "extra_copies")
+    )

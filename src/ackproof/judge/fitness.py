@@ -1,0 +1,229 @@
+"""Fitness: whether a run is evidence at all, asked before anything it shows.
+
+A run is unfit if its fault was not proved or not healed, if nothing flowed before the fault or after it, if the final
+log was not read to its end, if a producer's numbers have holes, or if the figures do not add up. Then the result is
+`unknown`, whatever the checks found. Every line is a sentence; a line that is fit may carry a remark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ackproof.journal import TABLES
+from ackproof.judge.fates import FATES, IN_LOG
+from ackproof.judge.reserved import Producer
+from ackproof.judge.sources import Source
+from ackproof.verdict import Fitness
+
+# Steps of a scenario that mend rather than break: the load need not outlast them.
+MENDING = ("start", "resume", "heal", "join", "mend")
+DRIFT_NS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything about one run that fitness looks at."""
+
+    source: Source
+    producers: Sequence[Producer]
+    fates: Mapping[str, int]
+    identity: Mapping[str, int]
+    irregular: Mapping[str, int]  # holes, unclosed, twice, unreserved
+
+    def total(self, name: str) -> int:
+        return sum(getattr(producer, name) for producer in self.producers)
+
+
+def fitness(e: Evidence) -> list[Fitness]:
+    """Every question, in a fixed order; what is wrong with the journal's files comes first."""
+    lines = list(e.source.remarks)
+    for question in QUESTIONS:
+        lines.extend(question(e))
+    return lines
+
+
+def ended(e: Evidence) -> list[Fitness]:
+    how = e.source.record.ended
+    if how == "complete":
+        text = "The run went to its end."
+    elif how is None:
+        text = "The run was killed before it ended."
+    else:
+        text = f"The run did not go to its end: it was {how}."
+    return [Fitness("ended", how == "complete", text), *(Fitness("problem", True, p) for p in e.source.record.problems)]
+
+
+def faults(e: Evidence) -> list[Fitness]:
+    """Each fault that was asked for was proved, held, and healed."""
+    if not e.source.record.faults:
+        return [Fitness("faults", True, "The scenario asks for no fault.")]
+    lines = []
+    for fault in e.source.record.faults:
+        events = {row["event"] for row in e.source.small["faults"] if row["fault"] == fault.id}
+        broken = [row for row in e.source.small["probes"] if row["fault"] == fault.id and not row["held"]]
+        what = f"Fault {fault.id} ({fault.kind} {', '.join(fault.asked)})"
+        if "asked" not in events and "proved" not in events:
+            lines.append(Fitness("faults", False, f"{what} never began."))
+        elif "not proved" in events or "proved" not in events:
+            lines.append(Fitness("faults", False, f"{what} was not proved."))
+        elif "broken" in events or broken:
+            lines.append(Fitness("faults", False, f"{what} did not hold for all of its time."))
+        elif "not healed" in events or ("healed" not in events and fault.heals):
+            lines.append(Fitness("faults", False, f"{what} was not proved to be healed."))
+        else:
+            healed = " and healed" if "healed" in events else ""
+            lines.append(Fitness("faults", True, f"{what} was proved{healed}."))
+    return lines
+
+
+def traffic(e: Evidence) -> list[Fitness]:
+    """Something was acknowledged, before the first fault; and sends went on after each."""
+    acked = e.total("ok")
+    if acked == 0:
+        return [Fitness("traffic", False, "Nothing was acknowledged, so nothing could be lost.")]
+    first_ok = min((p.first_ok_ns for p in e.producers if p.first_ok_ns is not None), default=None)
+    last_sent = max((p.last_sent_ns for p in e.producers if p.last_sent_ns is not None), default=None)
+    began: dict[int, int] = {}
+    for row in e.source.small["faults"]:
+        if row["event"] in ("asked", "proved") and row["kind"] not in MENDING:
+            at = row["at_ns"]
+            began[row["fault"]] = min(at, began.get(row["fault"], at))
+    if not began:
+        return [Fitness("traffic", True, f"{acked:,} sends were acknowledged.")]
+    if first_ok is None or first_ok >= min(began.values()):
+        return [Fitness("traffic", False, "Nothing was acknowledged before the first fault began.")]
+    late = [fault for fault, at in sorted(began.items()) if last_sent is None or last_sent <= at]
+    if late:
+        names = ", ".join(str(fault) for fault in late)
+        return [Fitness("traffic", False, f"The load had ended before fault {names} began.")]
+    return [Fitness("traffic", True, "Sends were acknowledged before the first fault and went on after each.")]
+
+
+def final_log(e: Evidence) -> list[Fitness]:
+    """Every partition was read to its end, with enough replicas in sync for its high watermark to mean something."""
+    ends = e.source.small["ends"]
+    if not ends:
+        return [Fitness("final_log", False, "The final log was never read.")]
+    lines = []
+    for row in ends:
+        name = f"{_topic(e, row['topic'])}/{row['partition']}"
+        if not row["read_to"] == row["high_watermark"] == row["log_end"]:
+            text = f"read to {row['read_to']:,}, high watermark {row['high_watermark']:,}, log end {row['log_end']:,}"
+            lines.append(Fitness("final_log", False, f"{name} was not read to its end: {text}."))
+        if len(row["isr"]) < row["min_isr"]:
+            text = f"{len(row['isr'])} in sync, {row['min_isr']} needed"
+            lines.append(Fitness("final_log", False, f"{name} was read while too few replicas were in sync: {text}."))
+    places = {(row["topic"], row["partition"]) for row in ends}
+    if len(places) < len(ends):
+        lines.append(Fitness("final_log", False, "The final log of a partition was read twice."))
+    unread = sorted({p.topic for p in e.source.record.producers} - {topic for topic, _ in places})
+    lines.extend(Fitness("final_log", False, f"The final log of {_topic(e, t)} was never read.") for t in unread)
+    return lines or [Fitness("final_log", True, f"All {len(ends):,} partition(s) were read to their end.")]
+
+
+def numbers(e: Evidence) -> list[Fitness]:
+    """What producers reserved is what they reported."""
+    lines = []
+    for name, words in (
+        ("holes", "were used and never reported"),
+        ("twice", "were reported twice"),
+        ("unreserved", "were reported without having been reserved"),
+    ):
+        if count := e.irregular.get(name, 0):
+            lines.append(Fitness("numbers", False, f"{count:,} of the producers' numbers {words}."))
+    silent = sorted({p.id for p in e.source.record.producers} - {p.producer for p in e.producers})
+    if silent:
+        names = ", ".join(p.name for p in e.source.record.producers if p.id in silent)
+        lines.append(Fitness("numbers", False, f"Nothing is known of {names}."))
+    if unclosed := e.irregular.get("unclosed", 0):
+        text = f"{unclosed:,} numbers were reserved by a producer that did not live to report them; they are `info`."
+        lines.append(Fitness("numbers", True, text))
+    return lines or [Fitness("numbers", True, "Every number that a producer reserved and used was reported once.")]
+
+
+def outcomes(e: Evidence) -> list[Fitness]:
+    """Intents = ok + fail + info, and each has one fate."""
+    reported = e.total("reported")
+    known = e.total("ok") + e.total("fail") + e.total("info")
+    if known != reported:
+        return [Fitness("outcomes", False, f"{reported - known:,} sends have none of the outcomes ok, fail, info.")]
+    sends = reported + e.irregular.get("holes", 0) + e.irregular.get("unclosed", 0)
+    fated = sum(count for fate, count in e.fates.items() if fate in FATES)
+    if fated != sends:
+        return [Fitness("outcomes", False, f"The fates do not add up: {fated:,} of {sends:,} sends have one.")]
+    return [Fitness("outcomes", True, f"{sends:,} sends, each with one outcome and one fate.")]
+
+
+def identity(e: Evidence) -> list[Fitness]:
+    """High watermark - log start is made of what the judge found there, to the last record."""
+    span = sum(row["high_watermark"] - row["log_start"] for row in e.source.small["ends"])
+    found = sum(e.identity.values())
+    if span != found:
+        text = f"high watermark - log start is {span:,}, what was found there is {found:,}"
+        return [Fitness("identity", False, f"The figures do not add up: {text}.")]
+    in_log = sum(e.identity.get(name, 0) for name in IN_LOG)
+    return [
+        Fitness(
+            "identity", True, f"High watermark - log start = {span:,}: {in_log:,} sends and {span - in_log:,} others."
+        )
+    ]
+
+
+def nodes(e: Evidence) -> list[Fitness]:
+    """A server that dies by itself is not the fault that was asked for."""
+    lines = []
+    clients = {p.name for p in e.source.record.producers} | {c.name for c in e.source.record.consumers}
+    for row in e.source.small["nodes"]:
+        if row["event"] != "exited" or not row["by_itself"] or not (row["code"] or row["signal"]):
+            continue
+        how = f"signal {row['signal']}" if row["signal"] else f"exit code {row['code']}"
+        is_client = row["node"] in clients or row["node"] not in _servers(e)
+        lines.append(Fitness("nodes", is_client, f"{row['node']} died by itself ({how})."))
+    return lines
+
+
+def clocks(e: Evidence) -> list[Fitness]:
+    """All times are of one monotonic clock; the wall clock may have been set, which changes no verdict."""
+    if backwards := e.total("backwards"):
+        return [Fitness("clocks", False, f"{backwards:,} outcomes came before their sends: the clocks do not agree.")]
+    began, end = e.source.record.began, e.source.record.ended_at
+    if end is None:
+        return [Fitness("clocks", True, "No outcome came before its send; the clocks were not compared at the end.")]
+    if end.monotonic_ns < began.monotonic_ns:
+        return [Fitness("clocks", False, "The monotonic clock went back: this run spans a restart of the machine.")]
+    drift = (end.wall_ns - began.wall_ns) - (end.monotonic_ns - began.monotonic_ns)
+    if abs(drift) > DRIFT_NS:
+        text = f"The wall clock moved by {drift / 1e9:+.1f} s during the run; nothing judged here depends on it."
+        return [Fitness("clocks", True, text)]
+    return [Fitness("clocks", True, "The clocks agree.")]
+
+
+def _topic(e: Evidence, topic: int) -> str:
+    names = e.source.record.topics
+    return names[topic] if 0 <= topic < len(names) else f"topic {topic}"
+
+
+def _servers(e: Evidence) -> set[str]:
+    """Brokers by run.json; ZooKeeper's and KRaft's own by how the lab calls them, whichever cluster they are of."""
+    named = {row["node"] for row in e.source.small["nodes"]}
+    quorum = {node for node in named if node.rsplit(".", 1)[-1].startswith(("zk", "controller", "kafka"))}
+    return set(e.source.record.nodes.values()) | quorum
+
+
+QUESTIONS: tuple[Callable[[Evidence], list[Fitness]], ...] = (
+    ended,
+    faults,
+    traffic,
+    final_log,
+    numbers,
+    outcomes,
+    identity,
+    nodes,
+    clocks,
+)
+
+
+def missing(source: Source, tables: Sequence[str]) -> list[str]:
+    """Of the tables that a check needs, those in which this run has nothing."""
+    return [name for name in tables if name in TABLES and source.rows[name] == 0]

@@ -1,0 +1,60 @@
+"""Late: how long an acknowledgement took, from the moment the send was due and from the moment it was made.
+
+The difference is coordinated omission: a client that is blocked sends later, and each send then looks quick. Latencies
+are kept to 7 significant bits (below one percent), so that a histogram of a few thousand bins gives the same
+percentiles whatever the order and the number of rows; the maximum is exact.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from ackproof.judge.tables import Tables
+
+PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
+_SIGNIFICANT_BITS = 7
+
+
+def late(t: Tables) -> DataFrame:
+    """Percentiles of each basis over the acknowledged sends, and how many were later than the scenario's line."""
+    acked = t.sends.filter((F.col("outcome") == "ok") & F.col("done_ns").isNotNull())
+    basis = F.explode(
+        F.array(
+            F.struct(F.lit("due").alias("basis"), (F.col("done_ns") - F.col("due_ns")).alias("took_ns")),
+            F.struct(F.lit("sent").alias("basis"), (F.col("done_ns") - F.col("sent_ns")).alias("took_ns")),
+        )
+    )
+    bins = (
+        acked.select("run", basis.alias("one"))
+        .select("run", "one.basis", F.greatest(F.col("one.took_ns"), F.lit(0)).alias("took_ns"))
+        .join(F.broadcast(t.runs.select("run", "late_ns")), on=["run"], how="inner")
+        .groupBy("run", "basis", _bin(F.floor(F.col("took_ns") / 1000)).alias("us"))
+        .agg(
+            F.count(F.lit(1)).alias("sends"),
+            F.max("took_ns").alias("max_ns"),
+            F.sum((F.col("took_ns") > F.col("late_ns")).cast("long")).alias("late"),
+        )
+    )
+    up_to = Window.partitionBy("run", "basis").orderBy("us").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    all_of = Window.partitionBy("run", "basis").rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    ranked = bins.withColumn("up_to", F.sum("sends").over(up_to)).withColumn("all", F.sum("sends").over(all_of))
+    percentiles = [
+        (F.min(F.when(F.col("up_to") >= F.ceil(F.col("all") * share), F.col("us"))) / 1000).alias(f"{name}_ms")
+        for name, share in PERCENTILES.items()
+    ]
+    return (
+        ranked.groupBy("run", "basis")
+        .agg(
+            F.sum("sends").alias("sends"),
+            *percentiles,
+            (F.max("max_ns") / 1e6).alias("max_ms"),
+            F.sum("late").alias("late"),
+        )
+        .select("run", "basis", "sends", *(f"{name}_ms" for name in PERCENTILES), "max_ms", "late")
+    )
+
+
+def _bin(us: Column) -> Column:
+    shift = F.greatest(F.length(F.bin(us)) - F.lit(_SIGNIFICANT_BITS), F.lit(0))
+    return us - us % F.pow(F.lit(2.0), shift).cast("long")

@@ -1,0 +1,158 @@
+"""From run directories to verdicts, in this order: open, fold, ask every question in one job, compare, write.
+
+Several runs are judged together: every table carries `run`. Nothing that is wrong with a journal, a check or Spark
+itself raises from here; it becomes `unknown`, with its reason, which never counts as a pass.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from ackproof.journal import TABLES
+from ackproof.judge.checks import CHECKS
+from ackproof.judge.compare import Findings, found_nothing, verdict_of, write_verdict
+from ackproof.judge.fates import fate_counts
+from ackproof.judge.reserved import Producer, irregular, producers_of, unreported, unreported_counts
+from ackproof.judge.sources import Source, Unreadable, damaged_inside, opened
+from ackproof.judge.spark import Session, fit_to, warm
+from ackproof.judge.tables import TP, Tables, make_tables, read_table
+from ackproof.judge.witnesses import first_line, run_checks
+from ackproof.verdict import Fitness, Verdict
+
+Progress = Callable[[str], None]
+
+# Frames that are no checks, computed in the same job: how many sends met each fate, what is odd about the numbers.
+FATES, RECORDS, UNREPORTED, IRREGULAR = "_fates", "_records", "_unreported", "_irregular"
+_PRODUCER = T.StructType([T.StructField("run", T.LongType()), T.StructField("producer", T.IntegerType())])
+
+
+def judge(
+    run_directories: Sequence[Path],
+    master: str = "local[*]",
+    progress: Progress | None = None,
+    session: Session | None = None,
+) -> list[Verdict]:
+    """One verdict for each directory, in their order, also written to its `verdict/`.
+
+    A session from `warm()` may be given, and stays the caller's to close.
+    """
+    say = progress or (lambda _: None)
+    verdicts: dict[int, Verdict] = {}
+    with ExitStack() as stack:
+        sources: dict[int, Source] = {}
+        for place, directory in enumerate(run_directories):
+            say(f"reading {directory.name}")
+            try:
+                sources[place] = stack.enter_context(opened(directory))
+            except Unreadable as problem:
+                verdicts[place] = _unreadable(directory, str(problem))
+        for batch in _batches(sources):
+            if session is None:
+                say("starting Spark")
+                session = stack.enter_context(warm(master))
+            say(f"judging {len(batch)} run{'s' if len(batch) > 1 else ''}")
+            verdicts |= _judge_batch(session, batch)
+    return [verdicts[place] for place in range(len(run_directories))]
+
+
+def _batches(sources: dict[int, Source]) -> list[dict[int, Source]]:
+    """Runs that can share a job: two copies of one run cannot, for `run` would not tell them apart."""
+    batches: list[dict[int, Source]] = []
+    for place, source in sources.items():
+        for batch in batches:
+            if all(source.record.run != other.record.run for other in batch.values()):
+                batch[place] = source
+                break
+        else:
+            batches.append({place: source})
+    return batches
+
+
+def _judge_batch(session: Session, batch: dict[int, Source]) -> dict[int, Verdict]:
+    folder = Path(tempfile.mkdtemp(prefix="witnesses-", dir=session.folder))
+    try:
+        try:
+            findings = _find(session.spark, list(batch.values()), folder / "first")
+        except Exception:  # noqa: BLE001  a damaged page looks like any failed job until the files are looked at
+            batch = {place: source.without(damaged_inside(source)) for place, source in batch.items()}
+            findings = _find(session.spark, list(batch.values()), folder / "again")
+        return {place: _finish(source, findings) for place, source in batch.items()}
+    except Exception as error:  # noqa: BLE001  Spark died, or a bug of ours: no evidence, so unknown
+        text = f"The judge could not do its work: {first_line(error)}."
+        return {
+            place: write_verdict(source.home, found_nothing(source.record, Fitness("judge", False, text)), None)
+            for place, source in batch.items()
+        }
+    finally:
+        session.spark.catalog.clearCache()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _find(spark: SparkSession, sources: Sequence[Source], folder: Path) -> Findings:
+    fit_to(spark, sum(source.rows[table] for source in sources for table in ("sends", "reads", "log")))
+    journal = {
+        table: read_table(spark, table, [str(path) for source in sources for path in source.files[table]])
+        for table in TABLES
+    }
+    producers = producers_of(journal["sends"], journal["blocks"])
+    differing = [(producer.run, producer.producer) for producer in producers if not producer.equal]
+    frames: dict[str, DataFrame] = {}
+    missing: DataFrame | None = None
+    if differing:
+        few = spark.createDataFrame(differing, _PRODUCER)
+        missing = unreported(journal["sends"], journal["blocks"], few).cache()
+        frames[UNREPORTED] = unreported_counts(missing)
+        frames[IRREGULAR] = irregular(journal["sends"], journal["blocks"], few)
+    compacted = any(row["compacted"] for source in sources for row in source.small["ends"])
+    tables = make_tables(
+        spark,
+        journal,
+        [source.record for source in sources],
+        None if missing is None else missing.drop("closed"),
+        compacted,
+    )
+    return _ask(tables, producers, frames, folder)
+
+
+def _ask(tables: Tables, producers: list[Producer], frames: dict[str, DataFrame], folder: Path) -> Findings:
+    """Every check, and what is computed beside them, in one job."""
+    tables.fates.cache()
+    frames[FATES] = fate_counts(tables.fates)
+    frames[RECORDS] = tables.log.groupBy(*TP).agg(F.count(F.lit(1)).alias("records"))
+    broken: dict[str, str] = {}
+    for name, check in CHECKS.items():
+        try:
+            frames[name] = check.function(tables)
+        except Exception as error:  # noqa: BLE001  a check that throws is unknown; the others go on
+            broken[name] = first_line(error)
+    broken |= run_checks(frames, folder)
+    if FATES in broken:
+        raise RuntimeError(f"the fates could not be computed: {broken[FATES]}")
+    return Findings(folder, producers, broken)
+
+
+def _finish(source: Source, findings: Findings) -> Verdict:
+    """Compare and write; the directory of witnesses is filled beside the old verdict and takes its place at the end."""
+    if source.home is None:
+        return verdict_of(source, findings, None)
+    new = Path(tempfile.mkdtemp(prefix=".verdict-", dir=source.home))
+    try:
+        return write_verdict(source.home, verdict_of(source, findings, new), new)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _unreadable(directory: Path, why: str) -> Verdict:
+    verdict = found_nothing(None, Fitness("journal", False, f"{why[:1].upper()}{why[1:]}."), directory.name)
+    try:
+        return write_verdict(directory if directory.is_dir() else None, verdict, None)
+    except OSError:
+        return verdict

@@ -1,0 +1,35 @@
+"""How a consumer moved: for each record the one before it, within (consumer, assignment, tp).
+
+Only steps other than to the very next offset are kept; both read checks begin here, and they are few.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from ackproof.judge.tables import Tables
+
+
+def odd_steps(t: Tables) -> DataFrame:
+    """Reads whose offset is not one above the offset read before, under the same assignment."""
+    in_order_read = Window.partitionBy("run", "consumer", "assignment", "topic", "partition").orderBy(
+        "poll", "read_ns", "offset"
+    )
+    return (
+        t.reads.withColumn("previous_offset", F.lag("offset").over(in_order_read))
+        .filter(F.col("offset") != F.col("previous_offset") + 1)
+        .select(
+            "run",
+            "consumer",
+            "assignment",
+            "topic",
+            "partition",
+            "previous_offset",
+            "offset",
+            "producer",
+            "seq",
+            "read_ns",
+            "poll",
+        )
+    )

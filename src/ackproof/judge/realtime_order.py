@@ -1,0 +1,53 @@
+"""Realtime order: what is acknowledged later must stand later.
+
+If an acknowledgement for offset 100 came before a send began, that send must not be acknowledged at 100 or below. One
+pass over beginnings and acknowledgements in the order of time; an inequality join would be quadratic.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from ackproof.judge.tables import TP, Tables
+
+
+def realtime_order(t: Tables) -> DataFrame:
+    """A value acked at an offset not above one that was acked before this send began."""
+    placed = (F.col("outcome") == "ok") & F.col("offset").isNotNull() & (F.col("partition") >= 0)
+    acked = t.sends.filter(placed & F.col("done_ns").isNotNull())
+    # At equal times the beginning comes first: an ack at that very moment was not before it.
+    begins = acked.select(
+        *TP,
+        F.col("sent_ns").alias("at_ns"),
+        F.lit(0).alias("kind"),
+        "producer",
+        "seq",
+        "offset",
+        F.lit(None).cast("long").alias("acked_offset"),
+    )
+    acks = acked.select(
+        *TP,
+        F.col("done_ns").alias("at_ns"),
+        F.lit(1).alias("kind"),
+        "producer",
+        "seq",
+        "offset",
+        F.col("offset").alias("acked_offset"),
+    )
+    before = Window.partitionBy(*TP).orderBy("at_ns", "kind").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return (
+        begins.unionByName(acks)
+        .withColumn("acked_before", F.max("acked_offset").over(before))
+        .filter((F.col("kind") == 0) & (F.col("offset") <= F.col("acked_before")))
+        .select(
+            "run",
+            "topic",
+            "partition",
+            "offset",
+            "producer",
+            "seq",
+            F.col("at_ns").alias("sent_ns"),
+            "acked_before",
+        )
+    )

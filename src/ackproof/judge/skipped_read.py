@@ -1,0 +1,42 @@
+"""Skipped read: a consumer jumped over records that are there.
+
+A gap that a transaction's marker or compaction left is no skip: only offsets that somebody saw a record at count.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ackproof.judge.read_steps import odd_steps
+from ackproof.judge.tables import POSITION, Tables
+
+# Jumps meet positions by block of offsets: small, for most jumps are over one marker; a far one is still few blocks.
+BLOCK_BITS = 8
+
+
+def skipped_read(t: Tables) -> DataFrame:
+    """Within (consumer, assignment, tp), a step ahead over offsets that hold records."""
+    step = ["run", "consumer", "assignment", "topic", "partition", "previous_offset", "offset", "read_ns", "poll"]
+    first_block = F.shiftright(F.col("previous_offset") + 1, BLOCK_BITS)
+    last_block = F.shiftright(F.col("offset") - 1, BLOCK_BITS)
+    jumps = (
+        odd_steps(t)
+        .filter(F.col("offset") > F.col("previous_offset"))
+        .withColumn("block", F.explode(F.sequence(first_block, last_block)))
+    )
+    there = (
+        t.log.select(*POSITION)
+        .unionByName(t.reads.select(*POSITION))
+        .distinct()
+        .withColumn("block", F.shiftright("offset", BLOCK_BITS))
+        .withColumnRenamed("offset", "over")
+    )
+    jumped_over = (F.col("over") > F.col("previous_offset")) & (F.col("over") < F.col("offset"))
+    return (
+        jumps.join(there, on=["run", "topic", "partition", "block"], how="inner")
+        .filter(jumped_over)
+        .groupBy(*step)
+        .agg(F.count(F.lit(1)).alias("skipped"), F.min("over").alias("first_skipped"))
+        .select(*step, "skipped", "first_skipped")
+    )

@@ -1,0 +1,169 @@
+"""A run directory as the judge finds it: what can be read, and a sentence for whatever cannot.
+
+Everything that may be wrong with a journal before Spark sees it is found here, from the files' footers: a missing
+table, a file cut short, another schema. A damaged file is left out and named; the run is then unfit, and what remains
+is judged all the same. Nothing here raises for the sake of a bad journal.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ackproof.journal import SCHEMA_VERSION, TABLES, TORN_BYTES, TORN_WHAT, seal_all, sealed_files
+from ackproof.record import RunRecord, read_record
+from ackproof.verdict import Fitness
+
+# Without these nothing can be said of any send.
+ESSENTIAL = ("blocks", "sends", "log", "ends")
+# Small by nature: read here, in this process, where fitness wants them row by row.
+SMALL = ("ends", "faults", "probes", "nodes")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One run, ready to be read."""
+
+    directory: Path  # where the journal is read from: the run's own directory, or a copy of it
+    home: Path | None  # where the verdict belongs; null where nothing can be written
+    record: RunRecord
+    files: dict[str, tuple[Path, ...]]
+    rows: dict[str, int]
+    remarks: tuple[Fitness, ...] = ()
+    small: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def without(self, bad: dict[Path, str]) -> Source:
+        """The same run without files whose contents turned out to be damaged."""
+        files = {table: tuple(path for path in paths if path not in bad) for table, paths in self.files.items()}
+        remarks = [_damaged(path, bad[path]) for paths in self.files.values() for path in paths if path in bad]
+        small = {name: _rows(files[name]) for name in SMALL}
+        return replace(self, files=files, remarks=(*self.remarks, *remarks), small=small)
+
+
+class Unreadable(Exception):
+    """There is no run here that could be judged, in one sentence."""
+
+
+@contextmanager
+def opened(directory: Path) -> Iterator[Source]:
+    """A run directory, sealed; a copy of it where it cannot be written."""
+    if not directory.is_dir():
+        raise Unreadable(f"there is no run directory {directory.name}")
+    record = _record(directory)
+    if _writable(directory):
+        yield _source(directory, directory, record)
+        return
+    copy = Path(tempfile.mkdtemp(prefix="ackproof-run-"))
+    try:
+        if (directory / "journal").is_dir():
+            shutil.copytree(directory / "journal", copy / "journal")
+        yield _source(copy, None, record)
+    finally:
+        shutil.rmtree(copy, ignore_errors=True)
+
+
+def _record(directory: Path) -> RunRecord:
+    try:
+        record = read_record(directory)
+    except FileNotFoundError:
+        raise Unreadable("run.json is missing: this is not a run directory, or its run never began") from None
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise Unreadable(f"run.json cannot be read: {error}") from None
+    if record.schema != SCHEMA_VERSION:
+        raise Unreadable(f"its journal is of schema {record.schema}; this judge knows {SCHEMA_VERSION}")
+    return record
+
+
+def _writable(directory: Path) -> bool:
+    """Tried rather than asked: a read-only mount refuses root too."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=directory, prefix=".ackproof-"):
+            return True
+    except OSError:
+        return False
+
+
+def _source(directory: Path, home: Path | None, record: RunRecord) -> Source:
+    remarks: list[Fitness] = []
+    try:
+        for damage in seal_all(directory):
+            if damage.path.exists():  # it could not be sealed at all
+                remarks.append(_damaged(damage.path, damage.what))
+    except (OSError, pa.ArrowException) as error:
+        remarks.append(Fitness("journal", False, f"The journal could not be sealed: {_first_line(error)}."))
+    files: dict[str, tuple[Path, ...]] = {}
+    rows: dict[str, int] = {}
+    for table in TABLES:
+        good: list[Path] = []
+        rows[table] = 0
+        for path in sealed_files(directory, table):
+            try:
+                footer = pq.read_metadata(path)
+                schema = footer.schema.to_arrow_schema()
+            except (OSError, pa.ArrowException) as error:
+                remarks.append(_damaged(path, _first_line(error)))
+                continue
+            if problem := _other_schema(schema, TABLES[table].schema):
+                remarks.append(_damaged(path, problem))
+                continue
+            if torn := (footer.metadata or {}).get(TORN_BYTES):
+                remarks.append(_torn(path, int(torn), (footer.metadata or {}).get(TORN_WHAT, b"torn").decode()))
+            good.append(path)
+            rows[table] += footer.num_rows
+        files[table] = tuple(good)
+        if table in ESSENTIAL and not good:
+            remarks.append(Fitness("journal", False, f"The journal has no table `{table}`."))
+    small = {name: _rows(files[name]) for name in SMALL}
+    return Source(directory, home, record, files, rows, tuple(remarks), small)
+
+
+def _rows(paths: tuple[Path, ...]) -> list[dict[str, Any]]:
+    return [row for path in paths for row in pq.ParquetFile(path).read().to_pylist()]
+
+
+def _other_schema(found: pa.Schema, known: pa.Schema) -> str | None:
+    """What about a file's columns is not as this version knows them."""
+    if found.names != known.names:
+        missing = ", ".join(sorted(set(known.names) - set(found.names))) or "none"
+        return f"its columns are of another schema (missing: {missing})"
+    for name in known.names:
+        if not found.field(name).type.equals(known.field(name).type) and not pa.types.is_list(known.field(name).type):
+            return f"its column {name} is {found.field(name).type}, not {known.field(name).type}"
+    return None
+
+
+def damaged_inside(source: Source) -> dict[Path, str]:
+    """Files whose footers are well and whose pages are not; asked only after a job could not read them."""
+    bad: dict[Path, str] = {}
+    for paths in source.files.values():
+        for path in paths:
+            try:
+                for _ in pq.ParquetFile(path, page_checksum_verification=True).iter_batches():
+                    pass
+            except (OSError, pa.ArrowException) as error:
+                bad[path] = _first_line(error)
+    return bad
+
+
+def _damaged(path: Path, what: str) -> Fitness:
+    return Fitness("journal", False, f"{path.parent.name}/{path.name} cannot be read and was left out: {what}.")
+
+
+def _torn(path: Path, size: int, what: str) -> Fitness:
+    text = f"{path.parent.name}/{path.name} was torn: its last {size:,} bytes cannot be read ({what})."
+    return Fitness("journal", True, f"{text} Everything before them was judged.")
+
+
+def _first_line(error: BaseException) -> str:
+    """The first sentence of a library's message, without the place where the file happens to lie."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return lines[0].split(" '/", 1)[0].rstrip(".: ")

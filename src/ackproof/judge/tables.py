@@ -1,0 +1,160 @@
+"""The tables that checks are written against: the journal's own, with an explicit schema, and a few made from them.
+
+A *value* is (producer, seq); a *tp* is topic and partition. Every frame carries `run`, and whatever groups or joins
+does it by `run` too, so that one job judges many runs. `sends` holds one row for each number that may have reached the
+wire: those that the producers reported, and those that they had reserved on disk and did not live to report, which are
+`info` and have no times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from ackproof.journal import TABLES
+from ackproof.judge.fates import arrivals, fates
+from ackproof.record import RunRecord
+
+VALUE = ("run", "producer", "seq")
+POSITION = ("run", "topic", "partition", "offset")
+TP = ("run", "topic", "partition")
+
+UNAVAILABLE_MS = 1_000.0  # a wait for an acknowledgement that a person would call an outage
+LATE_MS = 1_000.0
+RATE_LINE = 0.0  # messages a second below which somebody should be told; none unless the scenario says one
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Everything that a check may look at."""
+
+    sends: DataFrame
+    blocks: DataFrame
+    reads: DataFrame
+    log: DataFrame
+    ends: DataFrame
+    state: DataFrame
+    faults: DataFrame
+    probes: DataFrame
+    nodes: DataFrame
+    groups: DataFrame
+    commits: DataFrame
+    alerts: DataFrame
+    runs: DataFrame  # run, rate_line, unavailable_ns, late_ns
+    producers: DataFrame  # run, producer, topic, acks, rate
+    arrivals: DataFrame  # one row for each value and tp of the final log: first_offset, last_offset, copies
+    fates: DataFrame  # `sends` with `fate`, `copies`, and what stands at the acknowledged offset
+
+
+_SPARK_TYPES: dict[pa.DataType, T.DataType] = {
+    pa.int32(): T.IntegerType(),
+    pa.int64(): T.LongType(),
+    pa.float64(): T.DoubleType(),
+    pa.string(): T.StringType(),
+    pa.bool_(): T.BooleanType(),
+}
+RUNS = T.StructType(
+    [
+        T.StructField("run", T.LongType()),
+        T.StructField("rate_line", T.DoubleType()),
+        T.StructField("unavailable_ns", T.LongType()),
+        T.StructField("late_ns", T.LongType()),
+    ]
+)
+PRODUCERS = T.StructType(
+    [
+        T.StructField("run", T.LongType()),
+        T.StructField("producer", T.IntegerType()),
+        T.StructField("topic", T.IntegerType()),
+        T.StructField("acks", T.StringType()),
+        T.StructField("rate", T.DoubleType()),
+    ]
+)
+
+
+def spark_schema(table: str) -> T.StructType:
+    """The schema of a table of the journal as Spark has it."""
+    return T.StructType([T.StructField(field.name, _spark_type(field.type)) for field in TABLES[table].schema])
+
+
+def _spark_type(arrow: pa.DataType) -> T.DataType:
+    if pa.types.is_list(arrow):
+        return T.ArrayType(_spark_type(arrow.value_type))
+    return _SPARK_TYPES[arrow]
+
+
+def read_table(spark: SparkSession, table: str, paths: Sequence[str]) -> DataFrame:
+    schema = spark_schema(table)
+    if not paths:
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).parquet(*paths)
+
+
+def make_tables(
+    spark: SparkSession,
+    journal: Mapping[str, DataFrame],
+    records: Sequence[RunRecord],
+    unreported: DataFrame | None = None,
+    compacted: bool = True,
+) -> Tables:
+    """`unreported` holds the (run, producer, seq) that were reserved and never reported; null where none were.
+    `compacted` says whether any topic is, for the question whether a record rightly vanished costs a join."""
+    producers = spark.createDataFrame([row for record in records for row in _producers(record)], PRODUCERS)
+    sends = journal["sends"]
+    if unreported is not None:
+        sends = sends.unionByName(_reserved(unreported, producers))
+    arrived = arrivals(journal["log"])
+    return Tables(
+        **{name: journal[name] for name in TABLES if name != "sends"},
+        sends=sends,
+        runs=spark.createDataFrame([_run_settings(record) for record in records], RUNS),
+        producers=producers,
+        arrivals=arrived,
+        fates=fates(sends, arrived, journal["log"], journal["ends"], compacted),
+    )
+
+
+def _reserved(unreported: DataFrame, producers: DataFrame) -> DataFrame:
+    """Numbers that may have been sent: nobody can know, so `info`."""
+    topics = producers.select("run", "producer", "topic")
+    return (
+        unreported.join(F.broadcast(topics), on=["run", "producer"], how="left")
+        .withColumn("outcome", F.lit("info"))
+        .withColumn("error", F.lit("reserved and never reported"))
+        .withColumn("partition", F.lit(-1))
+        .select(
+            *(
+                _column_or_null(field, {*unreported.columns, "topic", "outcome", "error", "partition"})
+                for field in spark_schema("sends")
+            )
+        )
+    )
+
+
+def _column_or_null(field: T.StructField, known: set[str]) -> Any:
+    column = F.col(field.name) if field.name in known else F.lit(None)
+    return column.cast(field.dataType).alias(field.name)
+
+
+def _producers(record: RunRecord) -> list[tuple[Any, ...]]:
+    return [(record.run, p.id, p.topic, p.acks, p.rate) for p in record.producers]
+
+
+def _run_settings(record: RunRecord) -> tuple[Any, ...]:
+    """Thresholds: ours, unless the scenario has a table `judge` that says otherwise."""
+    asked = record.plan.get("judge")
+    asked = asked if isinstance(asked, dict) else {}
+
+    def number(name: str, otherwise: float) -> float:
+        value = asked.get(name, otherwise)
+        return float(value) if isinstance(value, int | float) else otherwise
+
+    unavailable = int(number("unavailable_ms", UNAVAILABLE_MS) * 1e6)
+    late = int(number("late_ms", LATE_MS) * 1e6)
+    return (record.run, number("rate_line", RATE_LINE), unavailable, late)

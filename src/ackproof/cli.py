@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import typer
 
-from ackproof import __version__, cli_lab, cli_verbs
+from ackproof import __version__, cli_lab, cli_run, cli_verbs
 from ackproof.errors import BUG_EXIT_CODE, Problem
 from ackproof.screen import say_problem
 
@@ -46,6 +46,7 @@ def _main(
     pass
 
 
+cli_run.register(app)
 cli_lab.register(app)
 cli_verbs.register(app)
 

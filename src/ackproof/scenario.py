@@ -22,7 +22,6 @@ from typing import Any, Literal
 import msgspec
 
 from ackproof.errors import UsageProblem
-from ackproof.lab.spec import BROKERS_MAX, QUORUM_SIZES
 from ackproof.record import Expected
 
 Mode = Literal["zookeeper", "kraft"]
@@ -40,6 +39,7 @@ FAULT_KINDS: dict[str, str] = {
     "flaky": "a share `loss` of all packets is lost",
     "slow": "packets are late by `delay_ms`",
 }
+_ONE_OF = (frozenset({"at_s", "at_messages"}), frozenset({"until_s", "until_messages", "until"}))
 LASTING = frozenset({"pause", "isolate", "partition", "cut", "flaky", "slow"})  # these are healed; the others are done
 ROLE_PREFIXES = ("leader:", "follower:", "followers:", "coordinator:")
 PLAIN_ROLES = ("controller", "zookeeper-leader", "all-brokers", "quorum")
@@ -128,7 +128,7 @@ class Scenario(Strict, frozen=True):
     summary: str
     producers: list[ProducerPlan]
     topics: list[TopicPlan]
-    modes: list[Mode] = ["zookeeper", "kraft"]
+    modes: list[Mode] = msgspec.field(default_factory=lambda: ["zookeeper", "kraft"])
     cluster: ClusterPlan = ClusterPlan()
     consumers: list[ConsumerPlan] = []
     faults: list[FaultPlan] = []
@@ -215,8 +215,12 @@ def load(source: Source, shape: str = "base", settings: Sequence[str] = ()) -> S
 
 
 def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables are merged, key by key; in lists of tables the entries are merged place by place."""
-    result = dict(base)
+    """Tables are merged, key by key; in lists of tables the entries are merged place by place.
+
+    A new beginning or end takes the place of one that is written the other way.
+    """
+    ousted = {key for ways in _ONE_OF if ways & set(change) for key in ways}
+    result = {key: value for key, value in base.items() if key not in ousted}
     for key, value in change.items():
         old = result.get(key)
         if isinstance(old, dict) and isinstance(value, dict):
@@ -267,6 +271,10 @@ def _put(data: Any, path: list[str], value: Any, setting: str) -> None:
             data = data.setdefault(step, {})
     if not isinstance(data, dict):
         raise UsageProblem(f"--set {setting}: there is no such field")
+    for ways in _ONE_OF:
+        if path[-1] in ways:
+            for other in ways:
+                data.pop(other, None)
     data[path[-1]] = str(value) if path[-1] == "acks" else value
 
 
@@ -332,6 +340,3 @@ def json_schema() -> dict[str, Any]:
     properties = schema["$defs"]["Scenario"]["properties"]
     properties["shapes"] = {"type": "object", "description": "Changes to the scenario, by the shape's name."}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Ackproof scenario", **schema}
-
-
-LIMITS = {"brokers": (1, BROKERS_MAX), "quorum": QUORUM_SIZES}

@@ -258,10 +258,6 @@ def status(server: Server, request: Request) -> Result:
         "kafka": started.spec.kafka,
         "supervisor_pid": started.supervisor_pid,
         "bootstrap": bootstrap,
-        "spawn": spawn,
-        "processes": processes,
-        "signal": signal_process,
-        "leaders": leaders,
         "exposed": exposed or None,
         "controller": lab.cluster.controller(),
         "zookeeper_leader": lab.cluster.zookeeper_leader() if started.spec.mode == "zookeeper" else None,
@@ -347,6 +343,24 @@ def signal_process(server: Server, request: Request) -> Result:
     return {"sent": server.lab.processes.send(request.get("process"), number, ends=True)}
 
 
+def nodes(server: Server, _: Request) -> Result:
+    """Every node with its place in the network and its id in Kafka."""
+    known = server.lab.cluster.nodes.values()
+    ports = {node.name: None if node.role == "client" else node.port for node in known}
+    return {
+        "nodes": [
+            {
+                "name": node.name,
+                "role": node.role,
+                "kafka_id": node.kafka_id,
+                "address": node.address,
+                "port": ports[node.name],
+            }
+            for node in known
+        ]
+    }
+
+
 def leaders(server: Server, _: Request) -> Result:
     return {"topic_partitions": server.lab.cluster.partitions()}
 
@@ -362,7 +376,9 @@ def down(server: Server, _: Request) -> Result:
     return {"said": ["down"]}
 
 
-READS = frozenset({"spawn", "processes", "signal", "leaders", "status", "partitions", "groups", "bootstrap", "resolve"})
+READS = frozenset(
+    {"spawn", "processes", "signal", "leaders", "nodes", "status", "partitions", "groups", "bootstrap", "resolve"}
+)
 VERBS: dict[str, Callable[[Server, Request], Result]] = {
     "kill": node_verbs.kill,
     "stop": node_verbs.stop,
@@ -382,6 +398,11 @@ VERBS: dict[str, Callable[[Server, Request], Result]] = {
     "partitions": partitions,
     "groups": groups,
     "bootstrap": bootstrap,
+    "spawn": spawn,
+    "processes": processes,
+    "signal": signal_process,
+    "leaders": leaders,
+    "nodes": nodes,
     "resolve": resolve_target,
     "down": down,
 }

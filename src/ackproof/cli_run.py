@@ -1,0 +1,182 @@
+"""Running scenarios, judging runs, reporting them."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from ackproof.cli_options import Json
+from ackproof.errors import UsageProblem
+from ackproof.scenario import bundled, find, json_schema, load
+from ackproof.screen import say, say_json
+
+Shape = Annotated[str, typer.Option("--shape", help="base, slow or crowd, or another that the scenario has.")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", help="Change a field: producer.acks=all, faults.0.at_messages=500.")
+]
+Scenarios = Annotated[
+    list[str], typer.Argument(help="Names of scenarios, or files that end in .toml.", autocompletion=bundled)
+]
+
+
+def run(
+    scenarios: Scenarios,
+    mode: Annotated[
+        Literal["zookeeper", "kraft"], typer.Option(help="What keeps the cluster's metadata.")
+    ] = "zookeeper",
+    shape: Shape = "base",
+    settings: Settings = None,
+    seed: Annotated[int | None, typer.Option(help="Where randomness begins; told with every run.")] = None,
+    repeat: Annotated[int, typer.Option(min=1, help="Run each this many times.")] = 1,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan; start nothing.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the lab up afterwards.")] = False,
+    out: Annotated[Path, typer.Option(help="Where run directories go.")] = Path("runs"),
+    kafka: Annotated[str | None, typer.Option(help="Kafka's version.")] = None,
+    as_json: Json = False,
+    junit: Annotated[Path | None, typer.Option(help="Also write a JUnit file, valid after each run.")] = None,
+    no_judge: Annotated[bool, typer.Option("--no-judge", help="Only run; `ackproof judge RUN` does the rest.")] = False,
+) -> None:
+    """Run scenarios, judge them, and write their reports.
+
+    Examples:
+
+      ackproof run acks1-leader-isolated
+
+      ackproof run acks1-leader-isolated --mode kraft --shape slow
+
+      ackproof run my-scenario.toml --set producer.acks=all --repeat 3 --junit results.xml
+    """
+    from ackproof import runner
+
+    plans = [load(find(name), shape, settings or []) for name in scenarios]
+    for scenario in plans:
+        if mode not in scenario.modes:
+            raise UsageProblem(f"{scenario.name} does not run in {mode} mode; it runs in {', '.join(scenario.modes)}")
+    if dry_run:
+        for scenario in plans:
+            runner.show_plan(scenario, mode, shape, kafka)
+        return
+    outcome = runner.Outcome(as_json=as_json, junit=junit)
+    for scenario in plans:
+        for _ in range(repeat):
+            chosen = random.SystemRandom().randrange(2**32) if seed is None else seed
+            asked = runner.Asked(scenario, mode, shape, chosen, out, keep, not no_judge, kafka, settings or [])
+            outcome.add(runner.run_one(asked, quiet=as_json))
+    raise typer.Exit(outcome.finish())
+
+
+def judge(
+    runs: Annotated[list[Path], typer.Argument(help="Run directories.")],
+    master: Annotated[str, typer.Option(help="Any Spark master.")] = "local[*]",
+    as_json: Json = False,
+) -> None:
+    """Judge runs, again or for the first time; needs no Kafka.
+
+    Example: ackproof judge runs/20261115-100312-acks1-leader-isolated
+    """
+    from ackproof import runner
+
+    _check_runs(runs)
+    runner.judge_runs(runs, master, as_json)
+
+
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Run directories.")],
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Where the index of several runs goes.")] = None,
+) -> None:
+    """Write the report of a run, or an index page over several.
+
+    Examples: ackproof report runs/20261115-100312-acks1-leader-isolated, or ackproof report runs/*
+    """
+    from ackproof.report import write_index, write_report
+
+    _check_runs(runs)
+    pages = [write_report(path) for path in runs]
+    page = pages[0] if len(pages) == 1 else write_index(runs, out or runs[0].parent / "index.html")
+    say(f"report: {page}")
+    if open_page:
+        import webbrowser
+
+        webbrowser.open(page.resolve().as_uri())
+
+
+def _check_runs(runs: list[Path]) -> None:
+    for path in runs:
+        if not path.is_dir():
+            raise UsageProblem(f"{path} is no run directory")
+
+
+def list_(as_json: Json = False) -> None:
+    """List the scenarios.
+
+    Example: ackproof list
+    """
+    scenarios = [load(find(name)) for name in bundled()]
+    told = [
+        {
+            "name": scenario.name,
+            "section": scenario.section,
+            "modes": scenario.modes,
+            "summary": scenario.title,
+            "expects": scenario.expect,
+        }
+        for scenario in scenarios
+    ]
+    if as_json:
+        say_json(told)
+        return
+    width = max(len(scenario.name) for scenario in scenarios)
+    for scenario in scenarios:
+        expects = ", ".join(f"{name} {expected}" for name, expected in scenario.expect.items())
+        say(f"{scenario.section}  {scenario.name:{width}}  {scenario.title}  [{expects}]")
+
+
+def show(scenario: Annotated[str, typer.Argument(autocompletion=bundled)], shape: Shape = "base") -> None:
+    """Show a scenario: what happens when, and what is expected.
+
+    Example: ackproof show acks1-leader-isolated
+    """
+    from ackproof.runner import show_scenario
+
+    show_scenario(load(find(scenario), shape))
+
+
+def check(files: Annotated[list[str], typer.Argument(help="Scenario files, or names.")]) -> None:
+    """Check scenario files in full, every shape of them, without starting anything.
+
+    Example: ackproof check my-scenario.toml
+    """
+    problems: list[str] = []
+    for name in files:
+        try:
+            source = find(name)
+            for shape in source.shapes:
+                load(source, shape)
+        except UsageProblem as problem:
+            problems += list(problem.details) or [problem.message]
+        else:
+            say(f"{name}: good ({', '.join(source.shapes)})")
+    if problems:
+        raise UsageProblem(f"{len(problems)} problem{'s' if len(problems) > 1 else ''} found:", problems)
+
+
+def schema() -> None:
+    """Print the JSON Schema of scenario files, for editors.
+
+    Example: ackproof schema > scenario.schema.json
+    """
+    say_json(json_schema())
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(run)
+    app.command()(judge)
+    app.command()(report)
+    app.command("list")(list_)
+    app.command()(show)
+    app.command()(check)
+    app.command()(schema)

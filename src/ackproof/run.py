@@ -1,0 +1,286 @@
+"""A run: a scenario carried out in a lab of its own, everything written down. The timeline is `_timeline`, below.
+
+    start the lab -> topics -> observer, consumers, producers -> go -> faults as they fall due -> last send -> heal
+    -> outcomes -> final read -> seal
+
+The run never judges. What it leaves is a run directory that explains itself, whatever happened on the way: an
+interrupt, a fault that could not be proved, a client that died. It is for the judge to say what that is worth.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ackproof import journal
+from ackproof.errors import CannotHere, Problem
+from ackproof.kafka import topics
+from ackproof.lab import control
+from ackproof.lab.directory import LabDirectory
+from ackproof.lab.events import Events
+from ackproof.record import Clock, RunRecord, write_record
+from ackproof.run_clients import Clients
+from ackproof.scenario import FaultPlan, Scenario
+
+TICK_S = 0.005
+SETTLE_S = 120.0
+STOP_S = 8.0  # of the 15 that an interrupted run may take
+
+Tell = Callable[[str], None]
+
+
+class Ongoing:
+    """A run under way: the record as it stands, the lab, the clients, and the faults."""
+
+    def __init__(self, scenario: Scenario, record: RunRecord, directory: Path, lab: str, tell: Tell) -> None:
+        self.scenario = scenario
+        self.directory = directory
+        self.lab = lab
+        self.tell = tell
+        self.record = record
+        self.clients = Clients(scenario, record, directory, lab)
+        self.faults = [Fault(number, plan, self) for number, plan in enumerate(scenario.faults, start=1)]
+        self._faults_table = journal.Writer(directory, "faults", record.run, "run")
+        self._probes_table = journal.Writer(directory, "probes", record.run, "run")
+        self._nodes_table = journal.Writer(directory, "nodes", record.run, "run")
+        self._trail = Events(LabDirectory.of(lab).events)
+        self._told = 0
+
+    def mark(self, **moments: int) -> None:
+        self.note(marks=msgspec.structs.replace(self.record.marks, **moments))
+
+    def note(self, **changes: Any) -> None:
+        self.record = msgspec.structs.replace(self.record, **changes)
+        write_record(self.directory, self.record)
+
+    def journal_fault(self, fault: Fault, event: str, **facts: Any) -> None:
+        asked = [*fault.plan.targets, *(",".join(group) for group in fault.plan.groups)]
+        row = {"fault": fault.number, "event": event, "kind": fault.plan.kind, "asked": asked, "targets": fault.targets}
+        self._faults_table.add(**{"at_ns": time.monotonic_ns(), **row, **facts})
+        self._faults_table.flush()
+
+    def follow_lab(self) -> None:
+        """Bring the lab's own trail into the journal: proofs that hold or do not, nodes that end."""
+        names = {name: fault for fault in self.faults for name in fault.names}
+        events = self._trail.read()
+        for event in events[self._told :]:
+            kind, at_ns = event["event"], event["at_ns"]
+            fault = names.get(event.get("fault", ""))
+            if kind in ("held", "no longer holds") and fault is not None:
+                held, text = kind == "held", event.get("proof") or event.get("problem")
+                self._probes_table.add(fault=fault.number, at_ns=at_ns, held=held, text=text)
+                if not held:
+                    self.journal_fault(fault, "broken", at_ns=at_ns, text=text)
+            elif kind == "exited":
+                self._nodes_table.add(node=event["node"], at_ns=at_ns, event="exited", by_itself=event["by_itself"])
+        self._told = len(events)
+        self._probes_table.flush_if_due()
+        self._nodes_table.flush_if_due()
+
+    def close(self) -> None:
+        self.follow_lab()
+        for table in (self._faults_table, self._probes_table, self._nodes_table):
+            table.close(seal=False)
+
+
+class Fault:
+    """One fault of the scenario: not begun, standing, or over."""
+
+    def __init__(self, number: int, plan: FaultPlan, run: Ongoing) -> None:
+        self.number = number
+        self.plan = plan
+        self.names: list[str] = []  # what the lab calls it
+        self.targets: list[str] = []
+        self.begun_at: float | None = None
+        self.over = False
+        self._run = run
+        self._epoch_before: int | None = None
+
+    def due(self, elapsed_s: float, sent: int) -> bool:
+        if self.begun_at is not None:
+            return False
+        if self.plan.at_messages is not None:
+            return sent >= self.plan.at_messages
+        return elapsed_s >= (self.plan.at_s or 0)
+
+    def begin(self) -> None:
+        run, plan = self._run, self.plan
+        self.begun_at = time.monotonic()
+        if plan.not_before_new_epoch:
+            self._epoch_before = run.clients.leader_epoch(plan.not_before_new_epoch)
+        run.journal_fault(self, "asked")
+        verb, arguments = _verb(plan)
+        try:
+            result = control.call(run.lab, verb, **arguments)
+        except Problem as problem:
+            self.over = True
+            run.journal_fault(self, "not proved", text=problem.message)
+            run.note(problems=[*run.record.problems, f"{plan.kind}: {problem.message}"])
+            run.tell(f"{plan.kind} could not be proved: {problem.message}")
+            return
+        self.names = result.get("faults", [])
+        self.targets = result.get("nodes") or result.get("targets") or []
+        self.over = not plan.lasting
+        run.journal_fault(self, "proved", text="; ".join(result["said"]))
+        if self.over:
+            run.journal_fault(self, "healed", by="done", text="it does not last")
+        run.tell("; ".join(result["said"]))
+
+    def ends(self, elapsed_s: float, sent: int, load_ended: bool) -> bool:
+        plan = self.plan
+        if self.begun_at is None or self.over:
+            return False
+        if plan.until_messages is not None:
+            due = sent >= plan.until_messages or load_ended
+        else:
+            due = load_ended if plan.until else elapsed_s >= (plan.until_s or 0)
+        return due and self._may_end()
+
+    def _may_end(self) -> bool:
+        """Healed too early, nothing fails over and nothing is lost."""
+        plan = self.plan
+        if plan.not_before_new_epoch is None or time.monotonic() - (self.begun_at or 0) >= plan.not_before_max_s:
+            return True
+        now = self._run.clients.leader_epoch(plan.not_before_new_epoch)
+        return now is not None and self._epoch_before is not None and now > self._epoch_before
+
+    def end(self, by: str = "the scenario") -> None:
+        run = self._run
+        run.follow_lab()
+        self.over = True
+        try:
+            result = control.call(run.lab, "heal", faults=self.names)
+        except Problem as problem:
+            run.journal_fault(self, "not healed", by=by, text=problem.message)
+            run.note(problems=[*run.record.problems, f"healing {self.plan.kind}: {problem.message}"])
+            return
+        run.journal_fault(self, "healed", by=by, text="; ".join(result["said"]))
+        run.tell("healed: " + "; ".join(result["said"]))
+
+
+def _verb(plan: FaultPlan) -> tuple[str, dict[str, Any]]:
+    """The lab's verb and its arguments for a fault of a scenario."""
+    targets = ",".join(plan.targets)
+    options = {"one_way": plan.one_way, "port": plan.port, "new_connections": plan.new_connections, "reset": plan.reset}
+    if plan.kind in ("kill", "stop", "start", "restart", "pause"):
+        return plan.kind, {"nodes": plan.targets}
+    if plan.kind == "cut" or (plan.kind == "isolate" and plan.apart_from):
+        return "cut", {"left": targets, "right": ",".join(plan.apart_from), **options}
+    if plan.kind == "isolate":
+        return "partition", {"groups": [targets]}
+    if plan.kind == "partition":
+        return "partition", {"groups": [",".join(group) for group in plan.groups]}
+    if plan.kind == "flaky":
+        return "flaky", {"nodes": targets, "loss": plan.loss}
+    return "slow", {"nodes": targets, "delay_ms": plan.delay_ms}
+
+
+# -- the run ---------------------------------------------------------------------------------------------------------
+
+
+def carry_out(run: Ongoing, watch: Callable[[dict[str, int]], None], before_final_read: Callable[[], None]) -> None:
+    """From a lab that serves to a run directory that is complete, or says what it lacks."""
+    try:
+        _prepare(run)
+        _timeline(run, watch)
+        run.clients.wait_for_outcomes(watch)
+        before_final_read()
+        _final_read(run)
+        run.note(ended="complete")
+    except KeyboardInterrupt:
+        run.note(ended="interrupted", problems=[*run.record.problems, "interrupted by the user"])
+        _heal_quickly(run)
+        raise
+    except Problem as problem:
+        run.note(ended="failed", problems=[*run.record.problems, problem.message])
+        _heal_quickly(run)
+        raise
+    finally:
+        run.close()
+        journal.seal_all(run.directory)
+        run.note(ended_at=Clock(time.time_ns(), time.monotonic_ns()))
+
+
+def _prepare(run: Ongoing) -> None:
+    bootstrap = control.call(run.lab, "bootstrap")["bootstrap"]
+    for topic in run.scenario.topics:
+        settings = {key: str(value) for key, value in topic.settings.items()}
+        control.inside(
+            run.lab,
+            "observer",
+            lambda topic=topic, settings=settings: topics.create(  # type: ignore[misc]
+                bootstrap, [topic.name], topic.partitions, topic.replication, settings
+            ),
+        )
+    run.clients.start(bootstrap)
+
+
+def _timeline(run: Ongoing, watch: Callable[[dict[str, int]], None]) -> None:
+    """Each fault begins and ends when it is due; the load ends with the last send, never with the last outcome."""
+    scenario, faults = run.scenario, run.faults
+    begun = run.clients.go()
+    run.mark(load_begun_ns=begun)
+    deadline = time.monotonic() + scenario.timeout_s
+    ended_ns: int | None = None
+    while True:
+        now = run.clients.counts()
+        elapsed_s = (time.monotonic_ns() - begun) / 1e9
+        for fault in faults:
+            if ended_ns is None and fault.due(elapsed_s, now["sent"]):
+                fault.begin()
+        if ended_ns is None and (now["sent"] >= scenario.total or run.clients.all_ended()):
+            ended_ns = time.monotonic_ns()
+            run.mark(load_ended_ns=ended_ns)
+        for fault in faults:
+            if fault.ends(elapsed_s, now["sent"], ended_ns is not None):
+                fault.end()
+        watch(now)
+        run.follow_lab()
+        if ended_ns is not None and all(fault.over or fault.begun_at is None for fault in faults):
+            break
+        if time.monotonic() > deadline:
+            raise CannotHere(f"the scenario was not over after its timeout_s of {scenario.timeout_s:g} s")
+        time.sleep(TICK_S)
+    run.mark(healed_ns=time.monotonic_ns())
+
+
+def _final_read(run: Ongoing) -> None:
+    """Nodes that the scenario left dead come back: what they hold belongs to the answer."""
+    status = control.call(run.lab, "status")
+    dead = [node["name"] for node in status["nodes"] if node["state"] == "down"]
+    if dead:
+        run.tell(f"starting {', '.join(dead)} again for the final read")
+        control.call(run.lab, "start", nodes=dead)
+    run.clients.final_read(SETTLE_S, run.tell)
+    run.mark(drained_ns=time.monotonic_ns())
+    run.clients.stop_observer()
+
+
+def _heal_quickly(run: Ongoing) -> None:
+    """The load stops, faults end, the journal gets what it can; nothing here may stand in the way of the rest."""
+    with suppress(Problem, OSError):
+        run.clients.stop_all(STOP_S)
+    for fault in run.faults:
+        if fault.begun_at is not None and not fault.over:
+            with suppress(Problem, OSError):
+                fault.end(by="the interrupt")
+
+
+def versions(kafka: str) -> dict[str, str]:
+    from importlib.metadata import version
+
+    from confluent_kafka import libversion
+
+    names = ("ackproof", "confluent-kafka", "pyspark", "pyarrow", "pyroute2")
+    return {
+        "kafka": kafka,
+        "python": sys.version.split()[0],
+        "librdkafka": libversion()[0],
+        **{name: version(name) for name in names},
+    }

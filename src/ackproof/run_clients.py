@@ -1,0 +1,235 @@
+"""The clients of a run as the run sees them: started where clients stand, counted while they work, ended in time."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ackproof.clients.common import Progress
+from ackproof.clients.drain import DrainConfig
+from ackproof.clients.observer import ObserverConfig
+from ackproof.clients.producer import ProducerConfig
+from ackproof.errors import CannotHere, Problem
+from ackproof.lab import control
+from ackproof.record import RunRecord
+from ackproof.scenario import Scenario
+
+READY_S = 60.0
+FLUSH_S = 120.0  # how long a producer waits for its last outcomes
+FULL_ISR_S = 60.0
+LEADERS_EVERY_S = 0.25
+
+Watch = Callable[[dict[str, int]], None]
+
+
+class Clients:
+    def __init__(self, scenario: Scenario, record: RunRecord, directory: Path, lab: str) -> None:
+        self._scenario = scenario
+        self._record = record
+        self._directory = directory
+        self._lab = lab
+        self._folder = directory / "clients"
+        self._folder.mkdir(exist_ok=True)
+        self._progress: dict[str, Progress] = {}
+        self._running: set[str] = set()
+        self._bootstrap = ""
+        self.leaders: dict[str, tuple[str | None, int | None]] = {}  # TOPIC/PARTITION: who leads, in which epoch
+        self._over = threading.Event()
+
+    # -- starting --------------------------------------------------------------------------------------------------
+
+    def start(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._brokers = self._addresses()
+        topics = {name: number for number, name in enumerate(self._record.topics)}
+        observer = ObserverConfig(
+            run=self._record.run,
+            directory=str(self._directory),
+            name="observer",
+            brokers=self._brokers,
+            topics=topics,
+            progress=str(self._page("observer")),
+        )
+        self._spawn("observer", "observer", "observer", observer)
+        for producer in self._record.producers:
+            self._spawn(producer.name, "producer", "client", self._producer(producer))
+        self._wait_until_ready(["observer", *self.producers])
+        threading.Thread(target=self._follow_leaders, daemon=True).start()
+
+    @property
+    def producers(self) -> list[str]:
+        return [producer.name for producer in self._record.producers]
+
+    def _addresses(self) -> dict[int, tuple[str, int]]:
+        nodes = control.call(self._lab, "nodes")["nodes"]
+        return {node["kafka_id"]: (node["address"], node["port"]) for node in nodes if node["role"] == "broker"}
+
+    def _producer(self, producer: Any) -> ProducerConfig:
+        plan = next(plan for plan in self._plans() if plan[0] == producer.id)[1]
+        return ProducerConfig(
+            run=self._record.run,
+            directory=str(self._directory),
+            id=producer.id,
+            name=producer.name,
+            topic=plan.topic,
+            topic_id=producer.topic,
+            bootstrap=self._bootstrap,
+            count=plan.count,
+            rate=plan.rate,
+            acks=plan.acks,
+            size=plan.size,
+            keys=plan.keys,
+            print=plan.print,
+            go=str(self._folder / "go"),
+            progress=str(self._page(producer.name)),
+            flush_s=FLUSH_S,
+            settings=plan.settings,
+        )
+
+    def _plans(self) -> list[tuple[int, Any]]:
+        plans = [plan for plan in self._scenario.producers for _ in range(plan.copies)]
+        return list(enumerate(plans))
+
+    def _page(self, name: str) -> Path:
+        return self._folder / f"{name}.progress"
+
+    def _spawn(self, name: str, module: str, node: str, config: msgspec.Struct) -> None:
+        path = self._folder / f"{name}.json"
+        path.write_bytes(msgspec.json.encode(config))
+        control.call(
+            self._lab,
+            "spawn",
+            process=name,
+            node=node,
+            argv=[sys.executable, "-m", f"ackproof.clients.{module}", str(path)],
+            output=str(self._directory / "logs" / f"{name}.log"),
+        )
+        self._running.add(name)
+
+    def _wait_until_ready(self, names: list[str]) -> None:
+        deadline = time.monotonic() + READY_S
+        for name in names:
+            while not self._is_ready(name):
+                self._raise_if_dead(name)
+                if time.monotonic() > deadline:
+                    raise CannotHere(
+                        f"{name} was not ready within {READY_S:.0f} s; its log ends:", self._log_tail(name)
+                    )
+                time.sleep(0.01)
+
+    def _is_ready(self, name: str) -> bool:
+        if name not in self._progress:
+            try:
+                self._progress[name] = Progress(self._page(name))
+            except (OSError, ValueError):
+                return False
+        return self._progress[name].read()["ready"] == 1
+
+    def _raise_if_dead(self, name: str) -> None:
+        exits = self._exits()
+        if name in exits:
+            raise CannotHere(f"{name} ended before it was ready; its log ends:", self._log_tail(name))
+
+    def _log_tail(self, name: str) -> list[str]:
+        with suppress(OSError):
+            return (self._directory / "logs" / f"{name}.log").read_text(errors="replace").splitlines()[-8:]
+        return []
+
+    # -- while they work -------------------------------------------------------------------------------------------
+
+    def go(self) -> int:
+        """The moment at which every producer begins, a little ahead."""
+        begun = time.monotonic_ns() + 100_000_000
+        temporary = self._folder / ".go"
+        temporary.write_text(str(begun))
+        temporary.rename(self._folder / "go")
+        return begun
+
+    def counts(self) -> dict[str, int]:
+        pages = [self._progress[name].read() for name in self.producers]
+        return {field: sum(page[field] for page in pages) for field in Progress.FIELDS}
+
+    def all_ended(self) -> bool:
+        pages = [self._progress[name].read() for name in self.producers]
+        return all(page["done"] for page in pages) or set(self.producers) <= set(self._exits())
+
+    def _exits(self) -> dict[str, Any]:
+        exits: dict[str, Any] = control.call(self._lab, "processes", names=sorted(self._running))["exits"]
+        return exits
+
+    def leader_epoch(self, partition: str) -> int | None:
+        return self.leaders.get(partition, (None, None))[1]
+
+    def _follow_leaders(self) -> None:
+        while not self._over.wait(LEADERS_EVERY_S):
+            with suppress(Problem, OSError):
+                for view in control.call(self._lab, "leaders")["topic_partitions"]:
+                    self.leaders[f"{view['topic']}/{view['partition']}"] = (view["leader"], view["leader_epoch"])
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def wait_for_outcomes(self, watch: Watch) -> None:
+        deadline = time.monotonic() + FLUSH_S + 10
+        waiting = set(self.producers)
+        while waiting:
+            exits = self._exits()
+            if dead := [name for name in waiting if name in exits and exits[name] != [0, None]]:
+                raise CannotHere(f"{dead[0]} ended by itself; its log ends:", self._log_tail(dead[0]))
+            waiting -= set(exits)
+            watch(self.counts())
+            if time.monotonic() > deadline:
+                raise CannotHere(f"{', '.join(sorted(waiting))} did not end within {FLUSH_S:.0f} s")
+            time.sleep(0.02)
+
+    def final_read(self, settle_s: float, tell: Callable[[str], None]) -> None:
+        topics = {name: number for number, name in enumerate(self._record.topics)}
+        config = DrainConfig(
+            run=self._record.run,
+            directory=str(self._directory),
+            name="final-read",
+            bootstrap=self._bootstrap,
+            brokers=self._brokers,
+            topics=topics,
+            min_isr={topic.name: int(topic.settings.get("min.insync.replicas", 1)) for topic in self._scenario.topics},
+            compacted=[
+                topic.name
+                for topic in self._scenario.topics
+                if "compact" in str(topic.settings.get("cleanup.policy", ""))
+            ],
+            progress=str(self._page("final-read")),
+            settle_s=settle_s,
+            full_isr_s=FULL_ISR_S,
+        )
+        self._spawn("final-read", "drain", "observer", config)
+        deadline = time.monotonic() + settle_s + 600
+        while "final-read" not in self._exits():
+            if time.monotonic() > deadline:
+                raise CannotHere("the final read did not end")
+            time.sleep(0.02)
+        for line in self._log_tail("final-read"):
+            tell(f"final read: {line}")
+
+    def stop_observer(self) -> None:
+        self._over.set()
+        self._stop(["observer"], 5.0)
+
+    def stop_all(self, timeout_s: float) -> None:
+        self._over.set()
+        self._stop(sorted(self._running), timeout_s)
+
+    def _stop(self, names: list[str], timeout_s: float) -> None:
+        """Ask; then end what did not listen."""
+        for name in names:
+            control.call(self._lab, "signal", process=name, signal="SIGTERM")
+        deadline = time.monotonic() + timeout_s
+        while (left := set(names) - set(self._exits())) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        for name in left:
+            control.call(self._lab, "signal", process=name, signal="SIGKILL")

@@ -1,0 +1,375 @@
+"""From a scenario to a printed verdict: names the run, starts its lab, carries it out, has it judged and reported."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from ackproof import run as running
+from ackproof.errors import BUG_EXIT_CODE, CannotHere, Problem
+from ackproof.judging import Judging
+from ackproof.kafka.jars import DEFAULT_KRAFT, DEFAULT_ZOOKEEPER
+from ackproof.lab import control
+from ackproof.lab.spec import LabSpec, Setting, check
+from ackproof.live import Live
+from ackproof.record import Clock, ConsumerRecord, FaultRecord, ProducerRecord, RunRecord, write_record
+from ackproof.scenario import Scenario
+from ackproof.screen import console, plain, say, say_json, say_problem
+from ackproof.verdict import EXIT_CODES, Verdict, read_verdict
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One run as asked for."""
+
+    scenario: Scenario
+    mode: Literal["zookeeper", "kraft"]
+    shape: str
+    seed: int
+    out: Path
+    keep: bool
+    judged: bool
+    kafka: str | None
+    settings: list[str]
+
+    @property
+    def version(self) -> str:
+        return self.kafka or (DEFAULT_ZOOKEEPER if self.mode == "zookeeper" else DEFAULT_KRAFT)
+
+    def lab(self, name: str) -> LabSpec:
+        cluster = self.scenario.cluster
+        settings = [
+            Setting(scope, key, str(value).lower() if isinstance(value, bool) else str(value))
+            for scope, values in cluster.settings.items()
+            for key, value in values.items()
+        ]
+        return check(
+            LabSpec(
+                kafka=self.version,
+                name=name,
+                mode=self.mode,
+                brokers=cluster.brokers,
+                quorum=cluster.quorum,
+                racks=tuple(cluster.racks),
+                log_dirs=cluster.log_dirs,
+                settings=tuple(settings),
+            )
+        )
+
+    def again(self) -> list[str]:
+        """The command that runs it again."""
+        words = [
+            "ackproof",
+            "run",
+            self.scenario.name,
+            "--mode",
+            self.mode,
+            "--shape",
+            self.shape,
+            "--seed",
+            str(self.seed),
+        ]
+        words += ["--kafka", self.kafka] if self.kafka else []
+        return words + [word for setting in self.settings for word in ("--set", setting)]
+
+
+@dataclass
+class Done:
+    """What one run came to."""
+
+    directory: Path
+    exit_code: int
+    verdict: Verdict | None = None
+    report: Path | None = None
+
+
+def run_one(asked: Asked, quiet: bool) -> Done:
+    """A problem becomes this run's exit code; only an interrupt ends the others too."""
+    spec = asked.lab("run")  # complains before anything is made
+    directory = _new_directory(asked)
+    live = Live(asked.scenario, quiet)
+    live.title(f"{asked.scenario.name} ({asked.mode}, {asked.shape}): {asked.scenario.title}")
+    spec = msgspec.structs.replace(spec, name=f"run-{os.getpid()}-{directory.name[:15]}")
+    record = _record(asked, spec, directory)
+    write_record(directory, record)
+    done = Done(directory, 3)
+    judging: list[Judging] = []
+    try:
+        done.exit_code = _lab_part(asked, spec, record, directory, live, judging)
+        if asked.judged:
+            _judge_part(done, judging, live)
+    except KeyboardInterrupt:
+        live.tell("interrupted: not judged; `ackproof judge` does the rest")
+        _partial_report(done)
+        _tell_where(done, asked)
+        raise
+    except Problem as problem:
+        live.close()
+        say_problem(problem)
+        done.exit_code = problem.exit_code
+        _partial_report(done)
+    finally:
+        live.close()
+        for each in judging:
+            each.close()
+    if not quiet:
+        _print(done, asked)
+    return done
+
+
+def _lab_part(
+    asked: Asked, spec: LabSpec, record: RunRecord, directory: Path, live: Live, judging: list[Judging]
+) -> int:
+    from ackproof.cli_lab import gather
+
+    ingredients = gather(spec, live.steps)
+    launched = control.launch(spec, ingredients, live.tell, logs=(directory / "logs").resolve())
+    ongoing = running.Ongoing(asked.scenario, record, directory.resolve(), spec.name, live.tell)
+    try:
+        live.follow(ongoing)
+        ongoing.mark(ready_ns=time.monotonic_ns())
+        running.carry_out(ongoing, live.counts, lambda: _warm(asked, judging))
+    finally:
+        if asked.keep:
+            launched.detach()
+            live.tell(f"the lab stays up: `ackproof status --name {spec.name}`, `ackproof down --name {spec.name}`")
+        else:
+            with suppress(Problem):
+                control.down(spec.name)
+    return 0
+
+
+def _warm(asked: Asked, judging: list[Judging]) -> None:
+    if asked.judged:
+        judging.append(Judging())
+
+
+def _judge_part(done: Done, judging: list[Judging], live: Live) -> None:
+    from ackproof.report import write_report
+
+    if not judging:
+        judging.append(Judging())
+    judging[0].judge([done.directory], live.tell)
+    done.verdict = read_verdict(done.directory)
+    done.exit_code = EXIT_CODES[done.verdict.result]
+    done.report = write_report(done.directory)
+
+
+def _partial_report(done: Done) -> None:
+    """A report that says "not judged"; a writer that fails must not hide what happened."""
+    from ackproof.report import write_report
+
+    with suppress(Exception):
+        done.report = write_report(done.directory)
+
+
+def _print(done: Done, asked: Asked) -> None:
+    if done.verdict is not None:
+        from ackproof.report import terminal_summary
+
+        screen = console()
+        for part in terminal_summary(done.verdict):
+            screen.print(part)
+    _tell_where(done, asked)
+
+
+def _tell_where(done: Done, asked: Asked) -> None:
+    lines = [f"run: {done.directory}"] + ([f"report: {done.report}"] if done.report else [])
+    if done.verdict is None:
+        lines.append(f"not judged: ackproof judge {done.directory}")
+    for line in lines:
+        print(plain(line), file=sys.stdout)
+
+
+def _new_directory(asked: Asked) -> Path:
+    """Time-ordered, and never one that is there already."""
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    name = f"{stamp}-{asked.scenario.name}-{asked.shape}-{asked.mode}"
+    for suffix in ("", *(f"-{number}" for number in range(2, 1000))):
+        directory = asked.out / (name + suffix)
+        try:
+            directory.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as problem:
+            raise CannotHere(
+                f"{directory} cannot be made ({problem.strerror}): use --out for another place"
+            ) from problem
+        (directory / "logs").mkdir()
+        return directory
+    raise CannotHere(f"{asked.out} already holds a thousand runs of this second")
+
+
+def _record(asked: Asked, spec: LabSpec, directory: Path) -> RunRecord:
+    scenario = asked.scenario
+    topics = [topic.name for topic in scenario.topics]
+    groups = sorted({consumer.group for consumer in scenario.consumers})
+    producers = [plan for plan in scenario.producers for _ in range(plan.copies)]
+    consumers = [plan for plan in scenario.consumers for _ in range(plan.copies)]
+    return RunRecord(
+        run=time.time_ns() // 1000,
+        name=directory.name,
+        scenario=scenario.name,
+        section=scenario.section,
+        title=scenario.title,
+        shape=asked.shape,
+        mode=asked.mode,
+        kafka=asked.version,
+        seed=asked.seed,
+        argv=asked.again(),
+        versions=running.versions(asked.version),
+        expect=scenario.expected(asked.mode),
+        topics=topics,
+        groups=groups,
+        producers=[
+            ProducerRecord(number, f"producer{number + 1}", topics.index(plan.topic), plan.acks, plan.count, plan.rate,
+                           dict(plan.settings))
+            for number, plan in enumerate(producers)
+        ],
+        consumers=[
+            ConsumerRecord(number, f"consumer{number + 1}", topics.index(plan.topic), groups.index(plan.group),
+                           dict(plan.settings))
+            for number, plan in enumerate(consumers)
+        ],
+        faults=[
+            FaultRecord(number, plan.kind, plan.targets, plan.apart_from, plan.when(), plan.heals())
+            for number, plan in enumerate(scenario.faults, start=1)
+        ],
+        nodes={node.kafka_id: node.name for node in spec.nodes if node.role in ("broker", "controller")},
+        began=Clock(time.time_ns(), time.monotonic_ns()),
+        plan=msgspec.to_builtins(scenario),
+    )  # fmt: skip
+
+
+# -- several runs ----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Outcome:
+    """All runs of one command: the JSON document, the JUnit file, and the exit code of the worst."""
+
+    as_json: bool
+    junit: Path | None
+    runs: list[Done] = field(default_factory=list)
+
+    def add(self, done: Done) -> None:
+        self.runs.append(done)
+        if self.junit is not None:
+            from ackproof.report import write_junit
+
+            write_junit([each.verdict for each in self.runs if each.verdict is not None], self.junit)
+
+    def finish(self) -> int:
+        if self.as_json:
+            from ackproof.report import run_json
+
+            say_json({"runs": [run_json(each.verdict, each.report) for each in self.runs if each.verdict is not None]})
+        codes = {each.exit_code for each in self.runs}
+        return next((code for code in (BUG_EXIT_CODE, 1, 4, 3) if code in codes), max(codes, default=0))
+
+
+def judge_runs(directories: list[Path], master: str, as_json: bool) -> None:
+    import typer
+
+    from ackproof.report import terminal_summary, write_report
+    from ackproof.screen import Steps
+
+    judging = Judging(master)
+    try:
+        with Steps("judging").running() as steps:
+            judging.judge(directories, steps)
+    finally:
+        judging.close()
+    outcome = Outcome(as_json, None)
+    for directory in directories:
+        verdict = read_verdict(directory)
+        done = Done(directory, EXIT_CODES[verdict.result], verdict)
+        with suppress(OSError, KeyError, ValueError):
+            done.report = write_report(directory)
+        outcome.runs.append(done)
+        if not as_json:
+            screen = console()
+            for part in terminal_summary(verdict):
+                screen.print(part)
+            say(*([f"report: {done.report}"] if done.report else []))
+    raise typer.Exit(outcome.finish())
+
+
+# -- showing ---------------------------------------------------------------------------------------------------------
+
+
+def show_scenario(scenario: Scenario) -> None:
+    """The scenario as a person would tell it, with its timeline drawn."""
+    say(f"{scenario.name} (section {scenario.section}): {scenario.title}", "", scenario.summary.strip(), "")
+    cluster = scenario.cluster
+    say(
+        f"cluster   {cluster.brokers} brokers, {cluster.quorum} ZooKeeper nodes or controllers; "
+        f"modes {', '.join(scenario.modes)}"
+    )
+    for topic in scenario.topics:
+        settings = "".join(f", {key}={value}" for key, value in topic.settings.items())
+        say(f"topic     {topic.name}: {topic.partitions} partition(s), {topic.replication} replicas{settings}")
+    for producer in scenario.producers:
+        rate = "as fast as it goes" if producer.rate is None else f"at {producer.rate:,.0f} a second"
+        settings = "".join(f", {key}={value}" for key, value in producer.settings.items())
+        say(
+            f"producer  {producer.copies} with {producer.count:,} messages each, {rate}, to {producer.topic}, "
+            f"acks={producer.acks}{settings}"
+        )
+    say("", *_timeline(scenario), "")
+    for mode in scenario.modes:
+        words = [f"{name} is {expected}" for name, expected in scenario.expected(mode).items()]
+        say(f"expected  in {mode} mode: {', '.join(words) or 'nothing in particular'}")
+
+
+_WIDTH = 60
+
+
+def _timeline(scenario: Scenario) -> list[str]:
+    """Messages run from left to right; a fault is a bar under them."""
+    total = scenario.total
+    seconds = max((producer.count / producer.rate for producer in scenario.producers if producer.rate), default=0.0)
+
+    def place(at_s: float | None, at_messages: int | None) -> int:
+        share = at_messages / total if at_messages is not None else (at_s or 0) / seconds if seconds else 0
+        return min(_WIDTH, round(share * _WIDTH))
+
+    span = f" in about {seconds:,.0f} s" if seconds else ""
+    lines = [f"timeline  0 {'─' * _WIDTH}▶ {total:,} messages{span}"]
+    for fault in scenario.faults:
+        begins = place(fault.at_s, fault.at_messages)
+        ends = _WIDTH + 1 if fault.until or not fault.lasting else place(fault.until_s, fault.until_messages)
+        bar = "▲" if not fault.lasting else "█" * max(1, ends - begins)
+        what = f"{fault.kind} {' '.join(fault.targets)}" + (
+            f" from {' '.join(fault.apart_from)}" if fault.apart_from else ""
+        )
+        lines.append(f"            {' ' * begins}{bar}")
+        lines.append(f"            {what}: {fault.when()}" + (f"; healed {fault.heals()}" if fault.lasting else ""))
+    return lines
+
+
+def show_plan(scenario: Scenario, mode: Literal["zookeeper", "kraft"], shape: str, kafka: str | None) -> None:
+    """What would be done: the timeline, the verbs, the settings of every server. Nothing is started."""
+    from ackproof.kafka.config import NodeFiles, main_class, properties
+
+    asked = Asked(scenario, mode, shape, scenario.seed, Path("runs"), False, True, kafka, [])
+    spec = asked.lab("run")
+    show_scenario(scenario)
+    say("", f"plan      Kafka {spec.kafka}, {mode} mode, shape {shape}; nothing is started")
+    for fault in scenario.faults:
+        verb, arguments = running._verb(fault)
+        given = {key: value for key, value in arguments.items() if value}
+        say(f"rule      {fault.when()}: {verb} {given}" + (f", healed {fault.heals()}" if fault.lasting else ""))
+    for node in spec.nodes:
+        if node.role != "client":
+            say(f"server    {node.name} at {node.address} ({main_class(node)})")
+            files = NodeFiles(Path("settings") / node.name, Path("data") / node.name)
+            say(*(f"            {key}={value}" for key, value in properties(spec, node, files).items()))

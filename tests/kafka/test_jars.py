@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -194,7 +195,7 @@ def test_a_release_that_was_never_made_is_not_to_be_had(repository: Repository) 
     ("said", "told"),
     [
         ("\tHost example not found. url=https://example", "connect to the network"),
-        ("\tServer access error at url https://example (java.net.ConnectException)", "connect to the network"),
+        ("\tServer access error at url https://example (java.io.IOException)", "connect to the network"),
         ("java.io.IOException: No space left on device", "disk is full.*XDG_CACHE_HOME"),
         ("java.io.FileNotFoundException: /x (Read-only file system)", "cannot be written.*XDG_CACHE_HOME"),
         ("something else", "Ivy failed"),
@@ -210,8 +211,10 @@ def test_why_ivy_failed_is_one_sentence_with_the_way_out(said: str, told: str, r
 def test_an_ivy_that_says_nothing_is_ended(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ivy, "QUIET_S_MAX", 0.3)
     repository.java.path.write_text("#!/bin/sh\nexec sleep 60\n")
+    began = time.monotonic()
     with pytest.raises(CannotHere, match="did not answer"):
         jars.ensure("3.5.0", repository.java)
+    assert time.monotonic() - began < 3
 
 
 def test_a_cache_that_cannot_be_made_names_the_way_out(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +240,7 @@ def test_two_first_calls_at_once_fetch_once(repository: Repository) -> None:
 
 
 @pytest.mark.parametrize(
-    "version", ["3.9", "2.8.0", "5.0.0", "../3.9.2", "3.9.2\n", "3.9.2-rc1", "", "٣.9.2", "3.9.2/.."]
+    "version", ["3.9", "2.8.0", "5.0.0", "../3.9.2", "3.9.2\n", "3.9.2-rc1", "", "3.٩.2", "3.9.2/.."]
 )
 def test_only_a_release_of_three_or_four_is_a_version(version: str, repository: Repository) -> None:
     with pytest.raises(UsageProblem, match="is no release of Kafka 3 or 4"):

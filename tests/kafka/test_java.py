@@ -68,9 +68,19 @@ def test_the_path_serves_where_there_is_no_java_home(
     assert find_java().home == home
 
 
-def test_without_a_release_file_the_program_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", f"{home_of(tmp_path / 'here', '17.0.9', release=False)}/bin")
+@pytest.mark.parametrize("named_by", ["PATH", "JAVA_HOME"])
+def test_without_a_release_file_the_program_is_asked(
+    named_by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = home_of(tmp_path / "here", "17.0.9", release=False)
+    monkeypatch.setenv(named_by, f"{home}/bin" if named_by == "PATH" else str(home))
     assert find_java().text == "17.0.9"
+
+
+def test_java_8_called_itself_one_point_eight(tmp_path: Path) -> None:
+    old = java._at(home_of(tmp_path / "old", "1.8.0_392"))
+    assert old is not None
+    assert old.version == 8
 
 
 def test_a_shim_that_fails_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

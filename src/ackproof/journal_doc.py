@@ -1,0 +1,46 @@
+"""`docs/journal.md`, written from the schemas themselves: `python -m ackproof.journal_doc > docs/journal.md`."""
+
+from __future__ import annotations
+
+from ackproof.journal import FLUSH_EVERY_S, SCHEMA_VERSION, TABLES, Table
+
+_INTRODUCTION = f"""# The journal
+
+Everything that happens in a run, in tables. This page is written by `python -m ackproof.journal_doc` from the schemas in
+`src/ackproof/journal.py`, and a test keeps it true to them. Schema version {SCHEMA_VERSION}.
+
+```
+runs/<name>/run.json                          what was run: the scenario as resolved, names of ids, versions, clocks
+runs/<name>/journal/<table>/<writer>.arrows   while it grows: an Arrow IPC stream, readable at any moment
+runs/<name>/journal/<table>/<writer>.parquet  sealed: sorted, written aside, synced, renamed into place whole
+runs/<name>/logs/<node>.log                   evidence: the nodes' and the clients' own words
+```
+
+- One writer per file, so no two processes ever wait for each other. Streams are flushed every {FLUSH_EVERY_S:g} s; what was
+  flushed is readable after `kill -9` of everything. A torn tail is reported in bytes, and hides nothing before it.
+- Times are `time.monotonic_ns()` of the machine that ran it; `run.json` holds both clocks, read together, at the beginning and
+  at the end.
+- Outcomes are three: `ok`, `fail` (certainly not written), `info` (cannot know). `src/ackproof/clients/outcomes.py` maps each
+  error of the client, with the reason; the default is `info`.
+- Nothing reaches the wire that the disk could not know about: numbers are reserved in `blocks` before they are used, so
+  after a crash each of them is at least `info`.
+- Every table carries `run`, so that one Spark job can judge many runs, or thousands of small histories, at once.
+"""
+
+
+def document() -> str:
+    return "\n".join([_INTRODUCTION, *(_section(table) for table in TABLES.values())])
+
+
+def _section(table: Table) -> str:
+    rows = [
+        f"| `{column.name}` | {column.type}{', may be null' if column.nullable else ''} | {column.meaning} |"
+        for column in table.columns
+    ]
+    head = [f"## `{table.name}`", "", table.meaning, "", "| column | type | meaning |", "| --- | --- | --- |"]
+    order = f"A sealed file is sorted by {', '.join(f'`{name}`' for name in table.order)}."
+    return "\n".join([*head, *rows, "", order, ""])
+
+
+if __name__ == "__main__":
+    print(document(), end="")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,71 +17,17 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet
+from make_verdict import write_verdict
+from story import BEGAN, LOAD, NEW, NODES, OLD, RUN, SHAPES, THIRD, S, Shape, Times
 
-from ackproof.journal import Writer, write_sealed
+from ackproof.journal import Writer
 from ackproof.record import Clock, ConsumerRecord, FaultRecord, Marks, ProducerRecord, RunRecord, write_record
-from ackproof.verdict import CheckResult, FaultSummary, Fitness, Verdict, judge_check, overall
-
-S = 1_000_000_000
-RUN = 1_794_737_000_000_000  # microseconds since 1970: 2026-11-15 10:03:20 UTC
-BEGAN = Clock(wall_ns=RUN * 1000, monotonic_ns=5_000 * S)
-LOAD = BEGAN.monotonic_ns + 20 * S
-OLD, NEW, THIRD = 2, 1, 3
-NODES = {1: "kafka1", 2: "kafka2", 3: "kafka3"}
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What differs from one made-up run to the next."""
-
-    name: str = "base"
-    scenario: str = "acks1-leader-isolated"
-    title: str = "acks=1, and the leader is cut off from all other nodes while clients still reach it"
-    shape: str = "base"
-    mode: str = "zookeeper"
-    acks: str = "1"
-    producers: int = 1
-    count: int = 100_000
-    rate: float = 4_000.0
-    fault_at: int = 30_000
-    loses: bool = True
-    consumers: bool = False
-    fit: bool = True
-    judged: bool = True
-    sealed: bool = True
-    ended: Any = "complete"
-    topic: str = "orders"
-    check_text: str = ""
-    log_lines: tuple[str, ...] = ()
-    latency_spike_ms: float = 412.0
-    argv: tuple[str, ...] = ("./ackproof", "run", "acks1-leader-isolated", "--seed", "7")
-    expect: dict[str, Any] = field(default_factory=lambda: {"lost": "required"})
-
-
-SMALL: dict[str, Any] = {"count": 2_000, "rate": 200.0, "fault_at": 600}
-SHAPES = {
-    "base": Shape(),
-    "small": Shape("small", **SMALL),
-    "unknown": Shape("unknown", fit=False, loses=False, **SMALL),
-    "interrupted": Shape("interrupted", judged=False, sealed=False, ended="interrupted", **SMALL),
-    "no-loss": Shape(
-        "no-loss", scenario="acksall-leader-isolated", acks="all", loses=False, expect={"lost": "forbidden"}, **SMALL
-    ),
-    "refuted": Shape("refuted", loses=False, **SMALL),
-    "crash": Shape(
-        "crash", scenario="acks1-leader-killed", title="acks=1, and the leader is killed", loses=False, expect={}, **SMALL
-    ),
-    "crowd": Shape(
-        "crowd", shape="crowd", producers=10, count=100_000, rate=2_000.0, fault_at=300_000, consumers=True
-    ),
-}
 
 
 def make_run(runs: Path, shape: Shape) -> Path:
     directory = runs / shape.name
     directory.mkdir(parents=True)
-    times = _Times(shape)
+    times = Times(shape)
     sends = _sends(shape, times)
     _write_traffic(directory, shape, sends, times)
     _write_state(directory, shape, times)
@@ -90,29 +35,11 @@ def make_run(runs: Path, shape: Shape) -> Path:
     _write_logs(directory, shape, times)
     write_record(directory, _record(shape, times))
     if shape.judged:
-        _write_verdict(directory, shape, sends, times)
+        write_verdict(directory, shape, sends, times)
     return directory
 
 
-class _Times:
-    """The moments of the story, in monotonic nanoseconds, and the offset at which replication ended."""
-
-    def __init__(self, shape: Shape) -> None:
-        self.length_s = shape.count / shape.rate
-        total_rate = shape.rate * shape.producers
-        self.total = shape.count * shape.producers
-        self.asked = LOAD + int(shape.fault_at / total_rate * S)
-        self.proved = self.asked + S * 15 // 100
-        self.elected = min(self.proved + S * 65 // 10, LOAD + int(self.length_s * 0.9 * S))
-        self.load_ended = LOAD + int(self.length_s * S)
-        self.healed = self.load_ended + S * 6 // 10
-        self.truncated = self.healed + S * 4 // 10
-        self.isr_full = self.truncated + S * 3 // 10
-        self.drained = self.isr_full + S * 15 // 10
-        self.mark = int((self.proved - LOAD) / S * total_rate) - 12 if shape.loses else self.total
-
-
-def _sends(shape: Shape, times: _Times) -> dict[str, np.ndarray[Any, Any]]:
+def _sends(shape: Shape, times: Times) -> dict[str, Any]:
     random = np.random.default_rng(7)
     seq = np.repeat(np.arange(shape.count), shape.producers)
     producer = np.tile(np.arange(shape.producers), shape.count)
@@ -127,39 +54,44 @@ def _sends(shape: Shape, times: _Times) -> dict[str, np.ndarray[Any, Any]]:
     return {"producer": producer, "seq": seq, "due": due, "sent": sent, "done": done, "info": info, "offset": offset}
 
 
-def _write_traffic(directory: Path, shape: Shape, sends: dict[str, np.ndarray[Any, Any]], times: _Times) -> None:
+def _write_traffic(directory: Path, shape: Shape, sends: dict[str, Any], times: Times) -> None:
     count = len(sends["seq"])
     zeros = np.zeros(count, np.int32)
     acked = ~sends["info"]
     writer = Writer(directory, "sends", RUN, "producers")
-    writer.add_columns(
-        {
-            "producer": sends["producer"],
-            "seq": sends["seq"],
-            "topic": zeros,
-            "partition": zeros,
-            "due_ns": sends["due"],
-            "sent_ns": sends["sent"],
-            "done_ns": sends["done"],
-            "outcome": np.where(acked, "ok", "info"),
-            "error": pa.array(np.where(acked, "", "_MSG_TIMED_OUT"), mask=acked),
-            "offset": pa.array(sends["offset"], mask=~acked if shape.acks != "0" else np.ones(count, bool)),
-        }
-    )
+    columns: dict[str, Any] = {
+        "producer": sends["producer"],
+        "seq": sends["seq"],
+        "topic": zeros,
+        "partition": zeros,
+        "due_ns": sends["due"],
+        "sent_ns": sends["sent"],
+        "done_ns": sends["done"],
+        "outcome": np.where(acked, "ok", "info"),
+        "error": pa.array(np.where(acked, "", "_MSG_TIMED_OUT"), mask=acked),
+        "offset": pa.array(sends["offset"], mask=~acked if shape.acks != "0" else np.ones(count, bool)),
+    }
+    writer.add_columns(columns)
     writer.close(seal=shape.sealed)
     kept = acked & (sends["offset"] < times.mark)
     if shape.consumers:
         writer = Writer(directory, "reads", RUN, "consumer-0")
         length = int(kept.sum())
         some = np.zeros(length, np.int32)
-        read = {"consumer": some, "group": some, "topic": some, "partition": some, "offset": sends["offset"][kept]}
+        read: dict[str, Any] = {
+            "consumer": some,
+            "group": some,
+            "topic": some,
+            "partition": some,
+            "offset": sends["offset"][kept],
+        }
         read |= {"producer": sends["producer"][kept], "seq": sends["seq"][kept], "assignment": some + 1}
         writer.add_columns(read | {"read_ns": sends["done"][kept] + 5_000_000, "poll": np.arange(length)})
         writer.close()
     if shape.ended != "complete":
         return
     writer = Writer(directory, "log", RUN, "final")
-    rows = {"topic": zeros[kept], "partition": zeros[kept], "offset": sends["offset"][kept]}
+    rows: dict[str, Any] = {"topic": zeros[kept], "partition": zeros[kept], "offset": sends["offset"][kept]}
     rows |= {"leader_epoch": zeros[kept], "producer": sends["producer"][kept], "seq": sends["seq"][kept]}
     writer.add_columns(rows)
     writer.close()
@@ -171,7 +103,7 @@ def _write_traffic(directory: Path, shape: Shape, sends: dict[str, np.ndarray[An
     writer.close()
 
 
-def _write_state(directory: Path, shape: Shape, times: _Times) -> None:
+def _write_state(directory: Path, shape: Shape, times: Times) -> None:
     writer = Writer(directory, "state", RUN, "observer")
     rate = shape.rate * shape.producers
     for at in range(LOAD - 2 * S, times.drained, S // 4):
@@ -199,7 +131,7 @@ def _write_state(directory: Path, shape: Shape, times: _Times) -> None:
     writer.close(seal=shape.sealed)
 
 
-def _write_faults(directory: Path, shape: Shape, times: _Times) -> None:
+def _write_faults(directory: Path, shape: Shape, times: Times) -> None:
     writer = Writer(directory, "faults", RUN, "run")
     fault: dict[str, Any] = {"fault": 1, "kind": "kill" if "killed" in shape.scenario else "isolate"}
     fault |= {"asked": [f"leader:{shape.topic}/0"], "targets": ["kafka2"]}
@@ -211,7 +143,7 @@ def _write_faults(directory: Path, shape: Shape, times: _Times) -> None:
     writer.close(seal=shape.sealed)
 
 
-def _write_logs(directory: Path, shape: Shape, times: _Times) -> None:
+def _write_logs(directory: Path, shape: Shape, times: Times) -> None:
     label = f"{shape.topic}-0"
 
     def stamp(at_ns: int) -> str:
@@ -224,9 +156,9 @@ def _write_logs(directory: Path, shape: Shape, times: _Times) -> None:
             (LOAD - 18 * S, "INFO starting (kafka.server.KafkaServer)"),
             (
                 times.elected,
-                f"INFO [Broker id=1] Leader {label} with topic id Some(j7TOyjvsT12R8HEEPrs-IA) starts at leader epoch 1 "
-                f"from offset {mark} with partition epoch 1, high watermark {mark - 1}, ISR [1,3], adding replicas [] and "
-                "removing replicas [] . Previous leader Some(2) and previous leader epoch was 0. (state.change.logger)",
+                f"INFO [Broker id=1] Leader {label} with topic id Some(j7TOyjvsT12R8HE) starts at leader epoch 1 "
+                f"from offset {mark} with partition epoch 1, high watermark {mark - 1}, ISR [1,3], adding replicas [] "
+                "and removing replicas [] . Previous leader Some(2) and previous leader epoch was 0. (state.change.logger)",
             ),
             (times.isr_full, f"INFO [Partition {label} broker=1] ISR updated to 1,3,2  and version updated to 2 (k.P)"),
         ],
@@ -240,12 +172,12 @@ def _write_logs(directory: Path, shape: Shape, times: _Times) -> None:
             (times.healed, "INFO [ZooKeeperClient Kafka server] Session expired. (kafka.zookeeper.ZooKeeperClient)"),
             (
                 times.truncated - S // 10,
-                f"INFO [Broker id=2] Follower {label} starts at leader epoch 1 from offset {end} with partition epoch 1 "
-                f"and high watermark {mark}. Current leader is 1. (state.change.logger)",
+                f"INFO [Broker id=2] Follower {label} starts at leader epoch 1 from offset {end} with partition epoch "
+                f"1 and high watermark {mark}. Current leader is 1. (state.change.logger)",
             ),
             (
                 times.truncated,
-                f"INFO [UnifiedLog partition={label}, dir=/data/log1] Truncating to offset {mark} (kafka.log.UnifiedLog)",
+                f"INFO [UnifiedLog partition={label}, dir=/data/log1] Truncating to offset {mark} (k.l.UnifiedLog)",
             ),
             *((times.truncated + 1, line) for line in shape.log_lines),
         ],
@@ -257,12 +189,12 @@ def _write_logs(directory: Path, shape: Shape, times: _Times) -> None:
         (folder / f"{node}.log").write_text(text, encoding="utf-8")
 
 
-def _record(shape: Shape, times: _Times) -> RunRecord:
+def _record(shape: Shape, times: Times) -> RunRecord:
     complete = shape.ended == "complete"
     marks = Marks(LOAD - 3 * S, LOAD, times.load_ended)
     if complete:
         marks = msgspec.structs.replace(marks, healed_ns=times.healed, drained_ns=times.drained)
-    producer = {"topic": 0, "acks": shape.acks, "count": shape.count, "rate": shape.rate}
+    producer: dict[str, Any] = {"topic": 0, "acks": shape.acks, "count": shape.count, "rate": shape.rate}
     heals = "after the last send, and not before a new leader epoch was seen or 30 s have passed"
     return RunRecord(
         run=RUN,
@@ -290,80 +222,6 @@ def _record(shape: Shape, times: _Times) -> RunRecord:
         problems=[] if shape.ended == "complete" else ["stopped by Ctrl-C at 10.2 s"],
         marks=marks,
     )
-
-
-def _write_verdict(directory: Path, shape: Shape, sends: dict[str, np.ndarray[Any, Any]], times: _Times) -> None:
-    acked = ~sends["info"]
-    gone = np.flatnonzero(acked & (sends["offset"] >= times.mark))
-    lost = {name: sends[name][gone] for name in ("producer", "seq", "offset")}
-    folder = directory / "verdict" / "lost"
-    folder.mkdir(parents=True)
-    none = pa.nulls(len(gone), pa.int32())
-    zero = np.zeros(len(gone), np.int32)
-    more = {"topic": zero, "partition": zero, "done_ns": sends["done"][gone], "holder_epoch": none}
-    rows = pa.table({**lost, **more, "fate": pa.repeat("lost_truncated", len(gone))})
-    write_sealed(rows, folder / "part-0.parquet", ["producer", "seq"])
-    found = {"lost": len(gone), "duplicated": 0, "reordered": 0, "dual_leader": int(shape.loses), "offset_gap": 0}
-    first = [
-        {"producer": int(sends["producer"][i]), "seq": int(sends["seq"][i]), "topic": 0, "partition": 0}
-        | {"offset": int(sends["offset"][i]), "done_ns": int(sends["done"][i]), "fate": "lost_truncated"}
-        for i in gone[:100]
-    ]
-    checks = [
-        CheckResult(
-            name,
-            shape.expect.get(name, "allowed" if name == "dual_leader" else "forbidden"),
-            count,
-            judge_check(shape.expect.get(name, "allowed" if name == "dual_leader" else "forbidden"), count),
-            shape.check_text or (f"{count:,} found" if count else "none found"),
-            first if name == "lost" else [],
-        )
-        for name, count in found.items()
-    ]
-    flowed = "traffic flowed before the fault: 30,000 acknowledged"
-    fitness = [
-        Fitness("faults", shape.fit, "fault 1 was proved and healed" if shape.fit else "fault 1 was never proved"),
-        Fitness("traffic", True, flowed),
-        Fitness("final log", True, "read to the high watermark of every partition"),
-    ]
-    count = int(acked.sum())
-    kept = count - len(gone)
-    result = overall(fitness, checks, count)
-    failover: dict[str, Any] = {"fault": 1, "kind": "isolate", "topic": 0, "partition": 0, "proved_ns": times.proved}
-    failover |= {"old_epoch": 0, "new_epoch": 1, "first_error_ms": None, "first_ack_ms": None}
-    failover |= {"new_epoch_ms": (times.elected - times.proved) / 1e6}
-    verdict = Verdict(
-        run=shape.name,
-        scenario=shape.scenario,
-        shape=shape.shape,
-        mode=shape.mode,
-        kafka="3.9.2",
-        result=result,
-        sentence=f"{result}: of {count:,} acknowledged messages {len(gone):,} are lost"
-        if shape.fit
-        else "unknown: fault 1 was never proved, so this run says nothing about losses",
-        sent=len(acked),
-        acked=count,
-        failed=0,
-        unknown=len(acked) - count,
-        high_watermark=kept,
-        log_start=0,
-        lost=len(gone),
-        duplicated=0,
-        reordered=0,
-        fates={"survived": kept, "lost_truncated": len(gone), "not_written": len(acked) - count},
-        identity={"survived": kept, "extra copies": 0, "phantoms": 0},
-        unavailable_ms=0.0,
-        checks=checks,
-        fitness=fitness,
-        faults=[FaultSummary("isolate", ["kafka2"], shape.fit, "10 links severed, each probe counted by the rule")],
-        failover=[failover | {"isr_full_ms": (times.isr_full - times.proved) / 1e6}],
-        latency_ms={
-            name: {"p50": 2.7, "p90": 4.3, "p99": 6.2, "p999": 31.0, "max": shape.latency_spike_ms}
-            for name in ("due", "sent")
-        },
-    )
-    (directory / "verdict" / "verdict.json").write_bytes(msgspec.json.encode(verdict))
 
 
 def main(arguments: Iterable[str]) -> None:

@@ -23,11 +23,14 @@ _QUARTER_HOUR_S = 900
 _STAMPED = re.compile(rb"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\] (.*)$")
 # First a cheap look at the bytes, so that the hundred thousand lines that say something else cost little.
 _OF_INTEREST = re.compile(
-    rb"Truncat(?:ing|ed)|starts at leader epoch|Shrinking ISR|Expanding ISR|ISR updated to|Changed partition|state changed to"
-    rb"|[Uu]nclean|UNCLEAN|[Ll]ost leadership|becomes? leader|Session expired|has expired|Fencing broker|to unfence has been"
+    rb"Truncat(?:ing|ed)|starts at leader epoch|Shrinking ISR|Expanding ISR|ISR updated to|Changed partition"
+    rb"|state changed to|[Uu]nclean|UNCLEAN|[Ll]ost leadership|becomes? leader|Session expired|has expired"
+    rb"|Fencing broker|to unfence has been"
 )
 _ABOUT_NO_PARTITION = re.compile(r"Session expired\.|has expired|Fencing broker|to unfence has been")
-_SAYS_NOTHING = re.compile(r"has no effect|TruncationState\(offset=0|NonExistentPartition|starts at leader epoch \d+ from offset 0 ")
+_SAYS_NOTHING = re.compile(
+    r"has no effect|TruncationState\(offset=0|NonExistentPartition|starts at leader epoch \d+ from offset 0 "
+)
 
 
 @dataclass(frozen=True)

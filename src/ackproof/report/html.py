@@ -3,7 +3,7 @@
 Whatever a topic, a key, a title or a log line holds, it shows as text: the templates escape by themselves, data for the
 script stands in a block that no parser takes for script, and the content policy names our own style and script by their
 hashes and forbids everything else, requests included. Control characters, which a page cannot show, become visible
-signs; every piece of data is isolated for the direction of writing, so that it cannot turn around what stands beside it.
+signs; each piece of data is isolated for the direction of writing, so that it cannot turn around what stands beside it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+NOTHING = "\u2013"
 TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -49,19 +50,19 @@ def json_block(document: Any) -> Markup:
 
 
 def thousands(value: Any) -> str:
-    return "–" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+    return NOTHING if value is None else f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
 
 def duration(milliseconds: float | None) -> str:
     if milliseconds is None:
-        return "–"
+        return NOTHING
     return f"{milliseconds:.3g} ms" if milliseconds < 1000 else f"{milliseconds / 1000:,.2f} s"
 
 
 def share(part: float, whole: float) -> str:
     """A percentage that never rounds something to nothing, nor nearly everything to everything."""
     if not whole:
-        return "–"
+        return NOTHING
     exact = part / whole * 100
     if 0 < exact < 0.01:
         return "< 0.01 %"

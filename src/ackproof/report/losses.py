@@ -112,10 +112,12 @@ def tell(lost: LostRange, partitions: Sequence[Partition]) -> Story:
         return Story(None, None, None, None, None, 0, None, None)
     view, epoch = acker
     taken = views.first_seen(epoch)
-    after = int((lost.done_ns > taken[0]).sum()) if taken else 0
     before, gone = _gone(view, lost)
-    new = (taken[1].broker, int(taken[1].epoch[taken[2]]), taken[0]) if taken else (None, None, None)
-    return Story(view.broker, epoch, *new, after, before, gone)
+    if taken is None:
+        return Story(view.broker, epoch, None, None, None, 0, before, gone)
+    at_ns, new, place = taken
+    after = int((lost.done_ns > at_ns).sum())
+    return Story(view.broker, epoch, new.broker, int(new.epoch[place]), at_ns, after, before, gone)
 
 
 def _acker(lost: LostRange, partition: Partition) -> tuple[View, int] | None:

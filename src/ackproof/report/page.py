@@ -16,7 +16,7 @@ import msgspec
 
 from ackproof.report import words
 from ackproof.report.brokerlogs import LogLine, about, read_log_lines
-from ackproof.report.html import json_block, render, write_whole
+from ackproof.report.html import NOTHING, json_block, render, write_whole
 from ackproof.report.losses import LostRange, lost_ranges, tell
 from ackproof.report.plots import inner, nice_ticks, percent, short
 from ackproof.report.public import SOURCE, public_results
@@ -101,7 +101,7 @@ def _numbers(verdict: Verdict) -> list[dict[str, Any]]:
         {
             "name": "high watermark",
             "count": verdict.high_watermark,
-            "text": f"acknowledged − high watermark = {verdict.acked - verdict.high_watermark:,}",
+            "text": f"acknowledged minus high watermark = {verdict.acked - verdict.high_watermark:,}",
             "check": None,
         },
     ]
@@ -138,7 +138,9 @@ def _bar(verdict: Verdict) -> list[dict[str, Any]]:
     widths = [max(row["count"] / total, 0.004) for row in rows]
     scale, left, made = sum(widths), 0.0, []
     for row, width in zip(rows, widths, strict=True):
-        made.append({**row, "left": percent(left / scale), "width": percent(width / scale), "wide": width / scale > 0.12})
+        made.append(
+            {**row, "left": percent(left / scale), "width": percent(width / scale), "wide": width / scale > 0.12}
+        )
         left += width
     return made
 
@@ -252,7 +254,7 @@ def _witness_table(run: Run, check: CheckResult) -> tuple[list[str], list[list[s
 def _cell(run: Run, name: str, value: Any) -> str:
     """A witness's value for a person: moments on the page's axis, ids by name."""
     if value is None:
-        return "–"
+        return NOTHING
     if isinstance(value, int) and not isinstance(value, bool):
         if name.endswith("_ns") and value > 0:
             return f"{run.seconds(value):.3f}" if not name.endswith(("took_ns", "gap_ns")) else f"{value / SECOND:.3f}"

@@ -98,7 +98,7 @@ def nice_ticks(low: float, high: float, count: int) -> list[float]:
     magnitude = 10.0 ** np.floor(np.log10(raw))
     step = next(magnitude * factor for factor in (1, 2, 5, 10) if magnitude * factor >= raw * 0.999)
     first = np.ceil(low / step - 1e-9)
-    return [float(place * step) for place in np.arange(first, np.floor(high / step + 1e-9) + 1)]
+    return [float(place * step) + 0.0 for place in np.arange(first, np.floor(high / step + 1e-9) + 1)]
 
 
 def short(value: float) -> str:
@@ -109,17 +109,17 @@ def short(value: float) -> str:
     return f"{value:,.6g}"
 
 
-def axis_over(series: Iterable[Series], logarithmic: bool = False) -> Axis:
+def axis_over(series: Iterable[Series], logarithmic: bool = False, headroom: float = 1.06) -> Axis:
     """Wide enough for every value, from 0, or for a logarithmic one from the decade below the smallest."""
     values = np.concatenate([entry.values for entry in series] or [np.zeros(1)])
     values = values[~np.isnan(values)]
     largest = float(values.max()) if len(values) else 1.0
     if not logarithmic:
-        return Axis(0.0, largest * 1.06 if largest > 0 else 1.0)
+        return Axis(0.0, largest * headroom if largest > 0 else 1.0)
     positive = values[values > 0]
     smallest = float(positive.min()) if len(positive) else 1.0
     low = 10.0 ** np.floor(np.log10(smallest))
-    return Axis(low, max(largest * 1.3, low * 10))
+    return Axis(low, max(largest * 1.3, low * 10), logarithmic=True)
 
 
 def percent(share: float) -> str:
@@ -151,16 +151,16 @@ def _across(time: Axis, seconds: float) -> int:
 
 def _band(band: Band, time: Axis) -> Markup:
     left, right = _across(time, band.begins), _across(time, band.ends)
-    shape = '<rect class="band {}" x="{}" y="0" width="{}" height="{}"/>'
-    return Markup(shape).format(band.kind, left, max(right - left, 8), HEIGHT)
+    shape = Markup('<rect class="band {}" x="{}" y="0" width="{}" height="{}"/>')
+    return shape.format(band.kind, left, max(right - left, 8), HEIGHT)
 
 
 def _segment(segment: Segment, time: Axis, row: int, rows: int) -> Markup:
     left, right = _across(time, segment.begins), _across(time, segment.ends)
     height = HEIGHT / rows
-    shape = '<rect class="strip {}" x="{}" y="{:.0f}" width="{}" height="{:.0f}"><title>{}</title></rect>'
+    shape = Markup('<rect class="strip {}" x="{}" y="{:.0f}" width="{}" height="{:.0f}"><title>{}</title></rect>')
     told = f"{segment.label}: {segment.begins:,.2f} to {segment.ends:,.2f} s"
-    return Markup(shape).format(segment.style, left, (row + 0.14) * height, max(right - left, 1), height * 0.72, told)
+    return shape.format(segment.style, left, (row + 0.14) * height, max(right - left, 1), height * 0.72, told)
 
 
 def _line(series: Series, time: Axis, axis: Axis) -> Markup:

@@ -94,13 +94,13 @@ class PerSecond:
             self.counts[: len(counted)] += counted
 
     def series(self, name: str, style: str, first: int, last: int) -> Series:
-        """Each second's count, drawn in its middle; a second in which nothing happened counts 0."""
+        """Each second's count, drawn as long as the second; a second in which nothing happened counts 0."""
         seconds = np.arange(first, last)
         values = np.zeros(len(seconds))
         place = seconds + BEFORE_S
         inside = (place >= 0) & (place < len(self.counts))
         values[inside] = self.counts[place[inside]]
-        return thinned(name, style, seconds + 0.5, values)
+        return thinned(name, style, seconds.astype(np.float64), values, steps=True)
 
     def span(self) -> tuple[int, int] | None:
         """The first second and one past the last in which something happened."""
@@ -171,24 +171,23 @@ class Traffic:
 
 
 def read_traffic(run: Run) -> Traffic:
-    traffic = Traffic(
-        *(PerSecond() for _ in range(5)), from_due=LatencyOverTime(), from_sent=LatencyOverTime(), counts={"sent": 0}
-    )
+    sent, acked, failed, unknown, read = (PerSecond() for _ in range(5))
+    traffic = Traffic(sent, acked, failed, unknown, read, LatencyOverTime(), LatencyOverTime(), {"sent": 0})
     by_outcome = {"ok": traffic.acked, "fail": traffic.failed, "info": traffic.unknown}
     traffic.counts |= dict.fromkeys(by_outcome, 0)
     for batch in run.batches("sends", ("due_ns", "sent_ns", "done_ns", "outcome")):
-        due, sent, done = (integers(batch.column(name)) for name in ("due_ns", "sent_ns", "done_ns"))
+        due, given, done = (integers(batch.column(name)) for name in ("due_ns", "sent_ns", "done_ns"))
         # Whatever never ended is shown where it began: it would otherwise be shown nowhere.
-        ended = np.where(done < 0, sent, done)
-        traffic.counts["sent"] += len(sent)
-        traffic.sent.add(run.seconds(sent))
+        ended = np.where(done < 0, given, done)
+        traffic.counts["sent"] += len(given)
+        traffic.sent.add(run.seconds(given))
         for outcome, counter in by_outcome.items():
             chosen = pc.fill_null(pc.equal(batch.column("outcome"), outcome), False).to_numpy(zero_copy_only=False)
             counter.add(run.seconds(ended[chosen]))
             traffic.counts[outcome] += int(chosen.sum())
             if outcome == "ok":
                 traffic.from_due.add(run.seconds(due[chosen]), (ended - due)[chosen] / (SECOND / 1000))
-                traffic.from_sent.add(run.seconds(sent[chosen]), (ended - sent)[chosen] / (SECOND / 1000))
+                traffic.from_sent.add(run.seconds(given[chosen]), (ended - given)[chosen] / (SECOND / 1000))
     for batch in run.batches("reads", ("read_ns",)):
         traffic.read.add(run.seconds(integers(batch.column("read_ns"))))
     if beyond := traffic.sent.out_of_range + traffic.read.out_of_range:

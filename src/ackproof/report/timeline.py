@@ -42,7 +42,12 @@ def make_timeline(run: Run, traffic: Traffic, partitions: Sequence[Partition], f
     time = _time_axis(run, traffic, focus)
     panels = [_rates(run, traffic, time)]
     if focus is not None:
-        panels += [_leaders(run, focus), *_other_leaders(run, partitions, focus), _in_sync(run, focus), _offsets(run, focus)]
+        panels += [
+            _leaders(run, focus),
+            *_other_leaders(run, partitions, focus),
+            _in_sync(run, focus),
+            _offsets(run, focus),
+        ]
     panels += _latency(traffic)
     return Timeline(time, _bands(run, time), panels)
 
@@ -88,18 +93,22 @@ def _rates(run: Run, traffic: Traffic, time: Axis) -> Panel:
     first, last = int(np.floor(time.low)), int(np.ceil(time.high))
     ends = [span[1] for counter in (traffic.sent, traffic.acked) if (span := counter.span())]
     last = min(last, max(ends, default=last) + 2)
-    series = [traffic.sent.series("sent", "sent", first, last), traffic.acked.series("acknowledged", "acked", first, last)]
+    series = [
+        traffic.sent.series("sent", "sent", first, last),
+        traffic.acked.series("acknowledged", "acked", first, last),
+    ]
     others = (("failed", "failed", traffic.failed), ("outcome unknown", "unknown", traffic.unknown))
     series += [counter.series(name, style, first, last) for name, style, counter in others]
     if run.record.consumers or traffic.read.span():
         series.append(traffic.read.series("read", "read", first, int(np.ceil(time.high))))
     note = "Messages in each second: when they were given to the client, and when their outcome was known."
-    return Panel("rates", "Rates", note, "messages/s", axis_over(series), series)
+    return Panel("rates", "Rates", note, "messages/s", axis_over(series, headroom=1.4), series)
 
 
 def _leaders(run: Run, focus: Partition) -> Panel:
     strips = [Strip(f"{run.node(view.broker)} says", _segments(run, view)) for view in focus.views]
-    note = f"Who leads {run.topic(focus.topic)}/{focus.partition}, as each broker itself says. Two colours at one moment: two leaders."
+    where = f"{run.topic(focus.topic)}/{focus.partition}"
+    note = f"Who leads {where}, as each broker itself says. Two colours at one moment: two leaders."
     legend = [(broker_style(view.broker), f"{run.node(view.broker)} leads") for view in focus.views]
     legend.append(("b0", "no answer, or no leader"))
     return Panel("leader", "Leader", note, "", Axis(0, 1), strips=strips, legend=legend)
@@ -154,7 +163,9 @@ def _per_broker(run: Run, focus: Partition, name: str, values: Any, style: str, 
 
 def _in_sync(run: Run, focus: Partition) -> Panel:
     series = _per_broker(run, focus, "as", lambda view: np.where(view.claims, view.isr_size, np.nan), "", True)
-    series = [Series(f"{entry.name} says", entry.style, entry.times, entry.values, entry.total, True) for entry in series]
+    series = [
+        Series(f"{entry.name} says", entry.style, entry.times, entry.values, entry.total, True) for entry in series
+    ]
     note = "How many replicas are in sync, as each broker says while it claims to lead."
     largest = max((float(np.nanmax(entry.values)) for entry in series), default=3.0)
     return Panel("isr", "In-sync replicas", note, "replicas", Axis(0, largest + 0.5), series)
@@ -163,7 +174,10 @@ def _in_sync(run: Run, focus: Partition) -> Panel:
 def _offsets(run: Run, focus: Partition) -> Panel:
     ends = _per_broker(run, focus, "log end of", lambda view: view.log_end, "", False)
     marks = _per_broker(run, focus, "high watermark on", lambda view: view.high_watermark, "dashed", False)
-    note = "Solid: the end of each broker's own log. Dashed: the high watermark of whoever claims to lead. What stands above the dashes can be lost."
+    note = (
+        "Solid: the end of each broker's own log. Dashed: the high watermark of whoever claims to lead. "
+        "What stands above the dashes can be lost."
+    )
     return Panel("offsets", "High watermark and log end", note, "offset", axis_over([*ends, *marks]), [*ends, *marks])
 
 
@@ -176,8 +190,9 @@ def _latency(traffic: Traffic) -> list[Panel]:
     width = traffic.from_due.width_s
     span = "second" if width == 1 else f"{width} seconds"
     note = (
-        f"Of acknowledged messages, per {span}. Solid: from the moment a message was due; dashed: from the moment it was "
-        "sent. The difference is waiting that a benchmark without due times would not see. Percentiles within 2 %, the largest exact."
+        f"Of acknowledged messages, per {span}. Solid: from when a message was due; dashed: from when it was sent. "
+        "The difference is waiting that a benchmark without due times would not see. "
+        "Percentiles are within 2 %, the largest is exact."
     )
     return [Panel("latency", "Latency", note, "ms", axis_over(series, logarithmic=True), series)]
 

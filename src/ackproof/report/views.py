@@ -7,6 +7,7 @@ of its own, and who leads is asked of the brokers that claim it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,20 @@ import pyarrow.compute as pc
 from ackproof.report.reading import Run, integers, numbers
 from ackproof.report.series import Floats, Ints
 
-_COLUMNS = ("at_ns", "broker", "topic", "partition", "error", "leader", "leader_epoch", "isr", "high_watermark", "log_end")
+Bools = np.ndarray[Any, np.dtype[np.bool_]]
+
+_COLUMNS = (
+    "at_ns",
+    "broker",
+    "topic",
+    "partition",
+    "error",
+    "leader",
+    "leader_epoch",
+    "isr",
+    "high_watermark",
+    "log_end",
+)
 
 
 @dataclass(frozen=True)
@@ -29,12 +43,12 @@ class View:
     isr_size: Floats
     high_watermark: Floats
     log_end: Floats
-    answered: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    answered: Bools
 
     @property
-    def claims(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def claims(self) -> Bools:
         """Where the broker itself says that it leads."""
-        return self.leader == self.broker
+        return np.asarray(self.leader == self.broker)
 
 
 @dataclass(frozen=True)
@@ -58,7 +72,11 @@ def read_partitions(run: Run) -> list[Partition]:
     table = run.table("state", _COLUMNS)
     if table.num_rows == 0:
         return []
-    keys = table.group_by(["topic", "partition"]).aggregate([]).sort_by([("topic", "ascending"), ("partition", "ascending")])
+    keys = (
+        table.group_by(["topic", "partition"])
+        .aggregate([])
+        .sort_by([("topic", "ascending"), ("partition", "ascending")])
+    )
     return [
         _partition(table, topic, partition)
         for topic, partition in zip(keys["topic"].to_pylist(), keys["partition"].to_pylist(), strict=True)

@@ -1,4 +1,4 @@
-"""The report's sentences: what a result, an expectation, a fate and a range of losses mean, for somebody who was not there."""
+"""The report's sentences: what a result, a fate and a range of losses mean, for somebody who was not there."""
 
 from __future__ import annotations
 
@@ -30,8 +30,6 @@ FATES = {
     "resurrected": "certainly failed, said the client, and there all the same",
     "rejected": "failed, and not there",
 }
-
-IDENTITY = "high watermark − log start"
 
 FAILOVER_STEPS = (
     ("first_error_ms", "first error at a client", "no client saw an error"),
@@ -85,7 +83,8 @@ def range_story(run: Run, lost: LostRange, story: Story) -> list[tuple[str, str]
         taken = f"{run.node(story.new_leader)} was seen to lead in epoch {story.new_epoch}, without them.{after}"
         told.append((moment(run, story.new_leader_ns), taken))
     if story.gone_ns is not None:
-        cut = f"{run.node(story.acked_by)}'s log, which had ended at {story.log_end_before:,}, was seen to end at or before {lost.first:,}."
+        ended = f"which had ended at {story.log_end_before:,}, was seen to end at or before {lost.first:,}."
+        cut = f"{run.node(story.acked_by)}'s log, {ended}"
         told.append((moment(run, story.gone_ns), cut))
     told.append(("at the end", _now(lost)))
     return told
@@ -98,17 +97,19 @@ def _span(run: Run, lost: LostRange) -> str:
 
 def _acked(run: Run, lost: LostRange, story: Story) -> str:
     if len(lost.producers) == 1:
-        numbers = f"{lost.first_seq:,} to {lost.last_seq:,}" if lost.first_seq != lost.last_seq else f"{lost.first_seq:,}"
-        what = f"{_messages(lost.count)} of {producer_name(run, lost.producers[0])} (number {numbers})"
+        several = lost.first_seq != lost.last_seq
+        numbers = f"numbers {lost.first_seq:,} to {lost.last_seq:,}" if several else f"number {lost.first_seq:,}"
+        what = f"{_messages(lost.count)} of {producer_name(run, lost.producers[0])} ({numbers})"
     else:
         what = f"{_messages(lost.count)} of {len(lost.producers)} producers"
+    what += " was" if lost.count == 1 else " were"
     if story.acked_by is None:
         return f"{what} acknowledged; which leader did it cannot be told from what the brokers said."
     return f"{what} acknowledged by {run.node(story.acked_by)}, which said that it led in epoch {story.acked_epoch}."
 
 
 def _messages(count: int) -> str:
-    return "1 message was" if count == 1 else f"{count:,} messages were"
+    return "1 message" if count == 1 else f"{count:,} messages"
 
 
 def _now(lost: LostRange) -> str:
@@ -139,8 +140,11 @@ def failover_steps(run: Run, row: Mapping[str, Any]) -> list[dict[str, Any]]:
         steps.append({"name": "fault proved", "at": moment(run, proved), "after_ms": None, "never": ""})
     for key, name, never in FAILOVER_STEPS:
         after = row.get(key)
-        known = isinstance(after, int | float)
-        at = moment(run, proved + after * 1e6) if known and isinstance(proved, int | float) else ""
-        epoch = f" ({row['old_epoch']} → {row['new_epoch']})" if key == "new_epoch_ms" and row.get("new_epoch") is not None else ""
-        steps.append({"name": name + epoch, "at": at, "after_ms": after if known else None, "never": "" if known else never})
+        if not isinstance(after, int | float):
+            steps.append({"name": name, "at": "", "after_ms": None, "never": never})
+            continue
+        at = moment(run, proved + after * 1e6) if isinstance(proved, int | float) else ""
+        with_epochs = key == "new_epoch_ms" and row.get("new_epoch") is not None
+        epochs = f" ({row.get('old_epoch')} → {row['new_epoch']})" if with_epochs else ""
+        steps.append({"name": name + epochs, "at": at, "after_ms": after, "never": ""})
     return steps

@@ -1,0 +1,175 @@
+"""An index over several runs: a matrix of scenario by mode and shape, and what a crash costs beside what a split costs.
+
+A cell holds every run of its kind, so that a result that differs from one repetition to the next is seen as that. Links
+lead to each run's own page by a relative path, encoded, so that a folder of runs can be moved or sent as a whole.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from ackproof.errors import UsageProblem
+from ackproof.report.html import render, share, write_whole
+from ackproof.report.page import REPORT
+from ackproof.report.public import PUBLIC
+from ackproof.report.reading import Run, open_run
+from ackproof.report.words import RESULTS
+from ackproof.verdict import Verdict
+
+_SHAPES = ("base", "slow", "crowd")
+_SPLITS = ("isolated", "without-zookeeper")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One run in its cell."""
+
+    name: str
+    result: str
+    sign: str
+    word: str
+    text: str
+    link: str | None
+
+
+def write_index(run_directories: Iterable[Path], out: Path) -> Path:
+    """The page over these runs; one that is no run directory is listed as that."""
+    runs: list[Run] = []
+    unreadable: list[str] = []
+    for directory in run_directories:
+        try:
+            runs.append(open_run(directory))
+        except UsageProblem as problem:
+            unreadable.append(problem.message)
+    runs.sort(key=lambda run: run.record.name)
+    columns = _columns(runs)
+    page = render(
+        "index.html.j2",
+        total=len(runs),
+        counts=_counts(runs),
+        columns=columns,
+        rows=_rows(runs, columns, out.parent),
+        comparisons=compare(runs),
+        public=[row for row in PUBLIC if any(run.record.scenario == row.scenario for run in runs)],
+        unreadable=unreadable,
+    )
+    return write_whole(out, page.encode("utf-8", "replace"))
+
+
+def _counts(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    results = [_result(run) for run in runs]
+    return [
+        {"name": name.replace(" ", "-"), "sign": sign, "word": word.lower(), "count": results.count(name)}
+        for name, (sign, word) in RESULTS.items()
+        if name in results
+    ]
+
+
+def _result(run: Run) -> str:
+    return run.verdict.result if run.verdict else "not judged"
+
+
+def _columns(runs: Sequence[Run]) -> list[tuple[str, str]]:
+    """Mode and shape, each mode's shapes side by side."""
+    found = {(run.record.mode, run.record.shape) for run in runs}
+    known = {shape: place for place, shape in enumerate(_SHAPES)}
+    return sorted(found, key=lambda one: (one[0] != "zookeeper", one[0], known.get(one[1], len(known)), one[1]))
+
+
+def _rows(runs: Sequence[Run], columns: Sequence[tuple[str, str]], folder: Path) -> list[dict[str, Any]]:
+    scenarios = dict.fromkeys(
+        run.record.scenario for run in sorted(runs, key=lambda run: (run.record.section, run.record.scenario))
+    )
+    titles = {run.record.scenario: run.record.title for run in runs}
+    return [
+        {
+            "scenario": scenario,
+            "title": titles[scenario],
+            "cells": [
+                [
+                    _mark(run, folder)
+                    for run in runs
+                    if (run.record.scenario, run.record.mode, run.record.shape) == (scenario, *column)
+                ]
+                for column in columns
+            ],
+        }
+        for scenario in scenarios
+    ]
+
+
+def _mark(run: Run, folder: Path) -> Mark:
+    result = _result(run)
+    sign, word = RESULTS[result]
+    text = (
+        "nobody has judged it" if run.verdict is None else f"{run.verdict.lost:,} lost of {run.verdict.acked:,} acked"
+    )
+    page = run.directory / REPORT
+    return Mark(
+        run.record.name,
+        result.replace(" ", "-"),
+        sign,
+        word,
+        text,
+        relative_link(page, folder) if page.is_file() else None,
+    )
+
+
+def relative_link(page: Path, folder: Path) -> str:
+    """A path that no browser takes for anything but a relative path, whatever the names in it."""
+    relative = os.path.relpath(page.resolve(), folder.resolve())
+    return "./" + quote(relative.encode("utf-8", "surrogateescape"), safe="/")
+
+
+def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """For each acks, mode and shape with both: a crash beside a split, and which is worse."""
+    made = []
+    keys = dict.fromkeys(
+        (run.record.scenario.partition("-leader-")[0], run.record.mode, run.record.shape) for run in runs
+    )
+    for acks, mode, shape in keys:
+        of = [run for run in runs if (run.record.mode, run.record.shape) == (mode, shape)]
+        crash = _losses(of, f"{acks}-leader-killed")
+        splits = {kind: found for kind in _SPLITS if (found := _losses(of, f"{acks}-leader-{kind}"))}
+        if crash and splits:
+            made.append({"acks": acks, "mode": mode, "shape": shape, **_compared(crash, splits)})
+    return made
+
+
+def _losses(runs: Sequence[Run], scenario: str) -> list[Verdict]:
+    """Unknown runs say nothing, so they do not count here."""
+    return [
+        run.verdict
+        for run in runs
+        if run.verdict is not None and run.verdict.result != "unknown" and run.record.scenario == scenario
+    ]
+
+
+def _compared(crash: list[Verdict], splits: dict[str, list[Verdict]]) -> dict[str, Any]:
+    rows = [("leader killed", crash)] + [(f"leader {kind.replace('-', ' ')}", found) for kind, found in splits.items()]
+    worst_crash = max(verdict.lost for verdict in crash)
+    worst_split = max(verdict.lost for found in splits.values() for verdict in found)
+    if worst_crash == worst_split == 0:
+        said = "Neither a crash nor a split lost an acknowledged message."
+    elif worst_split > worst_crash:
+        said = f"The split is worse: it lost up to {worst_split:,} acknowledged messages, the crash {worst_crash:,}."
+    elif worst_split < worst_crash:
+        said = f"The crash is worse: it lost up to {worst_crash:,} acknowledged messages, the split {worst_split:,}."
+    else:
+        said = f"A crash and a split cost the same: up to {worst_crash:,} acknowledged messages."
+    return {
+        "sentence": said,
+        "rows": [
+            {
+                "name": name,
+                "lost": ", ".join(f"{verdict.lost:,}" for verdict in found),
+                "share": ", ".join(share(verdict.lost, verdict.acked) for verdict in found),
+            }
+            for name, found in rows
+        ],
+    }

@@ -1,0 +1,70 @@
+"""The verdict for a terminal: the sentence, the few numbers with expectation and result, and what speaks against it.
+
+Every piece of data goes through `screen.plain` into a `Text`, which is never parsed as markup. Nothing is said by
+colour alone, so that a pipe, NO_COLOR or a colour-blind reader loses nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ackproof.report.words import RESULTS
+from ackproof.screen import plain, table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ackproof.verdict import CheckResult, Verdict
+
+_STYLES = {"confirmed": "green", "refuted": "red", "unknown": "yellow"}
+_HEADLINE = ("lost", "duplicated", "reordered")
+
+
+def terminal_summary(verdict: Verdict) -> list[Any]:
+    """Things that rich can print."""
+    from rich.text import Text
+
+    sign, word = RESULTS[verdict.result]
+    head = f"{verdict.scenario} ({verdict.shape}, {verdict.mode}, Kafka {verdict.kafka})"
+    parts: list[Any] = [
+        Text.assemble((f"{sign} {word.upper()}", f"bold {_STYLES[verdict.result]}"), f"  {plain(head)}"),
+        Text(plain(verdict.sentence)),
+        _numbers(verdict),
+    ]
+    for entry in verdict.fitness:
+        if not entry.fit:
+            parts.append(Text(f"unfit: {plain(entry.name)}: {plain(entry.text)}", style="yellow"))
+    for check in verdict.checks:
+        if check.result != "confirmed" and check.name not in _HEADLINE:
+            parts.append(Text(_told(check), style=_STYLES[check.result]))
+    for fault in verdict.faults:
+        if not fault.proved:
+            parts.append(
+                Text(f"fault not proved: {plain(fault.kind)} {plain(' '.join(fault.targets))}", style="yellow")
+            )
+    return parts
+
+
+def _numbers(verdict: Verdict) -> Table:
+    from rich.text import Text
+
+    checks = {check.name: check for check in verdict.checks}
+    made = table("", "found", "expected", "result", right=("found",))
+    made.add_row("sent", f"{verdict.sent:,}", "", "")
+    made.add_row("acknowledged", f"{verdict.acked:,}", "", "")
+    made.add_row("high watermark", f"{verdict.high_watermark:,}", "", "")
+    counts = {"lost": verdict.lost, "duplicated": verdict.duplicated, "reordered": verdict.reordered}
+    for name, count in counts.items():
+        check = checks.get(name)
+        if check is None:
+            made.add_row(name, f"{count:,}", "", "not checked")
+        else:
+            result = Text(f"{RESULTS[check.result][0]} {check.result}", style=_STYLES[check.result])
+            made.add_row(name, "?" if check.found is None else f"{count:,}", check.expected, result)
+    return made
+
+
+def _told(check: CheckResult) -> str:
+    found = "broke" if check.found is None else f"{check.found:,} found"
+    sign = RESULTS[check.result][0]
+    return f"{sign} {plain(check.name)}: {found}, {check.expected}: {plain(check.broke or check.text)}"

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from pyroute2 import IPRoute
 
 from ackproof import faults
-from ackproof.errors import NotProved
+from ackproof.errors import NotProved, Problem
 from ackproof.lab import kernel
 from ackproof.lab.network import PROBE_PORT, Network, carries
 from ackproof.lab.rules import Match
@@ -153,6 +153,30 @@ def test_a_cut_of_a_port_stops_it_at_either_end_and_leaves_all_others() -> None:
                 assert connects(network, link, PORT) == "silent"
                 assert connects(network, link, PORT + 1) == "connected"
             assert datagram_arrives(network, ("kafka1", "kafka3"), port=PORT)
+
+    in_a_lab_network(work)
+
+
+@pytest.mark.xfail(strict=True, reason="the probe cannot have the port and lets an OSError out: exit 70 of the verb")
+def test_a_cut_of_a_port_that_a_program_uses_for_datagrams_is_proved_or_told() -> None:
+    def work(network: Network) -> None:
+        with kernel.inside(network.endpoints["kafka2"].namespace):
+            taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        with taken, suppress(Problem):
+            taken.bind((network.endpoints["kafka2"].address, PORT))
+            with faults.severed(network, "f1", BOTH, Match(port=PORT)):
+                pass
+
+    in_a_lab_network(work)
+
+
+@pytest.mark.xfail(strict=True, reason="the stand-in for an old connection keeps the port as long as the fault stands")
+def test_a_node_can_take_its_port_while_its_new_connections_are_cut() -> None:
+    def work(network: Network) -> None:
+        with faults.severed(network, "f1", BOTH, Match(port=PORT, new_connections=True)):
+            node = network.endpoints["kafka2"]
+            with kernel.inside(node.namespace):
+                socket.create_server((node.address, PORT)).close()
 
     in_a_lab_network(work)
 
@@ -362,6 +386,19 @@ def test_a_delay_that_does_not_delay_is_found_out() -> None:
     in_a_lab_network(work)
 
 
+@pytest.mark.xfail(
+    strict=True, reason="Network.taken knows no name for the address: KeyError, which ends the proving thread"
+)
+def test_a_fault_on_a_node_that_was_taken_away_is_told() -> None:
+    def work(network: Network) -> None:
+        with faults.severed(network, "f1", BOTH, Match()) as held:
+            network.detach("kafka2")  # as an `add` that failed does
+            with refuted(network):
+                held.prove()
+
+    in_a_lab_network(work)
+
+
 def test_silence_at_a_node_whose_network_is_gone_proves_nothing() -> None:
     def work(network: Network) -> None:
         with faults.severed(network, "f1", BOTH, Match()) as held:
@@ -481,7 +518,7 @@ def test_any_sequence_of_cuts_and_heals_is_the_union_of_what_stands(rootless: bo
     def work(network: Network) -> None:
         baseline = rule_set(network)
 
-        @settings(max_examples=12, deadline=None, database=None)
+        @settings(max_examples=8, deadline=None, database=None)
         @given(operations=OPERATIONS)
         def follows_the_model(operations: list[tuple[str, object]]) -> None:
             standing: dict[str, tuple[ExitStack, set[Link]]] = {}

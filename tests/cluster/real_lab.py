@@ -1,0 +1,289 @@
+"""Real labs for tests: started and asked through the command line, as root or as an ordinary user."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ackproof
+from conftest import cannot_run
+
+ORDINARY_UID = 65534
+GONE_S = 5.0
+AGENT = (Path(__file__).parent / "agent.py").read_text()
+
+Done = subprocess.CompletedProcess[str]
+
+
+@dataclass(frozen=True)
+class User:
+    """Who runs the commands, with which Python, and where that user's files are."""
+
+    python: str
+    environment: dict[str, str]
+    state: Path
+    uid: int | None = None
+
+    def run(self, *arguments: str, timeout_s: float = 120) -> Done:
+        process = self.start(*arguments)
+        try:
+            out, err = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+            raise AssertionError(f"ackproof {' '.join(arguments)} took more than {timeout_s} s: {out} {err}") from None
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        identity: dict[str, Any] = {} if self.uid is None else {"user": self.uid, "group": self.uid, "extra_groups": []}
+        return subprocess.Popen(
+            [self.python, "-m", "ackproof", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self.environment,
+            cwd="/",
+            **identity,
+        )
+
+
+@contextmanager
+def ourselves() -> Iterator[User]:
+    with tempfile.TemporaryDirectory(prefix="ackproof-test-") as folder:
+        environment = {**os.environ, "XDG_STATE_HOME": folder}
+        yield User(sys.executable, environment, Path(folder))
+
+
+@contextmanager
+def an_ordinary_user() -> Iterator[User]:
+    """Ourselves where we are not root; else another user, with a Python and a cache that are in its reach."""
+    if os.getuid() != 0:
+        with ourselves() as user:
+            yield user
+        return
+    home = Path(tempfile.mkdtemp(prefix="ackproof-test-"))
+    try:
+        cache = home / "cache" / "ackproof" / "kafka"
+        cache.mkdir(parents=True)
+        for version in (Path.home() / ".cache" / "ackproof" / "kafka").glob("[34].*"):
+            shutil.copytree(version, cache / version.name, copy_function=_link_or_copy)
+        for folder in (home, *cache.parents[:2], cache, *cache.iterdir()):
+            os.chown(folder, ORDINARY_UID, ORDINARY_UID)
+        paths = [sysconfig.get_path("purelib"), str(Path(ackproof.__file__).parents[1])]
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "XDG_STATE_HOME": str(home / "state"),
+            "XDG_CACHE_HOME": str(home / "cache"),
+            "PYTHONPATH": ":".join(paths),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        yield User(_python_for(ORDINARY_UID, environment), environment, home / "state", ORDINARY_UID)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy(source, target)
+
+
+def _python_for(uid: int, environment: dict[str, str]) -> str:
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    said = ""
+    for candidate in (sys.executable, f"/usr/bin/{version}", f"/usr/local/bin/{version}"):
+        try:
+            tried = subprocess.run(
+                [candidate, "-c", "import ackproof.cli, ackproof.lab.network, confluent_kafka"],
+                user=uid, group=uid, extra_groups=[], env=environment, cwd="/",
+                capture_output=True, text=True, check=False, timeout=60,
+            )  # fmt: skip
+        except OSError as problem:
+            said = str(problem)
+            continue
+        if tried.returncode == 0:
+            return candidate
+        said = tried.stderr.strip().rpartition("\n")[2]
+    return cannot_run(f"no {version} that another user can run: {said}")
+
+
+# -- a lab -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class RealLab:
+    user: User
+    name: str
+    agents: dict[str, subprocess.Popen[str]] = field(default_factory=dict)
+    count: int = 0
+
+    # -- by its command line
+
+    def run(self, verb: str, *arguments: str, timeout_s: float = 120) -> Done:
+        return self.user.run(verb, "--name", self.name, *arguments, timeout_s=timeout_s)
+
+    def do(self, verb: str, *arguments: str, timeout_s: float = 120) -> str:
+        """Run a verb that must succeed; what it said."""
+        done = self.run(verb, *arguments, timeout_s=timeout_s)
+        assert done.returncode == 0, f"{verb} {arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def refused(self, code: int, verb: str, *arguments: str, timeout_s: float = 120) -> str:
+        """Run a verb that must end with this code and one sentence."""
+        done = self.run(verb, *arguments, timeout_s=timeout_s)
+        said = [line for line in done.stderr.splitlines() if line.startswith("ackproof: ")]
+        assert (done.returncode, len(said)) == (code, 1), f"{verb} {arguments}: {done}"
+        assert "Traceback" not in done.stderr
+        return said[0]
+
+    def topic(self, verb: str, *arguments: str) -> str:
+        done = self.user.run("topic", verb, "--name", self.name, *arguments)
+        assert done.returncode == 0, done
+        return done.stdout
+
+    def status(self) -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(self.do("status", "--json"))
+        return told
+
+    def node(self, name: str) -> dict[str, Any]:
+        return next(node for node in self.status()["nodes"] if node["name"] == name)
+
+    def events(self) -> list[dict[str, Any]]:
+        told: list[dict[str, Any]] = json.loads(self.do("events", "--json"))
+        return told
+
+    @property
+    def folder(self) -> Path:
+        return self.user.state / "ackproof" / "labs" / self.name
+
+    # -- by traffic of our own
+
+    def tell(self, node: str, do: str, **order: Any) -> Any:
+        agent = self.agents.get(node)
+        if agent is None:
+            arguments = ("exec", "--name", self.name, node, "--", self.user.python, "-u", "-c", AGENT)
+            agent = self.agents[node] = self.user.start(*arguments)
+        assert agent.stdin is not None
+        assert agent.stdout is not None
+        agent.stdin.write(json.dumps({"do": do, **order}) + "\n")
+        agent.stdin.flush()
+        return json.loads(agent.stdout.readline() or "null")
+
+    def connect(self, source: str, target: str, port: int = 5556) -> str:
+        return str(self.tell(source, "connect", to=target, port=port))
+
+    def heard(self, names: list[str], expected: set[tuple[str, str]]) -> set[tuple[str, str]]:
+        """On which links between these nodes a datagram arrives. Waits for those expected; silence is given a while."""
+        self.count += 1
+        links = [(a, b) for a in names for b in names if a != b]
+        for name in names:
+            self.tell(name, "resolve", to=name)  # its agent is up
+        for a, b in links:
+            self.tell(a, "send", to=b, what=f"{self.count} {a} {b}")
+
+        def arrived() -> set[tuple[str, str]]:
+            return {(a, b) for a, b in links if self.tell(b, "got", what=f"{self.count} {a} {b}")}
+
+        deadline = time.monotonic() + 2
+        while not arrived() >= expected and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return arrived()
+
+    def close(self) -> None:
+        for agent in self.agents.values():
+            with suppress(OSError):
+                agent.kill()
+            agent.communicate()
+        self.agents.clear()
+        if self.folder.exists():
+            self.run("down")
+
+
+@contextmanager
+def lab(user: User, name: str, *options: str) -> Iterator[RealLab]:
+    made = RealLab(user, name)
+    try:
+        made.do("up", *options)
+        yield made
+    finally:
+        made.close()
+
+
+# -- what is left ----------------------------------------------------------------------------------------------------
+
+Identity = tuple[int, str]
+
+
+def processes_of(supervisor: int) -> set[Identity]:
+    """Every process in the lab's pid namespace, by number and start time: numbers are used again."""
+    return processes_in(Path(f"/proc/{supervisor}/ns/pid").readlink())
+
+
+def processes_in(namespace: Path) -> set[Identity]:
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (entry / "ns" / "pid").readlink() == namespace:
+                found.add((int(entry.name), _start_time(entry)))
+    return found
+
+
+def _start_time(entry: Path) -> str:
+    return (entry / "stat").read_text().rpartition(")")[2].split()[19]
+
+
+def alive(identities: set[Identity]) -> set[Identity]:
+    left = set()
+    for pid, started in identities:
+        with suppress(OSError):
+            if _start_time(Path(f"/proc/{pid}")) == started:
+                left.add((pid, started))
+    return left
+
+
+def mentioning(text: str) -> set[Identity]:
+    """Processes whose command line holds this text, our own aside."""
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if int(entry.name) != os.getpid() and text.encode() in (entry / "cmdline").read_bytes():
+                found.add((int(entry.name), _start_time(entry)))
+    return found
+
+
+def host() -> dict[str, Any]:
+    """What a lab must leave as it was: links, addresses, routes, mounts, rules."""
+    from pyroute2 import IPRoute
+    from pyroute2.nftables.main import NFTables
+
+    with IPRoute() as routes:
+        links = sorted(link.get_attr("IFLA_IFNAME") for link in routes.get_links())
+        addresses = sorted(str(each.get_attr("IFA_ADDRESS")) for each in routes.get_addr())
+        ways = sorted(str(each.get_attr("RTA_DST")) for each in routes.get_routes())
+    rules: list[str] | None = None
+    if os.getuid() == 0:
+        with NFTables() as nft:
+            rules = sorted(str(each.get_attr("NFTA_TABLE_NAME")) for each in nft.get_tables())
+    mounts = sorted(line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines())
+    return {"links": links, "addresses": addresses, "routes": ways, "rules": rules, "mounts": mounts}
+
+
+def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = GONE_S) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {timeout_s} s until {what}"
+        time.sleep(0.02)

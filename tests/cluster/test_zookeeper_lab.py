@@ -1,0 +1,396 @@
+"""One lab with ZooKeeper: every verb, judged by traffic of the test's own; at the end its supervisor is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from real_lab import RealLab, alive, host, lab, ourselves, processes_of, wait_until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
+
+BROKERS = ["kafka1", "kafka2", "kafka3"]
+ENSEMBLE = ["zk1", "zk2", "zk3"]
+NODES = [*BROKERS, "zk1", "client"]
+LINKS = set(permutations(NODES, 2))
+
+Link = tuple[str, str]
+
+
+@pytest.fixture(scope="module")
+def before() -> dict[str, Any]:
+    return host()
+
+
+@pytest.fixture(scope="module")
+def the_lab(before: dict[str, Any]) -> Iterator[RealLab]:
+    with ourselves() as user, lab(user, "zk", "--expose") as made:
+        yield made
+
+
+@pytest.fixture
+def zk(the_lab: RealLab) -> Iterator[RealLab]:
+    """The lab, whole: no fault, every node running, also for the next test."""
+    yield the_lab
+    if the_lab.folder.exists() and the_lab.run("heal").returncode == 0:
+        down = [node["name"] for node in the_lab.status()["nodes"] if node["state"] == "down"]
+        if down:
+            the_lab.do("start", *sorted(down, key=lambda name: not name.startswith("zk")))
+
+
+def between(a: str, b: str) -> set[Link]:
+    return {(a, b), (b, a)}
+
+
+def broker_of(exposed: str, node: str) -> str:
+    return exposed.split(",")[int(node.removeprefix("kafka")) - 1]
+
+
+def metadata(bootstrap: str, timeout_s: float = 10) -> Any:
+    """What a broker says to an ordinary client on the host, or None where it does not answer."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    client = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, "socket.timeout.ms": 2000})
+    try:
+        return client.list_topics(timeout=timeout_s)
+    except KafkaException:
+        return None
+
+
+def reaches(bootstrap: str, timeout_s: float = 10) -> bool:
+    return metadata(bootstrap, timeout_s) is not None
+
+
+# -- looking ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_status_tells_the_lab_as_it_is(zk: RealLab) -> None:
+    told = zk.status()
+    assert (told["name"], told["mode"], told["kafka"]) == ("zk", "zookeeper", "3.9.2")
+    assert told["bootstrap"] == "kafka1:9092,kafka2:9092,kafka3:9092"
+    assert [node["name"] for node in told["nodes"]] == [*ENSEMBLE, *BROKERS, "client"]
+    assert told["network_groups"] == [sorted([*ENSEMBLE, *BROKERS, "client"])]
+    for node in told["nodes"][:-1]:
+        assert b"java" in Path(f"/proc/{node['pid']}/cmdline").read_bytes()
+
+
+def test_names_resolve_inside_and_every_node_stands_in_a_network_of_its_own(zk: RealLab) -> None:
+    addresses = {node["name"]: node["address"] for node in zk.status()["nodes"]}
+    assert {name: zk.tell("kafka1", "resolve", to=name) for name in addresses} == addresses
+    pids = [node["pid"] for node in zk.status()["nodes"] if node["pid"]]
+    assert len({Path(f"/proc/{pid}/ns/net").readlink() for pid in pids}) == len(pids)
+
+
+def test_only_the_owner_can_open_the_control_socket_and_ports_are_on_loopback_alone(zk: RealLab) -> None:
+    assert (zk.folder / "control.sock").stat().st_mode & 0o777 == 0o600
+    assert zk.folder.stat().st_mode & 0o777 == 0o700
+    assert all(each.startswith("127.0.0.1:") for each in zk.status()["exposed"].split(","))
+    port = int(zk.status()["exposed"].split(",")[0].rpartition(":")[2])
+    listening = [line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    assert [each for each in listening if each.endswith(f":{port:04X}") and not each.startswith("0100007F")] == []
+
+
+def test_a_second_lab_of_the_same_name_is_refused(zk: RealLab) -> None:
+    assert "up already" in zk.refused(2, "up")
+    assert zk.status()["name"] == "zk"
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "said"),
+    [
+        ("kill", ["kafka9"], "kafka9"),
+        ("kill", ["kafka8*"], "matches no node"),
+        ("kill", ["client"], "not a server"),
+        ("kill", ["leader:nosuchtopic/0"], "no such partition"),
+        ("kill", ["leader:nosuchtopic"], "TOPIC/PARTITION"),
+        ("start", ["kafka1"], "kafka1 is running"),
+        ("resume", ["kafka1"], "kafka1 is running"),
+        ("cut", ["kafka1", "kafka1"], "no link to cut"),
+        ("partition", ["kafka*,zk*"], "cut nothing"),
+        ("heal", ["f99"], "no fault f99"),
+        ("exec", ["kafka*", "--", "true"], "name one"),
+        ("kafka", ["nosuchtool"], "nosuchtool"),
+        ("kafka", ["replay-log-producer"], "replay-log-producer"),
+    ],
+)
+def test_a_verb_that_cannot_be_is_refused_and_changes_nothing(
+    verb: str, arguments: list[str], said: str, zk: RealLab
+) -> None:
+    assert said in zk.refused(2, verb, *arguments)
+    assert zk.status()["faults"] == []
+
+
+def test_kafkas_own_tools_run_inside_with_the_bootstrap_filled_in(zk: RealLab) -> None:
+    zk.topic("create", "tools")
+    assert "tools" in zk.do("kafka", "topics", "--list").split()
+
+
+def test_a_program_in_a_node_gives_back_its_exit_code_and_its_output(zk: RealLab) -> None:
+    done = zk.run("exec", "kafka2", "--", "sh", "-c", "cat /etc/hosts; exit 7")
+    assert done.returncode == 7
+    assert "198.18.1.3 kafka3" in done.stdout
+    assert zk.run("exec", "kafka2", "--", "no-such-program").returncode == 127
+
+
+# -- the network, pair by pair ---------------------------------------------------------------------------------------
+
+
+def expect_severed(zk: RealLab, severed: set[Link]) -> None:
+    assert zk.heard(NODES, LINKS - severed) == LINKS - severed
+
+
+def test_a_cut_severs_its_pair_and_nothing_else_until_it_is_healed(zk: RealLab) -> None:
+    expect_severed(zk, set())
+    zk.do("cut", "kafka1", "kafka2")
+    expect_severed(zk, between("kafka1", "kafka2"))
+    assert zk.connect("kafka1", "kafka2", 9092) == "silent"
+    assert zk.connect("kafka1", "kafka3", 9092) == "connected"
+    zk.do("cut", "kafka1", "zk1", "--one-way")
+    expect_severed(zk, between("kafka1", "kafka2") | {("kafka1", "zk1")})
+    first = zk.status()["faults"][0]["fault"]
+    zk.do("heal", first)
+    expect_severed(zk, {("kafka1", "zk1")})
+    zk.do("heal")
+    expect_severed(zk, set())
+
+
+def test_a_partition_leaves_the_client_its_way_in_and_join_ends_it(zk: RealLab) -> None:
+    zk.do("partition", "kafka3")
+    severed = {link for link in LINKS if "kafka3" in link and "client" not in link}
+    expect_severed(zk, severed)
+    told = zk.status()
+    assert {(a, b) for a, row in told["reachable"].items() for b, hears in row.items() if not hears} >= severed
+    assert ["client", "kafka3"] in told["network_groups"]
+    zk.do("join")
+    expect_severed(zk, set())
+
+
+def test_a_name_in_two_groups_loses_only_what_neither_holds(zk: RealLab) -> None:
+    zk.do("partition", "kafka1,kafka2,kafka3", "kafka2,kafka3,zk*")
+    expect_severed(zk, between("kafka1", "zk1"))
+
+
+def test_a_cut_of_a_port_leaves_the_pairs_other_ports(zk: RealLab) -> None:
+    zk.do("cut", "kafka1", "kafka2", "--port", "9092")
+    expect_severed(zk, set())
+    assert zk.connect("kafka1", "kafka2", 9092) == "silent"
+    assert zk.connect("kafka2", "kafka1", 9092) == "silent"
+    assert zk.connect("kafka1", "kafka2") == "connected"
+    assert zk.connect("client", "kafka2", 9092) == "connected"
+
+
+def test_new_connections_are_dropped_while_old_ones_go_on(zk: RealLab) -> None:
+    zk.tell("kafka1", "keep", to="kafka2")
+    zk.do("cut", "kafka1", "kafka2", "--new-connections")
+    assert zk.connect("kafka1", "kafka2") == "silent"
+    assert zk.tell("kafka1", "echo") is True
+    expect_severed(zk, set())
+    zk.do("heal")
+    assert zk.connect("kafka1", "kafka2") == "connected"
+
+
+def test_a_reset_refuses_at_once_and_only_its_pair(zk: RealLab) -> None:
+    zk.tell("kafka1", "keep", to="kafka2")
+    zk.do("cut", "kafka1", "kafka2", "--reset")
+    assert zk.connect("kafka1", "kafka2") == "refused"
+    assert zk.connect("kafka2", "kafka1", 9092) == "refused"
+    assert zk.tell("kafka1", "echo") is False
+    assert zk.connect("kafka1", "kafka3") == "connected"
+
+
+def test_a_flaky_node_loses_about_its_share_and_others_nothing(zk: RealLab) -> None:
+    zk.do("flaky", "kafka2", "--loss", "50%")
+    copies = 400
+    for target, least, most in (("kafka2", 0.3, 0.7), ("kafka3", 1.0, 1.0)):
+        what = f"flaky {target}"
+        zk.tell(target, "got", what=what)
+        zk.tell("kafka1", "send", to=target, what=what, copies=copies)
+        wait_until(
+            lambda target=target, what=what, least=least: zk.tell(target, "got", what=what) >= copies * least,  # type: ignore[misc]
+            f"{target} has got its share",
+        )
+        assert copies * least <= zk.tell(target, "got", what=what) <= copies * most
+
+
+def test_a_delay_is_measured_or_refused_with_what_the_kernel_lacks(zk: RealLab) -> None:
+    done = zk.run("slow", "kafka2", "--delay", "400ms")
+    if done.returncode == 4:
+        assert "netem" in done.stderr
+        assert zk.status()["faults"] == []
+        return
+    assert done.returncode == 0
+    begun = time.monotonic()
+    assert zk.tell("client", "ask", to="zk1", port=2181, what="ruok") == "imok"
+    undelayed_s = time.monotonic() - begun
+    begun = time.monotonic()
+    zk.connect("kafka1", "kafka2")
+    assert time.monotonic() - begun > max(0.2, undelayed_s)
+
+
+# -- the host --------------------------------------------------------------------------------------------------------
+
+
+def test_a_client_on_the_host_reaches_every_broker_and_feels_only_cuts_of_the_client(zk: RealLab) -> None:
+    exposed = zk.status()["exposed"]
+    told = metadata(exposed)
+    assert {f"{broker.host}:{broker.port}" for broker in told.brokers.values()} == set(exposed.split(","))
+    zk.do("cut", "kafka1", "kafka2")
+    assert all(reaches(broker_of(exposed, name)) for name in BROKERS)
+    zk.do("heal")
+    zk.do("cut", "client", "kafka2")
+    assert not reaches(broker_of(exposed, "kafka2"), 2)
+    assert reaches(broker_of(exposed, "kafka1"))
+    zk.do("heal")
+    assert reaches(broker_of(exposed, "kafka2"))
+
+
+# -- by itself -------------------------------------------------------------------------------------------------------
+
+
+def stopped(pid: int) -> bool:
+    return "State:\tT" in Path(f"/proc/{pid}/status").read_text()
+
+
+@pytest.fixture
+def stop_supervisor(zk: RealLab) -> Iterator[int]:
+    """The supervisor's number; it goes on after the test whatever the test did."""
+    supervisor = int(zk.status()["supervisor_pid"])
+    try:
+        yield supervisor
+    finally:
+        os.kill(supervisor, signal.SIGCONT)
+
+
+def test_a_cut_with_a_time_ends_in_the_kernel_though_the_supervisor_is_stopped(
+    zk: RealLab, stop_supervisor: int
+) -> None:
+    expect_severed(zk, set())  # the agents are up
+    zk.do("cut", "kafka1", "kafka2", "--for", "4s")
+    os.kill(stop_supervisor, signal.SIGSTOP)
+    wait_until(lambda: stopped(stop_supervisor), "the supervisor is stopped")
+    expect_severed(zk, between("kafka1", "kafka2"))
+    wait_until(lambda: zk.heard(["kafka1", "kafka2"], set()) == between("kafka1", "kafka2"), "the cut is over", 15)
+    assert stopped(stop_supervisor)
+    os.kill(stop_supervisor, signal.SIGCONT)
+    wait_until(lambda: [each["event"] for each in zk.events()][-1] == "healed", "the trail says so", 10)
+    assert zk.events()[-1]["by"] == "the kernel"
+    assert zk.status()["faults"] == []
+
+
+def test_a_pause_with_a_time_ends_by_its_watchdog_though_the_supervisor_is_stopped(
+    zk: RealLab, stop_supervisor: int
+) -> None:
+    pid = zk.node("kafka3")["pid"]
+    zk.do("pause", "kafka3", "--for", "3s")
+    os.kill(stop_supervisor, signal.SIGSTOP)
+    wait_until(lambda: stopped(stop_supervisor), "the supervisor is stopped")
+    assert stopped(pid)
+    wait_until(lambda: not stopped(pid), "the pause is over", 15)
+    assert stopped(stop_supervisor)
+    os.kill(stop_supervisor, signal.SIGCONT)
+    wait_until(lambda: "healed" in [each["event"] for each in zk.events()[-3:]], "the trail says so", 10)
+    assert "watchdog" in [each.get("by") for each in zk.events() if each["event"] == "expired"]
+
+
+# -- nodes -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_paused_node_is_stopped_keeps_its_port_and_answers_nobody_until_it_is_resumed(zk: RealLab) -> None:
+    exposed, pid = zk.status()["exposed"], zk.node("kafka2")["pid"]
+    zk.do("pause", "kafka2")
+    assert stopped(pid)
+    assert not stopped(zk.node("kafka1")["pid"])
+    assert zk.connect("client", "kafka2", 9092) == "connected"  # by its kernel
+    assert not reaches(broker_of(exposed, "kafka2"), 2)
+    assert reaches(broker_of(exposed, "kafka1"))
+    assert "kafka2 is paused" in zk.refused(2, "pause", "kafka2")
+    zk.do("resume", "kafka2")
+    assert not stopped(pid)
+    assert reaches(broker_of(exposed, "kafka2"))
+
+
+def test_killing_the_leader_kills_whom_an_ordinary_client_calls_the_leader(zk: RealLab) -> None:
+    zk.topic("create", "orders", "-p", "1")
+    exposed = zk.status()["exposed"]
+    leader = f"kafka{metadata(exposed).topics['orders'].partitions[0].leader}"
+    pid = zk.node(leader)["pid"]
+    assert leader in zk.do("kill", "leader:orders/0")
+    assert not Path(f"/proc/{pid}").exists()
+    assert zk.connect("client", leader, 9092) == "refused"
+    others = [name for name in BROKERS if name != leader]
+    assert [zk.connect("client", name, 9092) for name in others] == ["connected", "connected"]
+    left = ",".join(broker_of(exposed, name) for name in others)
+    wait_until(lambda: f"kafka{metadata(left).topics['orders'].partitions[0].leader}" in others, "another leads", 30)
+    assert f"{leader} is down" in zk.refused(2, "kill", leader)
+    zk.do("start", leader)
+    assert zk.connect("client", leader, 9092) == "connected"
+    assert zk.node(leader)["state"] == "running"
+
+
+def test_the_controller_and_the_ensembles_leader_are_whom_others_call_so(zk: RealLab) -> None:
+    controller = f"kafka{metadata(zk.status()['exposed']).controller_id}"
+    modes = {name: zk.tell("client", "ask", to=name, port=2181, what="srvr") for name in ENSEMBLE}
+    (leader,) = [name for name, said in modes.items() if "Mode: leader" in said]
+    told = json.loads(zk.do("cut", "controller", "zookeeper-leader", "--json"))
+    assert told["targets"] == [controller, leader]
+    assert zk.connect(controller, leader, 2181) == "silent"
+
+
+def test_a_restart_with_an_empty_disk_keeps_nothing_of_the_old_one(zk: RealLab) -> None:
+    pid = zk.node("kafka2")["pid"]
+    marker = zk.folder / "data" / "kafka2" / "log1" / "marker"
+    zk.do("exec", "kafka2", "--", "touch", str(marker))
+    assert not marker.exists(), "the nodes' disks are the lab's own"
+    zk.do("restart", "kafka2", "--wipe")
+    assert zk.node("kafka2")["pid"] != pid
+    assert zk.run("exec", "kafka2", "--", "ls", str(marker)).returncode != 0
+    assert zk.connect("client", "kafka2", 9092) == "connected"
+
+
+def test_a_broker_that_dies_by_itself_is_named_as_that(zk: RealLab) -> None:
+    os.kill(zk.node("kafka3")["pid"], signal.SIGKILL)
+    wait_until(lambda: zk.node("kafka3")["state"] == "down", "it is seen to be down", 10)
+    assert "by itself" in zk.node("kafka3")["last_exit"]
+
+
+def test_stopping_a_broker_whose_zookeeper_is_gone_ends_in_time_with_one_sentence_and_reset_mends_all(
+    zk: RealLab,
+) -> None:
+    zk.do("kill", "zk*")
+    assert "still there 4 s after SIGTERM" in zk.refused(3, "stop", "kafka3", "--timeout", "4s", timeout_s=30)
+    zk.do("cut", "kafka1", "kafka2")
+    zk.do("reset")
+    told = zk.status()
+    assert {node["state"] for node in told["nodes"]} == {"running", "namespace"}
+    assert told["faults"] == []
+    assert "orders" not in metadata(told["exposed"]).topics
+    assert len(metadata(told["exposed"]).brokers) == 3
+
+
+# -- the end ---------------------------------------------------------------------------------------------------------
+
+
+def test_killing_the_supervisor_leaves_nothing(zk: RealLab, before: dict[str, Any]) -> None:
+    zk.do("cut", "kafka1", "kafka2")
+    zk.do("pause", "zk2")
+    told = zk.status()
+    processes = processes_of(told["supervisor_pid"])
+    assert len(processes) >= 8
+    port = int(told["exposed"].split(",")[0].rpartition(":")[2])
+    os.kill(told["supervisor_pid"], signal.SIGKILL)
+    wait_until(lambda: not alive(processes), "every process is gone")
+    wait_until(lambda: host() == before, "links, addresses, routes, mounts and rules are as before")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=1)
+    assert "its supervisor has ended" in zk.refused(2, "status")
+    zk.do("down")
+    assert not zk.folder.exists()

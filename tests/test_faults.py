@@ -208,22 +208,22 @@ def test_a_reset_refuses_at_once_and_breaks_old_connections() -> None:
     in_a_lab_network(work)
 
 
-@pytest.mark.parametrize("share", [0.02, 0.3, 1.0])
+@pytest.mark.parametrize("share", [0.05, 1.0])
 def test_loss_takes_about_its_share_of_the_tests_own_datagrams(share: float) -> None:
     def work(network: Network) -> None:
         links = sorted(links_of(["kafka2"], NODES))
         sent = 1000
         with faults.severed(network, "f1", links, Match(loss=share)):
-            lost = sent - sum(_burst(network, ("kafka1", "kafka2"), 50) for _ in range(sent // 50))
+            lost = sent - _arrivals(network, ("kafka1", "kafka2"), sent)
             spread = 6 * (sent * share * (1 - share)) ** 0.5
             assert abs(lost - sent * share) <= spread
-            assert _burst(network, ("kafka1", "kafka3"), 50) == 50
+            assert _arrivals(network, ("kafka1", "kafka3"), 50) == 50
 
     in_a_lab_network(work)
 
 
-def _burst(network: Network, link: Link, count: int) -> int:
-    """How many of so many datagrams arrived. A drop is done before `sendto` returns, so all that come are here soon."""
+def _arrivals(network: Network, link: Link, count: int) -> int:
+    """How many of so many datagrams arrive, until nothing has come for a while that is long even on a busy machine."""
     source, target = (network.endpoints[name] for name in link)
     with ExitStack() as stack:
         with kernel.inside(target.namespace):
@@ -231,11 +231,11 @@ def _burst(network: Network, link: Link, count: int) -> int:
             receiving.bind((target.address, 5000))
         with kernel.inside(source.namespace):
             sending = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-        for _ in range(count):
-            sending.sendto(b"hello", (target.address, 5000))
         got = 0
-        while select.select([receiving], [], [], 0.02)[0]:
-            got += len(receiving.recv(16)) > 0
+        for sent in range(1, count + 1):
+            sending.sendto(b"hello", (target.address, 5000))
+            while (readable := select.select([receiving], [], [], 0.5 if sent == count else 0)[0]) != []:
+                got += len(readable[0].recv(16)) > 0
         return got
 
 
@@ -273,6 +273,7 @@ def _or_no_netem() -> Iterator[None]:
 def refuted(network: Network, match: str | None = None) -> Iterator[None]:
     """The proof within fails. It need not be patient: what was sabotaged does not come back."""
     faults._PATIENCE_S = IMPATIENT_S
+    faults.carries = partial(carries, patience_s=IMPATIENT_S)  # type: ignore[attr-defined]
     network.try_links = partial(network.try_links, patience_s=IMPATIENT_S)  # type: ignore[method-assign]
     with pytest.raises(NotProved, match=match):
         yield
@@ -387,7 +388,7 @@ def test_a_delay_that_does_not_delay_is_found_out() -> None:
 
 
 @pytest.mark.xfail(
-    strict=True, reason="Network.taken knows no name for the address: KeyError, which ends the proving thread"
+    strict=True, reason="Network.taken knows the address no more: KeyError, the end of the proving thread"
 )
 def test_a_fault_on_a_node_that_was_taken_away_is_told() -> None:
     def work(network: Network) -> None:

@@ -6,8 +6,8 @@ from ackproof.journal import FLUSH_EVERY_S, SCHEMA_VERSION, TABLES, Table
 
 _INTRODUCTION = f"""# The journal
 
-Everything that happens in a run, in tables. This page is written by `python -m ackproof.journal_doc` from the schemas in
-`src/ackproof/journal.py`, and a test keeps it true to them. Schema version {SCHEMA_VERSION}.
+Everything that happens in a run, in tables. This page is written by `python -m ackproof.journal_doc` from the schemas
+in `src/ackproof/journal.py`, and a test keeps it true to them. Schema version {SCHEMA_VERSION}.
 
 ```
 runs/<name>/run.json                          what was run: the scenario as resolved, names of ids, versions, clocks
@@ -16,12 +16,12 @@ runs/<name>/journal/<table>/<writer>.parquet  sealed: sorted, written aside, syn
 runs/<name>/logs/<node>.log                   evidence: the nodes' and the clients' own words
 ```
 
-- One writer per file, so no two processes ever wait for each other. Streams are flushed every {FLUSH_EVERY_S:g} s; what was
-  flushed is readable after `kill -9` of everything. A torn tail is reported in bytes, and hides nothing before it.
-- Times are `time.monotonic_ns()` of the machine that ran it; `run.json` holds both clocks, read together, at the beginning and
-  at the end.
-- Outcomes are three: `ok`, `fail` (certainly not written), `info` (cannot know). `src/ackproof/clients/outcomes.py` maps each
-  error of the client, with the reason; the default is `info`.
+- One writer per file, so no two processes ever wait for each other. Streams are flushed every {FLUSH_EVERY_S:g} s; what
+  was flushed is readable after `kill -9` of everything. A torn tail is reported in bytes, and hides nothing before it.
+- Times are `time.monotonic_ns()` of the machine that ran it; `run.json` holds both clocks, read together, at the
+  beginning and at the end.
+- Outcomes are three: `ok`, `fail` (certainly not written), `info` (cannot know). `src/ackproof/clients/outcomes.py`
+  maps each error of the client, with the reason; the default is `info`.
 - Nothing reaches the wire that the disk could not know about: numbers are reserved in `blocks` before they are used, so
   after a crash each of them is at least `info`.
 - Every table carries `run`, so that one Spark job can judge many runs, or thousands of small histories, at once.

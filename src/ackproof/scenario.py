@@ -17,7 +17,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -132,14 +132,15 @@ class Scenario(Strict, frozen=True):
     cluster: ClusterPlan = ClusterPlan()
     consumers: list[ConsumerPlan] = []
     faults: list[FaultPlan] = []
-    expect: dict[str, Expected] = {}
-    expect_zookeeper: dict[str, Expected] = {}
-    expect_kraft: dict[str, Expected] = {}
+    expect: dict[str, str] = {}  # check: required, allowed or forbidden
+    expect_zookeeper: dict[str, str] = {}
+    expect_kraft: dict[str, str] = {}
     timeout_s: float = 600.0
     seed: int = 0
 
     def expected(self, mode: str) -> dict[str, Expected]:
-        return self.expect | (self.expect_kraft if mode == "kraft" else self.expect_zookeeper)
+        words = self.expect | (self.expect_kraft if mode == "kraft" else self.expect_zookeeper)
+        return cast(dict[str, Expected], words)  # the words were checked when it was loaded
 
     @property
     def total(self) -> int:
@@ -202,16 +203,47 @@ def load(source: Source, shape: str = "base", settings: Sequence[str] = ()) -> S
     for setting in settings:
         _override(data, setting)
     lines = line_numbers(source.text)
-    try:
-        scenario = msgspec.convert(data, Scenario)
-    except msgspec.ValidationError as problem:
-        raise UsageProblem(_located(source.path, lines, *_shape_problem(data, str(problem)))) from None
-    from ackproof.scenario_check import problems
+    scenario, found = _converted(data)
+    if scenario is not None:
+        from ackproof.scenario_check import problems
 
-    if found := problems(scenario):
+        found = problems(scenario)
+    if scenario is None or found:
         told = [_located(source.path, lines, where, what) for where, what in found]
         raise UsageProblem(told[0] if len(told) == 1 else f"{source.path}: {len(told)} problems:", told[1:] and told)
     return scenario
+
+
+_PROBLEMS_MAX = 50
+
+
+def _converted(data: dict[str, Any]) -> tuple[Scenario | None, list[tuple[str, str]]]:
+    """The scenario, or everything that is wrong with its shape.
+
+    msgspec stops at the first problem; so what it complains of is taken out and it is asked again.
+    """
+    found: list[tuple[str, str]] = []
+    while len(found) < _PROBLEMS_MAX:
+        try:
+            scenario = msgspec.convert(data, Scenario)
+        except msgspec.ValidationError as problem:
+            where, what = _shape_problem(str(problem))
+            found.append((where, what))
+            if not _take_out(data, where):
+                break
+        else:
+            return (None if found else scenario), found
+    return None, found
+
+
+def _take_out(data: Any, where: str) -> bool:
+    *path, last = where.split(".")
+    for step in path:
+        data = data[int(step)] if isinstance(data, list) else data.get(step)
+    if isinstance(data, dict) and last in data:
+        del data[last]
+        return True
+    return False
 
 
 def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
@@ -243,7 +275,10 @@ def _override(data: dict[str, Any], setting: str) -> None:
     path = name.strip().split(".")
     plurals = {"producer": "producers", "consumer": "consumers", "topic": "topics", "fault": "faults"}
     value = _value(text)
-    if path[0] in plurals and len(path) > 1:
+    if path[:2] == ["cluster", "settings"] and len(path) > 3:  # cluster.settings.SCOPE.KEY, as `up --set` has it
+        scopes = data.setdefault("cluster", {}).setdefault("settings", {})
+        scopes.setdefault(path[2], {})[".".join(path[3:])] = value
+    elif path[0] in plurals and len(path) > 1:
         for entry in data.get(plurals[path[0]], []):
             _put(entry, path[1:], value, setting)
     else:
@@ -310,11 +345,11 @@ def _located(path: str, lines: Mapping[str, int], where: str, what: str) -> str:
     return f"{path}:{number}: {what}" if number else f"{path}: {what}"
 
 
-def _shape_problem(data: dict[str, Any], message: str) -> tuple[str, str]:
+def _shape_problem(message: str) -> tuple[str, str]:
     """msgspec's own complaint as a place and a sentence, with a hint where a key was only misspelt."""
     what, _, at = message.partition(" - at `")
     where = re.sub(r"\[(\d+)\]", r".\1", at.rstrip("`").removeprefix("$")).strip(".")
-    where = where.replace(".[...]", "")
+    where = where.replace("[...]", "")
     if match := re.match(r"Object contains unknown field `(.+)`", what):
         known = _fields(where)
         near = difflib.get_close_matches(match[1], known, n=1)

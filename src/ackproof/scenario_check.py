@@ -195,9 +195,11 @@ def _is_partition(scenario: Scenario, text: str) -> bool:
 
 def _expectations(scenario: Scenario) -> Iterator[Problem]:
     for field in ("expect", "expect_zookeeper", "expect_kraft"):
-        for name in getattr(scenario, field):
+        for name, word in getattr(scenario, field).items():
             if name not in CHECK_NAMES:
                 yield f"{field}.{name}", f"no check {name!r}: known are {', '.join(CHECK_NAMES)}"
+            if word not in ("required", "allowed", "forbidden"):
+                yield f"{field}.{name}", f"{name} = {word!r}: required, allowed or forbidden"
     for mode in scenario.modes:
         expected = scenario.expected(mode)
         if expected.get("lost") == "required" and not scenario.faults:

@@ -13,6 +13,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -35,6 +36,15 @@ _FLAGS = (
     "--host-resolver-rules=MAP * ~NOTFOUND",
     "--remote-debugging-pipe",
 )
+# The browser reads from descriptor 3 and writes to 4. Ours may have any numbers, these two among them, so they are
+# copied out of the way first.
+_WIRING = """
+import fcntl, os, sys
+high = [fcntl.fcntl(int(number), fcntl.F_DUPFD, 10) for number in sys.argv[1:3]]
+os.dup2(high[0], 3)
+os.dup2(high[1], 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
 
 def chromium() -> str | None:
@@ -76,13 +86,12 @@ class Browser:
     def __init__(self, program: str) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="ackproof-chromium-", ignore_cleanup_errors=True)
         (ours_in, theirs_out), (theirs_in, ours_out) = os.pipe(), os.pipe()
-        # The browser reads from descriptor 3 and writes to 4; a shell puts them there without a preexec function.
-        wiring = f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}'
         command = [
-            "/bin/sh",
+            sys.executable,
             "-c",
-            wiring,
-            "sh",
+            _WIRING,
+            str(theirs_in),
+            str(theirs_out),
             program,
             *_FLAGS,
             f"--user-data-dir={self._folder.name}",

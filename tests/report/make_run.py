@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
+from made_story import BEGAN, LOAD, NEW, NODES, OLD, RUN, SHAPES, THIRD, S, Shape, Times
 from make_verdict import write_verdict
-from story import BEGAN, LOAD, NEW, NODES, OLD, RUN, SHAPES, THIRD, S, Shape, Times
 
 from ackproof.journal import Writer
 from ackproof.record import Clock, ConsumerRecord, FaultRecord, Marks, ProducerRecord, RunRecord, write_record
@@ -158,7 +158,7 @@ def _write_logs(directory: Path, shape: Shape, times: Times) -> None:
                 times.elected,
                 f"INFO [Broker id=1] Leader {label} with topic id Some(j7TOyjvsT12R8HE) starts at leader epoch 1 "
                 f"from offset {mark} with partition epoch 1, high watermark {mark - 1}, ISR [1,3], adding replicas [] "
-                "and removing replicas [] . Previous leader Some(2) and previous leader epoch was 0. (state.change.logger)",
+                "and removing replicas [] . Previous leader Some(2) and previous leader epoch was 0. (s.c.logger)",
             ),
             (times.isr_full, f"INFO [Partition {label} broker=1] ISR updated to 1,3,2  and version updated to 2 (k.P)"),
         ],

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
-from story import Shape, Times
+from made_story import Shape, Times
 
 from ackproof.journal import write_sealed
 from ackproof.verdict import CheckResult, FaultSummary, Fitness, Verdict, judge_check, overall

@@ -31,11 +31,12 @@ def terminal_summary(verdict: Verdict) -> list[Any]:
         Text(plain(verdict.sentence)),
         _numbers(verdict),
     ]
+    fit = all(entry.fit for entry in verdict.fitness)
     for entry in verdict.fitness:
         if not entry.fit:
             parts.append(Text(f"unfit: {plain(entry.name)}: {plain(entry.text)}", style="yellow"))
     for check in verdict.checks:
-        if check.result != "confirmed" and check.name not in _HEADLINE:
+        if fit and check.result != "confirmed" and check.name not in _HEADLINE:
             parts.append(Text(_told(check), style=_STYLES[check.result]))
     for fault in verdict.faults:
         if not fault.proved:
@@ -49,6 +50,7 @@ def _numbers(verdict: Verdict) -> Table:
     from rich.text import Text
 
     checks = {check.name: check for check in verdict.checks}
+    fit = all(entry.fit for entry in verdict.fitness)
     made = table("", "found", "expected", "result", right=("found",))
     made.add_row("sent", f"{verdict.sent:,}", "", "")
     made.add_row("acknowledged", f"{verdict.acked:,}", "", "")
@@ -59,7 +61,9 @@ def _numbers(verdict: Verdict) -> Table:
         if check is None:
             made.add_row(name, f"{count:,}", "", "not checked")
         else:
-            result = Text(f"{RESULTS[check.result][0]} {check.result}", style=_STYLES[check.result])
+            # What an unfit run found or did not find is no evidence, and must not look like some.
+            told = check.result if fit else "unknown"
+            result = Text(f"{RESULTS[told][0]} {told if fit else 'no evidence'}", style=_STYLES[told])
             made.add_row(name, "?" if check.found is None else f"{count:,}", check.expected, result)
     return made
 

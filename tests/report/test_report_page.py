@@ -1,0 +1,157 @@
+"""The page of a run: what it must show, and that it needs nothing but itself."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from made_story import SHAPES, Shape
+from make_run import make_run
+
+from ackproof.errors import UsageProblem
+from ackproof.report.page import write_report
+
+PANELS = ("rates", "leader", "isr", "offsets", "latency")
+
+
+def page_of(runs: Path, shape: Shape) -> str:
+    return write_report(make_run(runs, shape)).read_text(encoding="utf-8")
+
+
+def words(page: str) -> str:
+    """What a person reads, without the tags."""
+    body = page[page.index("<body>") : page.rindex("<script>")]
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", body))
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return page_of(tmp_path_factory.mktemp("runs"), SHAPES["base"])
+
+
+def test_the_verdict_comes_first_and_in_one_sentence(base: str) -> None:
+    text = words(base)
+    assert (
+        text.index("of 100,000 acknowledged messages 69,412 are lost")
+        < text.index("The numbers")
+        < text.index("Timeline")
+    )
+
+
+def test_every_panel_is_drawn_without_a_script(base: str) -> None:
+    for name in PANELS:
+        figure = base[base.index(f'id="panel-{name}"') :].split("</figure>")[0]
+        assert re.search(r'<path class="line [^"]+" d="M|<rect class="strip ', figure), name
+        assert '<rect class="band fault"' in figure
+
+
+def test_a_lost_range_has_its_story_and_the_brokers_own_line(base: str) -> None:
+    text = words(base)
+    assert "orders/0, offsets 30,588 to 99,999" in text
+    assert "acknowledged by kafka2, which said that it led in epoch 0" in text
+    assert "kafka1 was seen to lead in epoch 1" in text
+    assert "kafka2's log, which had ended at 100,000, was seen to end at or before 30,588" in text.replace("&#39;", "'")
+    assert "Truncating to offset 30588" in text
+
+
+def test_failover_public_result_and_the_way_to_run_it_again_are_there(base: str) -> None:
+    text = words(base)
+    assert "a new leader epoch (0 → 1)" in text
+    assert "no client saw an error" in text
+    assert "95,513 59,925 35,588 37.26 %" in text
+    assert "17.4 s \u00d7 4,000 messages/s = 69,412 lost" in text
+    assert "./ackproof run acks1-leader-isolated --seed 7" in text
+
+
+def test_the_page_is_small_and_refers_to_no_network(base: str) -> None:
+    assert len(base.encode()) < 5_000_000
+    assert "http:" not in base.replace('"http"', "")
+    assert "https:" not in base
+    assert re.findall(r'(?:src|href)="([^"]*)"', base) == ["data:,"]
+
+
+def test_the_policy_names_our_style_and_script_and_forbids_the_rest(base: str) -> None:
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', base)
+    assert policy is not None
+    said = policy[1].replace("&#39;", "'")
+    assert said.startswith("default-src 'none'")
+    assert "unsafe" not in said
+    for tag in ("style", "script"):
+        inlined = re.findall(rf"<{tag}>(.*?)</{tag}>", base, re.DOTALL)
+        assert len(inlined) == 1
+        digest = base64.b64encode(hashlib.sha256(inlined[0].encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in said
+    assert not re.search(r"\son\w+=|\sstyle=", base)
+
+
+def test_an_interrupted_run_says_not_judged_and_shows_what_is_known(tmp_path: Path) -> None:
+    text = words(page_of(tmp_path, SHAPES["interrupted"]))
+    assert "Not judged The run was interrupted" in text
+    assert "acknowledged 2,000" in text
+    assert "stopped by Ctrl-C at 10.2 s" in text
+    assert "as expected" not in text
+    assert "Lost messages" not in text
+
+
+def test_an_unknown_run_says_why_and_shows_no_result_as_evidence(tmp_path: Path) -> None:
+    text = words(page_of(tmp_path, SHAPES["unknown"]))
+    assert "Unfit, faults : fault 1 was never proved" in text
+    assert "? no evidence" in text
+    assert "as expected" not in text
+
+
+def test_a_required_loss_that_did_not_happen_is_refuted(tmp_path: Path) -> None:
+    text = words(page_of(tmp_path, SHAPES["refuted"]))
+    assert "Refuted" in text
+    assert "lost 0 required ✗ not as expected" in text
+    assert "None: every acknowledged message is in the healed log." in text
+
+
+def test_readers_have_their_line(tmp_path: Path) -> None:
+    page = page_of(tmp_path, replace(SHAPES["small"], consumers=True))
+    assert 'class="line read"' in page
+
+
+def test_a_run_that_was_not_judged_at_all_is_read_from_its_streams(tmp_path: Path) -> None:
+    directory = make_run(tmp_path, SHAPES["interrupted"])
+    stream = directory / "journal" / "sends" / "producers.arrows"
+    stream.write_bytes(stream.read_bytes()[:-5_000])
+    assert "bytes could not be read" in words(write_report(directory).read_text())
+
+
+def test_a_damaged_table_or_verdict_is_named_and_hides_nothing_else(tmp_path: Path) -> None:
+    directory = make_run(tmp_path, SHAPES["small"])
+    (directory / "journal" / "state" / "observer.parquet").write_bytes(b"PAR1 not really")
+    (directory / "verdict" / "verdict.json").write_text("{")
+    text = words(write_report(directory).read_text())
+    assert "journal/state/observer.parquet" in text
+    assert "the run counts as not judged" in text
+    assert "acknowledged 2,000" in text
+
+
+def test_an_empty_journal_still_has_a_page(tmp_path: Path) -> None:
+    directory = make_run(tmp_path, SHAPES["interrupted"])
+    for path in (directory / "journal").rglob("*.arrows"):
+        path.unlink()
+    assert "acknowledged 0" in words(write_report(directory).read_text())
+
+
+def test_what_is_no_run_directory_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UsageProblem, match=r"no run\.json"):
+        write_report(tmp_path)
+
+
+def test_a_planted_link_is_neither_followed_nor_read(tmp_path: Path) -> None:
+    directory = make_run(tmp_path, SHAPES["small"])
+    secret = tmp_path / "secret"
+    secret.write_text("[2026-11-15 10:03:50,000] INFO Truncating to offset 1 of orders-0 SECRET\n")
+    (directory / "logs" / "kafka9.log").symlink_to(secret)
+    (directory / "report.html").symlink_to(secret)
+    page = write_report(directory)
+    assert "SECRET" not in page.read_text()
+    assert "SECRET" in secret.read_text()
+    assert not page.is_symlink()

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,11 +96,12 @@ def test_a_folder_that_is_taken_away_during_the_claim_is_made_again(monkeypatch:
     opened: list[object] = []
     real = os.open
 
-    def open_then_lose(path: object, *arguments: object) -> int:
-        descriptor: int = real(path, *arguments)  # type: ignore[arg-type]
+    def open_then_lose(path: Any, *arguments: Any, **more: Any) -> int:
+        descriptor = real(path, *arguments, **more)
         if str(path) == str(directory.lock) and not opened:
             opened.append(path)
             directory.remove()  # somebody's `down`, at the worst moment
+            assert not directory.path.exists()
         return descriptor
 
     monkeypatch.setattr(os, "open", open_then_lose)

@@ -27,7 +27,7 @@ def write_verdict(directory: Path, shape: Shape, sends: dict[str, Any], times: T
     write_sealed(rows, folder / "part-0.parquet", ["producer", "seq"])
     found = {"lost": len(gone), "duplicated": 0, "reordered": 0, "dual_leader": int(shape.loses), "offset_gap": 0}
     first = [
-        {"producer": int(sends["producer"][i]), "seq": int(sends["seq"][i]), "topic": 0, "partition": 0}
+        {"producer": int(sends["producer"][i]), "seq": int(sends["seq"][i]), "topic": shape.topic, "partition": 0}
         | {"offset": int(sends["offset"][i]), "done_ns": int(sends["done"][i]), "fate": "lost_truncated"}
         for i in gone[:100]
     ]
@@ -51,7 +51,13 @@ def write_verdict(directory: Path, shape: Shape, sends: dict[str, Any], times: T
     count = int(acked.sum())
     kept = count - len(gone)
     result = overall(fitness, checks, count)
-    failover: dict[str, Any] = {"fault": 1, "kind": "isolate", "topic": 0, "partition": 0, "proved_ns": times.proved}
+    failover: dict[str, Any] = {
+        "fault": 1,
+        "kind": "isolate",
+        "topic": shape.topic,
+        "partition": 0,
+        "proved_ns": times.proved,
+    }
     failover |= {"old_epoch": 0, "new_epoch": 1, "first_error_ms": None, "first_ack_ms": None}
     failover |= {"new_epoch_ms": (times.elected - times.proved) / 1e6}
     verdict = Verdict(

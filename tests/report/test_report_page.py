@@ -36,7 +36,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_the_verdict_comes_first_and_in_one_sentence(base: str) -> None:
     text = words(base)
     assert (
-        text.index("of 100,000 acknowledged messages 69,412 are lost")
+        text.index("Of 100,000 acknowledged messages 69,412 are lost")
         < text.index("The numbers")
         < text.index("Timeline")
     )

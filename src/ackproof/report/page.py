@@ -79,7 +79,9 @@ def _result(run: Run) -> dict[str, str]:
     name = run.verdict.result if run.verdict else "not judged"
     sign, word = words.RESULTS[name]
     if run.verdict is not None:
-        return {"name": name, "sign": sign, "word": word, "sentence": run.verdict.sentence}
+        sentence = run.verdict.sentence
+        told = sentence.removeprefix(f"{word}: ").removeprefix(f"{name}: ")  # the word stands above it already
+        return {"name": name, "sign": sign, "word": word, "sentence": told[:1].upper() + told[1:]}
     how = {"interrupted": "The run was interrupted", "failed": "The run failed", "complete": "The run is complete"}
     begun = how.get(run.record.ended or "", "The run never came to its end")
     sentence = f"{begun}, and nobody has judged it: nothing below says whether anything was lost."
@@ -226,7 +228,7 @@ def _line(run: Run, line: LogLine) -> dict[str, Any]:
 
 def _failover(run: Run, row: dict[str, Any]) -> dict[str, Any]:
     topic, partition = row.get("topic"), row.get("partition")
-    where = f"{run.topic(topic)}/{partition}" if isinstance(topic, int) else "a partition"
+    where = f"{run.topic(topic) if isinstance(topic, int) else topic}/{partition}"
     kind = row.get("kind") or "fault"
     return {"title": f"{kind} (fault {row.get('fault', '?')}) at {where}", "steps": words.failover_steps(run, row)}
 
@@ -261,5 +263,7 @@ def _cell(run: Run, name: str, value: Any) -> str:
             return f"{run.seconds(value):.3f}" if not name.endswith(("took_ns", "gap_ns")) else f"{value / SECOND:.3f}"
         if name == "topic":
             return run.topic(value)
+        if name.endswith(("broker", "leader")):
+            return run.node(value)
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     return text if len(text) <= CELL_LENGTH_MOST else text[:CELL_LENGTH_MOST] + "…"

@@ -157,7 +157,6 @@ def test_a_cut_of_a_port_stops_it_at_either_end_and_leaves_all_others() -> None:
     in_a_lab_network(work)
 
 
-@pytest.mark.xfail(strict=True, reason="the probe cannot have the port and lets an OSError out: exit 70 of the verb")
 def test_a_cut_of_a_port_that_a_program_uses_for_datagrams_is_proved_or_told() -> None:
     def work(network: Network) -> None:
         with kernel.inside(network.endpoints["kafka2"].namespace):
@@ -170,7 +169,6 @@ def test_a_cut_of_a_port_that_a_program_uses_for_datagrams_is_proved_or_told() -
     in_a_lab_network(work)
 
 
-@pytest.mark.xfail(strict=True, reason="the stand-in for an old connection keeps the port as long as the fault stands")
 def test_a_node_can_take_its_port_while_its_new_connections_are_cut() -> None:
     def work(network: Network) -> None:
         with faults.severed(network, "f1", BOTH, Match(port=PORT, new_connections=True)):
@@ -301,9 +299,6 @@ def test_a_fault_that_lost_one_of_its_links_is_found_out(match: Match) -> None:
     in_a_lab_network(work)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="Network.taken lets a NetlinkError out, which is neither a Problem nor an OSError"
-)
 @pytest.mark.parametrize("kind", ["cut", "reset", "loss"])
 def test_a_fault_whose_whole_table_is_gone_is_found_out(kind: str) -> None:
     def work(network: Network) -> None:
@@ -387,9 +382,6 @@ def test_a_delay_that_does_not_delay_is_found_out() -> None:
     in_a_lab_network(work)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="Network.taken knows the address no more: KeyError, the end of the proving thread"
-)
 def test_a_fault_on_a_node_that_was_taken_away_is_told() -> None:
     def work(network: Network) -> None:
         with faults.severed(network, "f1", BOTH, Match()) as held:

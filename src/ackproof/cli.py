@@ -69,7 +69,7 @@ def main() -> NoReturn:
 
 def _run() -> int:
     try:
-        return _exit_code(app(standalone_mode=False))
+        return _exit_code(app(standalone_mode=False, prog_name="ackproof"))
     except Problem as problem:
         if problem.exit_code == BUG_EXIT_CODE:
             return _bug(problem.message, [*problem.details])
@@ -80,6 +80,9 @@ def _run() -> int:
         return 130
     except _Ended as end:
         return 128 + end.number
+    except SystemExit as leaving:
+        # typer's own way out when its reader has gone away is 1, which would read as "data lost".
+        return 128 + signal.SIGPIPE if leaving.code == 1 else _exit_code(leaving.code)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to say to nobody
         return 128 + signal.SIGPIPE

@@ -13,13 +13,16 @@ from ackproof.lab.spec import DEFAULT_NAME
 
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "": 1.0}
 
+_SECONDS_MAX = 7 * 86_400.0
+
 
 def seconds(text: str) -> float:
     """30s, 500ms, 2m, 1h; a bare number is seconds."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|)", text.strip())
-    if match is None or float(match[1]) == 0:
-        raise UsageProblem(f"{text!r} is no duration: write it as 30s, 500ms or 2m")
-    return float(match[1]) * _UNITS_S[match[2]]
+    value = float(match[1]) * _UNITS_S[match[2]] if match else 0.0
+    if not 0 < value <= _SECONDS_MAX:
+        raise UsageProblem(f"{text!r} is no duration: write it as 30s, 500ms or 2m, up to a week")
+    return value
 
 
 def share(text: str) -> float:

@@ -183,8 +183,11 @@ def _old_connections(
     old = {}
     for link in links:
         if link not in touched and link[::-1] not in touched:
-            stack.enter_context(network.served(link[1], port))
-            old[link] = stack.enter_context(closing(network.connect(link, port)))
+            # A stand-in listens only until it is connected: the node may want its port while the fault stands.
+            with network.served(link[1], port) as stand_in:
+                old[link] = stack.enter_context(closing(network.connect(link, port)))
+                if stand_in is not None:
+                    stack.enter_context(closing(stand_in.accept()[0]))
             old[link].send(_UNFINISHED_MESSAGE)
     return old
 

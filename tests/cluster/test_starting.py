@@ -79,7 +79,6 @@ def test_two_labs_do_not_meet_and_one_that_is_killed_does_not_harm_the_other(us:
         wait_until(lambda: not alive(spared), "every process of the other is gone")
 
 
-@pytest.mark.xfail(strict=True, reason="control.call waits for an answer without a deadline, so `down` hangs for ever")
 def test_a_lab_whose_supervisor_is_stopped_can_be_ended(us: User) -> None:
     with lab(us, "stuck", *SMALL) as made:
         supervisor = made.status()["supervisor_pid"]

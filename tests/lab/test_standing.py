@@ -154,7 +154,6 @@ def test_a_fault_that_no_longer_holds_is_told_in_the_status_and_in_the_trail() -
     in_a_lab(work)
 
 
-@pytest.mark.xfail(strict=True, reason="Lab._look_after lets anything but Problem and OSError end the proving thread")
 def test_a_proof_that_breaks_in_an_unforeseen_way_does_not_end_the_proving_of_others() -> None:
     def work(lab: Lab) -> None:
         def breaks() -> str:

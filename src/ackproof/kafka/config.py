@@ -130,14 +130,9 @@ def _kraft(spec: LabSpec, node: Node, role: str) -> dict[str, str]:
     }
 
 
-def meta_properties(node: Node, cluster_id: str, directory: Path) -> dict[str, str]:
-    """What formatting a directory of a KRaft node would write."""
-    return {
-        "version": "1",
-        "cluster.id": cluster_id,
-        "node.id": str(node.kafka_id),
-        "directory.id": kafka_uuid(f"{cluster_id} {node.name} {directory.name}"),
-    }
+def meta_properties(node: Node, cluster_id: str) -> dict[str, str]:
+    """What formatting a directory of a KRaft node would write; Kafka itself adds the directory's id, where it has one."""
+    return {"version": "1", "cluster.id": cluster_id, "node.id": str(node.kafka_id)}
 
 
 def kafka_uuid(seed: str) -> str:
@@ -197,6 +192,13 @@ def properties_text(values: Mapping[str, str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    plain = text.replace("\\", "\\\\").replace("\n", "\\n")
+    plain = (
+        text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t").replace("\f", "\\f")
+    )
     plain = "\\ " + plain[1:] if plain.startswith(" ") else plain
-    return "".join(char if ord(char) < 0x7F else f"\\u{ord(char):04x}" for char in plain)
+    return "".join(char if ord(char) < 0x7F else _as_utf16(char) for char in plain)
+
+
+def _as_utf16(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[place]:02x}{units[place + 1]:02x}" for place in range(0, len(units), 2))

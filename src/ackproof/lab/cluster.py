@@ -145,7 +145,7 @@ class Cluster:
         for number, directory in enumerate(files.log_dirs(self.spec.log_dirs if node.role == "broker" else 1)):
             directory.mkdir(exist_ok=True)
             if self.spec.mode == "kraft" and not (directory / "meta.properties").exists():
-                meta = config.meta_properties(node, self.cluster_id, directory)
+                meta = config.meta_properties(node, self.cluster_id)
                 (directory / "meta.properties").write_text(config.properties_text(meta))
                 if number == 0 and self._program.checkpoint is not None:
                     shutil.copyfile(self._program.checkpoint, directory / "bootstrap.checkpoint")

@@ -29,6 +29,8 @@ from ackproof.lab.spec import BROKERS_MAX, LabSpec
 
 EXPOSED_PORT_FIRST = 19092
 DOWN_S = 10.0
+STATUS_S = 20.0
+ANSWER_S = 180.0  # longer than any wait inside the lab
 
 Progress = Callable[[str], None]
 T = TypeVar("T")
@@ -193,8 +195,12 @@ def _connect(name: str) -> socket.socket:
     return connection
 
 
-def call(name: str, verb: str, progress: Progress | None = None, **arguments: Any) -> dict[str, Any]:
+def call(
+    name: str, verb: str, progress: Progress | None = None, *, answer_s: float = ANSWER_S, **arguments: Any
+) -> dict[str, Any]:
+    """Ask a verb; the lab must say something, were it only progress, every `answer_s`."""
     with _connect(name) as connection:
+        connection.settimeout(answer_s + (arguments.get("timeout_s") or 0))
         connection.sendall(msgspec.json.encode({"verb": verb, "asked": _asked(), **arguments}) + b"\n")
         return _result(connection, progress or (lambda _: None))
 
@@ -204,22 +210,27 @@ def _asked() -> str:
 
 
 def _result(connection: socket.socket, progress: Progress) -> dict[str, Any]:
-    with connection.makefile("rb") as lines:
-        for line in lines:
-            told = msgspec.json.decode(line) if line.strip() else {}
-            if "progress" in told:
-                progress(told["progress"])
-            if "problem" in told:
-                raise problem_of(*told["problem"])
-            if "ok" in told:
-                result: dict[str, Any] = told["ok"]
-                return result
+    try:
+        with connection.makefile("rb") as lines:
+            for line in lines:
+                told = msgspec.json.decode(line) if line.strip() else {}
+                if "progress" in told:
+                    progress(told["progress"])
+                if "problem" in told:
+                    raise problem_of(*told["problem"])
+                if "ok" in told:
+                    result: dict[str, Any] = told["ok"]
+                    return result
+    except TimeoutError:
+        raise CannotHere("the lab does not answer (is its supervisor stopped?): `ackproof down` ends it") from None
+    except ConnectionError:
+        pass
     raise CannotHere("the lab ended while it was asked: `ackproof status` tells whether it is still up")
 
 
 def status(name: str) -> dict[str, Any]:
     """The lab's own word, with the pids as the host counts them, which only the host can know."""
-    told = call(name, "status", offsets=True)
+    told = call(name, "status", answer_s=STATUS_S, offsets=True)
     pids = _host_pids(told["supervisor_pid"])
     for node in told["nodes"]:
         node["pid"] = pids.get(node.pop("pid_inside"))
@@ -242,7 +253,7 @@ def down(name: str) -> None:
     directory = LabDirectory.of(name)
     if directory.alive():
         try:
-            call(name, "down")
+            call(name, "down", answer_s=DOWN_S / 2)
         except CannotHere:
             if directory.alive():  # stuck or stopped: end it by the one number that it told us itself
                 os.kill(directory.started().supervisor_pid, signal.SIGKILL)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ackproof import faults
-from ackproof.errors import NotProved, Problem, UsageProblem
+from ackproof.errors import NotProved, UsageProblem
 from ackproof.lab.cluster import Cluster
 from ackproof.lab.events import Events
 from ackproof.lab.network import Network
@@ -161,7 +161,7 @@ class Lab:
                 self.end(standing.name, by="its time" if standing.links else "its watchdog")
             elif standing.name in self.standing and standing.broken is None and self._still_due(standing):
                 self.events.add("held", fault=standing.name, proof=standing.held.prove())
-        except (Problem, OSError) as problem:
+        except Exception as problem:  # noqa: BLE001  # a proof that breaks, however, must not end the proving of others
             if standing.name in self.standing and self._still_due(standing):
                 standing.broken = str(problem)
                 self.events.add("no longer holds", fault=standing.name, problem=str(problem))

@@ -30,6 +30,7 @@ from typing import Literal
 
 from pyroute2 import IPRoute, NetlinkError
 
+from ackproof.errors import NotProved
 from ackproof.lab import kernel
 from ackproof.lab.rules import Match, Rules
 from ackproof.lab.spec import OBSERVER_ADDRESS
@@ -135,8 +136,18 @@ class Network:
     def taken(self, fault: str) -> dict[Link, int]:
         """The links this fault severs now, as the kernel says, each with the packets it has taken."""
         with self.lock:
-            counts = self.rules.counted(fault)
-        return {(self._names[source], self._names[target]): count for (source, target), count in counts.items()}
+            try:
+                counts = self.rules.counted(fault)
+            except NetlinkError as problem:
+                if problem.code != errno.ENOENT:
+                    raise
+                return {}  # the whole set is gone, so it severs nothing
+            names = self._names
+            return {
+                (names[source], names[target]): count
+                for (source, target), count in counts.items()
+                if source in names and target in names  # a node that was taken away has no links
+            }
 
     def touched_by_others(self, fault: str | None) -> frozenset[Link]:
         """Links on which some other fault stands, so that what happens there is not this fault's doing alone."""
@@ -217,8 +228,11 @@ class Network:
         endpoint = self.endpoints[name]
         if port == PROBE_PORT:
             return endpoint.datagrams
-        with kernel.inside(endpoint.namespace):
-            return stack.enter_context(closing(_datagram_socket(endpoint.address, port)))
+        try:
+            with kernel.inside(endpoint.namespace):
+                return stack.enter_context(closing(_datagram_socket(endpoint.address, port)))
+        except OSError as problem:
+            raise NotProved(f"port {port} of {name} cannot be probed with datagrams: {problem.strerror}") from problem
 
     def observer_reaches(self, names: Collection[str]) -> set[str]:
         """Nodes whose end of the network is alive: the router's own datagrams, which no rule can touch, arrive."""
@@ -266,18 +280,19 @@ class Network:
         return connection
 
     @contextmanager
-    def served(self, name: str, port: int) -> Iterator[None]:
-        """Something listens on this port of this node: the node itself or, where it does not, a stand-in."""
+    def served(self, name: str, port: int) -> Iterator[socket.socket | None]:
+        """Something listens on this port of this node: the node itself or, where it does not, the stand-in given."""
         endpoint = self.endpoints[name]
         with ExitStack() as stack:
+            stand_in = None
             if port != PROBE_PORT:
                 with kernel.inside(endpoint.namespace):
                     try:
-                        stack.enter_context(closing(socket.create_server((endpoint.address, port))))
+                        stand_in = stack.enter_context(closing(socket.create_server((endpoint.address, port))))
                     except OSError as problem:
                         if problem.errno != errno.EADDRINUSE:
                             raise
-            yield
+            yield stand_in
 
     def close(self) -> None:
         self.rules.close()

@@ -15,12 +15,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console, Group
 
 from ackproof import watch
+from ackproof.lab import control
+from ackproof.lab.directory import LabDirectory
+from ackproof.lab.events import Events
 from ackproof.watch import Look, assigned, changes, draw, facts, fit, severed
 
 HOSTILE = "\x1b[2J[/bold][red]\x07\u202e\nx"
@@ -223,6 +227,23 @@ def test_assignments_are_told_in_runs() -> None:
     assert assigned(None) == "(in a language of its own)"
 
 
+def test_a_look_leaves_out_the_proof_every_second_that_a_fault_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(control, "status", lambda name: look().status)
+    monkeypatch.setattr(control, "call", lambda name, verb: {"groups": []})
+    directory = LabDirectory.of("demo")
+    directory.path.mkdir(parents=True)
+    trail = Events(directory.events)
+    for event in ("proved", *["held"] * 50, "healed"):
+        trail.add(event)
+    looker = watch.Looker("demo", 60.0)
+    looker.wait(10.0)
+    assert looker.latest is not None
+    assert [event["event"] for event in looker.latest.events] == ["proved", "healed"]
+
+
 # -- a terminal is not to obey data
 
 
@@ -300,7 +321,7 @@ class Terminal:
 
 
 def program(*, slow: bool = False, ends: bool = False) -> list[str]:
-    text = PROGRAM.format(tests=os.path.dirname(__file__), slow=slow, ends=ends)  # noqa: PTH120
+    text = PROGRAM.format(tests=str(Path(__file__).parent), slow=slow, ends=ends)
     return [sys.executable, "-c", textwrap.dedent(text)]
 
 

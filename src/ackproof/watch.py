@@ -32,7 +32,7 @@ from ackproof.lab import control
 from ackproof.lab.directory import LabDirectory
 from ackproof.lab.events import Events
 from ackproof.screen import plain, table
-from ackproof.tail import told
+from ackproof.tail import told, worth_telling
 
 FRESH_S = 5.0
 STALE_INTERVALS = 2
@@ -118,7 +118,7 @@ class Looker:
     def _look(self) -> Look:
         status = control.status(self.name)
         groups = control.call(self.name, "groups")["groups"]
-        events = Events(self._directory.events).read()[-EVENTS_MAX:]
+        events = [event for event in Events(self._directory.events).read() if worth_telling(event)][-EVENTS_MAX:]
         clock = datetime.now(UTC).strftime("%H:%M:%S UTC")
         return Look(status, tuple(groups), tuple(events), time.monotonic(), clock)
 

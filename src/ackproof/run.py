@@ -259,7 +259,7 @@ def _final_read(run: Ongoing) -> None:
         control.call(run.lab, "start", nodes=dead)
     run.clients.final_read(SETTLE_S, run.tell)
     run.mark(drained_ns=time.monotonic_ns())
-    run.clients.stop_observer()
+    run.clients.stop_watching()
 
 
 def _heal_quickly(run: Ongoing) -> None:

@@ -13,12 +13,13 @@ from typing import Any
 import msgspec
 
 from ackproof.clients.common import Progress
+from ackproof.clients.consumer import ConsumerConfig
 from ackproof.clients.drain import DrainConfig
 from ackproof.clients.observer import ObserverConfig
 from ackproof.clients.producer import ProducerConfig
 from ackproof.errors import CannotHere, Problem
 from ackproof.lab import control
-from ackproof.record import RunRecord
+from ackproof.record import ConsumerRecord, RunRecord
 from ackproof.scenario import Scenario
 
 READY_S = 60.0
@@ -58,10 +59,31 @@ class Clients:
             progress=str(self._page("observer")),
         )
         self._spawn("observer", "observer", "observer", observer)
+        for consumer in self._record.consumers:
+            self._spawn(consumer.name, "consumer", "client", self._consumer(consumer))
         for producer in self._record.producers:
             self._spawn(producer.name, "producer", "client", self._producer(producer))
-        self._wait_until_ready(["observer", *self.producers])
+        self._wait_until_ready(["observer", *self.consumers, *self.producers])
         threading.Thread(target=self._follow_leaders, daemon=True).start()
+
+    @property
+    def consumers(self) -> list[str]:
+        return [consumer.name for consumer in self._record.consumers]
+
+    def _consumer(self, consumer: ConsumerRecord) -> ConsumerConfig:
+        return ConsumerConfig(
+            run=self._record.run,
+            directory=str(self._directory),
+            id=consumer.id,
+            name=consumer.name,
+            topic=self._record.topics[consumer.topic],
+            topic_id=consumer.topic,
+            group=self._record.groups[consumer.group],
+            group_id=consumer.group,
+            bootstrap=self._bootstrap,
+            progress=str(self._page(consumer.name)),
+            settings=consumer.settings,
+        )
 
     @property
     def producers(self) -> list[str]:
@@ -216,9 +238,13 @@ class Clients:
         for line in self._log_tail("final-read"):
             tell(f"final read: {line}")
 
-    def stop_observer(self) -> None:
+    def read_so_far(self) -> int:
+        return sum(self._progress[name].read()["sent"] for name in self.consumers)
+
+    def stop_watching(self) -> None:
+        """Consumers have had the time of the final read to catch up; then they and the observer end."""
         self._over.set()
-        self._stop(["observer"], 5.0)
+        self._stop(["observer", *self.consumers], 10.0)
 
     def stop_all(self, timeout_s: float) -> None:
         self._over.set()

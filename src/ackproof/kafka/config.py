@@ -131,7 +131,7 @@ def _kraft(spec: LabSpec, node: Node, role: str) -> dict[str, str]:
 
 
 def meta_properties(node: Node, cluster_id: str) -> dict[str, str]:
-    """What formatting a directory of a KRaft node would write; Kafka itself adds the directory's id, where it has one."""
+    """What formatting a directory of a KRaft node would write; Kafka adds the directory's own id, where it has one."""
     return {"version": "1", "cluster.id": cluster_id, "node.id": str(node.kafka_id)}
 
 

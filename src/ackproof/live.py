@@ -85,10 +85,10 @@ class Live:
 
     def _tell_leaders(self) -> None:
         """A line for each leader that moved."""
-        now = dict(self._run.clients.leaders)
+        now = {name: view for name, view in self._run.clients.leaders.items() if not name.startswith("__")}
         for name, (leader, epoch) in now.items():
             before = self._leaders.get(name)
-            if before is not None and before != (leader, epoch):
+            if before is not None and before[0] != leader:
                 self.tell(f"{name}: leader {before[0] or 'none'} → {leader or 'none'} (epoch {epoch})")
         self._leaders = now
 

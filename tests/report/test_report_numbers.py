@@ -179,3 +179,30 @@ def test_numbers_for_people() -> None:
     )
     assert nice_ticks(0, 100_000, 4) == [0, 50_000, 100_000]
     assert [short(value) for value in (0, 2_000, 12_000, 2.5e6)] == ["0", "2,000", "12 k", "2.5 M"]
+
+
+@pytest.mark.parametrize(
+    ("said", "chosen"),
+    [
+        ("[UnifiedLog partition=orders-0, dir=/d] Truncating to offset 9956 (kafka.log.UnifiedLog)", True),
+        (
+            "[UnifiedLog partition=orders-0, dir=/d] Truncating to offset 1 (o.a.k.storage.internals.log.UnifiedLog)",
+            True,
+        ),
+        ("[ReplicaFetcher replicaId=2] Truncating partition orders-0 with TruncationState(offset=9, x)", True),
+        ("[ReplicaFetcher replicaId=2] Truncating partition orders-0 with TruncationState(offset=0, x)", False),
+        ("[Broker id=1] Leader orders-0 with topic id Some(x) starts at leader epoch 1 from offset 10326 with", True),
+        ("[Broker id=1] Leader orders-0 with topic id Some(x) starts at leader epoch 0 from offset 0 with", False),
+        ("[Partition orders-0 broker=3] Shrinking ISR from 3,2,1 to 3. Leader: (highWatermark: 9956)", True),
+        ("[Partition orders-0 broker=2] ISR updated to 2,1,3  and version updated to 2", True),
+        ("[QuorumController id=102] Fencing broker 3 at epoch 10 because its session has timed out.", True),
+        ("[QuorumController id=102] The request from broker 3 to unfence has been granted because it caught up", True),
+        ("[ZooKeeperClient Kafka server] Session expired. (kafka.zookeeper.ZooKeeperClient)", True),
+        ("[BrokerLifecycleManager id=3] Unable to send a heartbeat because the RPC got timed out", False),
+        ("[ReplicaFetcherManager on broker 2] Added fetcher to broker 1 for partitions Map(orders-0 -> x)", False),
+    ],
+)
+def test_lines_of_both_lines_of_kafka_are_known(tmp_path: Path, said: str, chosen: bool) -> None:
+    run = open_run(make_run(tmp_path, replace(SHAPES["small"], log_lines=(f"INFO {said}",))))
+    found = about(read_log_lines(run), "orders", 0, LOAD, LOAD + 60 * S)
+    assert any(said in line.text for line in found) is (chosen or "Session expired" in said)

@@ -29,6 +29,7 @@ JVM_ALWAYS = (
     "-XX:+UseSerialGC",  # the smallest and, on a few cores, the quickest to start
     "-Djava.net.preferIPv4Stack=true",
     "-Djava.awt.headless=true",
+    "-Duser.timezone=UTC",  # the report sets log lines beside the journal's times
     "-Dsun.net.inetaddr.negative.ttl=0",  # a node added later must be found at once
 )
 _HEAP = {

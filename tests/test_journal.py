@@ -1,0 +1,137 @@
+"""The journal: readable at any moment, torn tails in bytes, sealed whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ackproof import journal
+from ackproof.journal import TABLES, Writer, read_stream, seal_all, seal_stream, sealed_files
+
+
+def probes(directory: Path, count: int, name: str = "w") -> Writer:
+    writer = Writer(directory, "probes", 7, name)
+    for number in range(count):
+        writer.add(fault=1, at_ns=count - number, held=True, text=f"row {number}")
+        writer.flush()
+    return writer
+
+
+def test_a_stream_is_readable_while_it_grows(tmp_path: Path) -> None:
+    writer = probes(tmp_path, 3)
+    table, damage = read_stream(writer.path)
+    assert (table.num_rows, damage) == (3, None)
+    assert set(table.column("run").to_pylist()) == {7}
+    writer.close()
+
+
+def test_rows_that_were_not_flushed_are_not_there_and_flushed_ones_are(tmp_path: Path) -> None:
+    writer = probes(tmp_path, 2)
+    writer._flushed = float("inf")  # nothing falls due by itself
+    writer.add(fault=1, at_ns=1, held=True, text="late")
+    assert read_stream(writer.path)[0].num_rows == 2
+    writer.flush()
+    assert read_stream(writer.path)[0].num_rows == 3
+    writer.close()
+
+
+def test_every_truncation_gives_whole_rows_and_counts_the_torn_bytes(tmp_path: Path) -> None:
+    writer = probes(tmp_path, 3)
+    writer.close(seal=False)
+    whole = writer.path.read_bytes()
+    seen = []
+    for length in range(len(whole)):
+        writer.path.write_bytes(whole[:length])
+        table, damage = read_stream(writer.path)
+        rows = table.column("text").to_pylist()
+        assert rows == [f"row {number}" for number in range(len(rows))]
+        assert damage is None or 0 < damage.bytes_torn <= length
+        seen.append(len(rows))
+    assert seen == sorted(seen)
+    assert set(seen) == {0, 1, 2, 3}
+
+
+def test_a_writer_killed_outright_leaves_what_it_flushed(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys; from pathlib import Path; from ackproof.journal import Writer\n"
+        "w = Writer(Path(sys.argv[1]), 'probes', 1, 'w')\n"
+        "for n in range(100): w.add(fault=1, at_ns=n, held=True, text='x'); w.flush()\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    assert seal_all(tmp_path) == []
+    assert pq.read_table(sealed_files(tmp_path, "probes")[0]).num_rows == 100
+
+
+def test_sealing_sorts_and_takes_the_stream_away(tmp_path: Path) -> None:
+    probes(tmp_path, 5).close()
+    (path,) = sealed_files(tmp_path, "probes")
+    assert pq.read_table(path).column("at_ns").to_pylist() == [1, 2, 3, 4, 5]
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_a_seal_that_fails_leaves_the_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = probes(tmp_path, 2)
+    writer.close(seal=False)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        seal_stream(writer.path)
+    assert sealed_files(tmp_path, "probes") == []
+    assert read_stream(writer.path)[0].num_rows == 2
+
+
+def test_what_was_torn_is_still_told_after_sealing(tmp_path: Path) -> None:
+    writer = probes(tmp_path, 3)
+    writer.close(seal=False)
+    os.truncate(writer.path, writer.path.stat().st_size - 20)
+    (damage,) = seal_all(tmp_path)
+    assert damage.bytes_torn > 0
+    metadata = pq.read_schema(sealed_files(tmp_path, "probes")[0]).metadata
+    assert int(metadata[journal.TORN_BYTES]) == damage.bytes_torn
+
+
+def test_a_stream_of_another_schema_is_named_and_kept(tmp_path: Path) -> None:
+    folder = tmp_path / "journal" / "probes"
+    folder.mkdir(parents=True)
+    path = folder / "w.arrows"
+    schema = pa.schema([("other", pa.int32())])
+    with path.open("wb") as out, pa.ipc.new_stream(out, schema) as stream:
+        stream.write_batch(pa.record_batch([pa.array([1], pa.int32())], schema=schema))
+    (damage,) = seal_all(tmp_path)
+    assert "another schema" in damage.what
+    assert path.exists()
+
+
+def test_a_column_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    writer = probes(tmp_path, 0)
+    with pytest.raises(ValueError, match="no column colour"):
+        writer.add(fault=1, at_ns=1, held=True, text="x", colour="red")
+    writer.close()
+
+
+def test_two_writers_of_one_name_do_not_share_a_file(tmp_path: Path) -> None:
+    writer = probes(tmp_path, 1)
+    with pytest.raises(FileExistsError):
+        Writer(tmp_path, "probes", 7, "w")
+    writer.close()
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_carries_its_run_and_is_sorted_by_columns_it_has(name: str) -> None:
+    table = TABLES[name]
+    names = [column.name for column in table.columns]
+    assert names[0] == "run"
+    assert set(table.order) <= set(names)
+    assert len(names) == len(set(names))

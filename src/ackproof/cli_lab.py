@@ -357,6 +357,6 @@ def _views(name: str, topics: list[str] | None) -> list[dict[str, Any]]:
 def register(app: typer.Typer) -> None:
     for command in (up, status, down, doctor, logs, events, watch):
         app.command()(command)
-    app.command("exec", context_settings={**PASS_ON, "allow_extra_args": True})(exec_)
+    app.command("exec", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(exec_)
     app.command("kafka", context_settings={**PASS_ON, "allow_extra_args": True})(kafka)
     app.add_typer(topic, name="topic")

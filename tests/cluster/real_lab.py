@@ -214,10 +214,10 @@ class RealLab:
 
 
 @contextmanager
-def lab(user: User, name: str, *options: str) -> Iterator[RealLab]:
+def lab(user: User, name: str, *options: str, timeout_s: float = 120) -> Iterator[RealLab]:
     made = RealLab(user, name)
     try:
-        made.do("up", *options)
+        made.do("up", *options, timeout_s=timeout_s)
         yield made
     finally:
         made.close()

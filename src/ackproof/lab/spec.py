@@ -7,6 +7,7 @@ not meet a real host: brokers are 198.18.1.N, ZooKeeper or controllers 198.18.2.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
@@ -140,27 +141,40 @@ def check_name(name: str) -> str:
 
 def check(spec: LabSpec) -> LabSpec:
     """All problems at once, before anything is started."""
-    check_name(spec.name)
-    problems = []
-    major, minor = release(spec.kafka)
+    problems = [*_problem_of(check_name, spec.name), *_problem_of(release, spec.kafka)]
     if not 1 <= spec.brokers <= BROKERS_MAX:
         problems.append(f"--brokers {spec.brokers}: a lab has 1 to {BROKERS_MAX} brokers")
     if spec.quorum not in QUORUM_SIZES:
         problems.append(f"--quorum {spec.quorum}: an ensemble has 1, 3 or 5 nodes")
     if not 1 <= spec.log_dirs <= 9:
         problems.append(f"--log-dirs {spec.log_dirs}: a broker has 1 to 9 log directories")
-    if major not in (3, 4):
-        problems.append(f"--kafka {spec.kafka}: only 3.x and 4.x are supported")
-    elif spec.mode == "zookeeper" and major >= 4:
-        problems.append(f"Kafka {spec.kafka} has no ZooKeeper mode: use --mode kraft, or a 3.x version")
-    elif spec.mode == "kraft" and (major, minor) < (3, 3):
-        problems.append(f"Kafka {spec.kafka} has KRaft only as a preview: use 3.3 or newer, or --mode zookeeper")
+    if not _problem_of(release, spec.kafka):
+        problems += _version_problems(spec)
     problems += _setting_problems(spec)
     if problems:
         raise UsageProblem(
             problems[0] if len(problems) == 1 else f"{len(problems)} problems:", problems[1:] and problems
         )
     return spec
+
+
+def _problem_of(look: Callable[[str], object], text: str) -> list[str]:
+    try:
+        look(text)
+    except UsageProblem as problem:
+        return [problem.message]
+    return []
+
+
+def _version_problems(spec: LabSpec) -> list[str]:
+    major, minor = release(spec.kafka)
+    if major not in (3, 4):
+        return [f"--kafka {spec.kafka}: only 3.x and 4.x are supported"]
+    if spec.mode == "zookeeper" and major >= 4:
+        return [f"Kafka {spec.kafka} has no ZooKeeper mode: use --mode kraft, or a 3.x version"]
+    if spec.mode == "kraft" and (major, minor) < (3, 3):
+        return [f"Kafka {spec.kafka} has KRaft only as a preview: use 3.3 or newer, or --mode zookeeper"]
+    return []
 
 
 def release(version: str) -> tuple[int, int]:

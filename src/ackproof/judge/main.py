@@ -97,9 +97,9 @@ def _judge_batch(session: Session, batch: dict[int, Source]) -> dict[int, Verdic
 
 
 def _find(spark: SparkSession, sources: Sequence[Source], folder: Path) -> Findings:
-    fit_to(spark, sum(source.rows[table] for source in sources for table in ("sends", "reads", "log")))
+    small = fit_to(spark, sum(source.rows[table] for source in sources for table in ("sends", "reads", "log")))
     journal = {
-        table: read_table(spark, table, [str(path) for source in sources for path in source.files[table]])
+        table: read_table(spark, table, [str(path) for source in sources for path in source.files[table]], small)
         for table in TABLES
     }
     producers = producers_of(journal["sends"], journal["blocks"])
@@ -107,7 +107,7 @@ def _find(spark: SparkSession, sources: Sequence[Source], folder: Path) -> Findi
     frames: dict[str, DataFrame] = {}
     missing: DataFrame | None = None
     if differing:
-        few = spark.createDataFrame(differing, _PRODUCER)
+        few = spark.createDataFrame(differing, _PRODUCER).coalesce(1)
         missing = unreported(journal["sends"], journal["blocks"], few).cache()
         frames[UNREPORTED] = unreported_counts(missing)
         frames[IRREGULAR] = irregular(journal["sends"], journal["blocks"], few)

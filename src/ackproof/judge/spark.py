@@ -25,8 +25,8 @@ from pyspark.sql import SparkSession
 
 from ackproof.errors import CannotHere
 
-# A run of this many rows or more is worth compiled code and more partitions.
-LARGE_ROWS = 2_000_000
+# From so many rows on a journal is worth exchanges, broadcasts and plans that adapt.
+LARGE_ROWS = 5_000_000
 
 _QUIET = """\
 status = off
@@ -150,11 +150,21 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
     return settings
 
 
-def fit_to(spark: SparkSession, rows: int) -> None:
-    """Few rows: one or two partitions and no compiled code. Many: what Spark does by itself."""
-    large = rows >= LARGE_ROWS
+def fit_to(spark: SparkSession, rows: int) -> bool:
+    """Set the session up for a journal of this size; true where one partition holds each table.
+
+    Tables of one partition are joined and grouped where they lie: no exchange, no broadcast, and all checks together
+    are one stage. For a run of ordinary size that is most of the time saved, for the rows cost less than the stages.
+    """
+    small = rows < LARGE_ROWS
     cores = spark.sparkContext.defaultParallelism
-    partitions = max(2, cores, min(4096, rows // 1_000_000)) if large else min(2, cores)
-    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
-    spark.conf.set("spark.sql.codegen.wholeStage", str(large).lower())
-    spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if large else "NO_CODEGEN")
+    partitions = 1 if small else max(2, 2 * cores, min(4096, rows // 1_000_000))
+    for name, value in {
+        "spark.sql.shuffle.partitions": str(partitions),
+        "spark.sql.optimizer.disableHints": str(small).lower(),
+        "spark.sql.autoBroadcastJoinThreshold": "-1" if small else "10m",
+        "spark.sql.adaptive.enabled": str(not small).lower(),
+        "spark.sql.maxSinglePartitionBytes": "1t" if small else "128m",
+    }.items():
+        spark.conf.set(name, value)
+    return small

@@ -89,11 +89,13 @@ def _spark_type(arrow: pa.DataType) -> T.DataType:
     return _SPARK_TYPES[arrow]
 
 
-def read_table(spark: SparkSession, table: str, paths: Sequence[str]) -> DataFrame:
+def read_table(spark: SparkSession, table: str, paths: Sequence[str], small: bool = False) -> DataFrame:
+    """A table of the journal, of all runs given; in one partition where it is small."""
     schema = spark_schema(table)
     if not paths:
-        return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).parquet(*paths)
+        return spark.createDataFrame([], schema).coalesce(1)
+    frame = spark.read.schema(schema).parquet(*paths)
+    return frame.coalesce(1) if small else frame
 
 
 def make_tables(
@@ -105,7 +107,7 @@ def make_tables(
 ) -> Tables:
     """`unreported` holds the (run, producer, seq) that were reserved and never reported; null where none were.
     `compacted` says whether any topic is, for the question whether a record rightly vanished costs a join."""
-    producers = spark.createDataFrame([row for record in records for row in _producers(record)], PRODUCERS)
+    producers = spark.createDataFrame([row for record in records for row in _producers(record)], PRODUCERS).coalesce(1)
     sends = journal["sends"]
     if unreported is not None:
         sends = sends.unionByName(_reserved(unreported, producers))
@@ -113,7 +115,7 @@ def make_tables(
     return Tables(
         **{name: journal[name] for name in TABLES if name != "sends"},
         sends=sends,
-        runs=spark.createDataFrame([_run_settings(record) for record in records], RUNS),
+        runs=spark.createDataFrame([_run_settings(record) for record in records], RUNS).coalesce(1),
         producers=producers,
         arrivals=arrived,
         fates=fates(sends, arrived, journal["log"], journal["ends"], compacted),

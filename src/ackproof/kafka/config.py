@@ -27,6 +27,7 @@ JVM_ALWAYS = (
     "-XX:-UsePerfData",  # its file is named after the pid, which two labs share
     "-XX:+ExitOnOutOfMemoryError",  # a node that cannot go on must be seen to die
     "-XX:+UseSerialGC",  # the smallest and, on a few cores, the quickest to start
+    "-XX:TieredStopAtLevel=1",  # a third less time to start; jvm=-XX:TieredStopAtLevel=4 gives full speed
     "-Djava.net.preferIPv4Stack=true",
     "-Djava.awt.headless=true",
     "-Duser.timezone=UTC",  # the report sets log lines beside the journal's times
@@ -35,7 +36,7 @@ JVM_ALWAYS = (
 _HEAP = {
     "broker": ("-Xms64m", "-Xmx256m"),
     "controller": ("-Xms32m", "-Xmx128m"),
-    "zookeeper": ("-Xms16m", "-Xmx64m", "-XX:TieredStopAtLevel=1"),
+    "zookeeper": ("-Xms16m", "-Xmx64m"),
 }
 MEMORY_MB = {"broker": 400, "controller": 250, "zookeeper": 120}  # resident, what to reckon with
 

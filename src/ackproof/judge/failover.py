@@ -3,12 +3,13 @@
     proved -> first error at a client -> a new leader epoch seen -> first acknowledgement from that epoch -> ISR full
 
 A step that never came is null. The new epoch's first acknowledgement is known from the final log: a value that stands
-there once, written in that epoch or a later one.
+there once, written in that epoch or a later one. The ISR is full again when the last leader's view of it became so and
+stayed so.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ackproof.judge.tables import TP, Tables
@@ -18,15 +19,12 @@ _FAULT_AT_TP = [*TP, "fault"]
 
 def failover(t: Tables) -> DataFrame:
     """One row for each fault and tp, whether or not the leader moved."""
-    stage = _new_epoch(t)
-    error = _first_error(t, stage)
-    ack = _first_ack(t, stage)
-    full = _isr_full(t, stage)
+    stage = _new_epoch(t).cache()  # a few rows that three questions begin with
     proved, ms = F.col("proved_ns"), 1e6
     return (
-        stage.join(error, on=_FAULT_AT_TP, how="left")
-        .join(ack, on=_FAULT_AT_TP, how="left")
-        .join(full, on=_FAULT_AT_TP, how="left")
+        stage.join(t.beside(_first_error(t, stage)), on=_FAULT_AT_TP, how="left")
+        .join(t.beside(_first_ack(t, stage)), on=_FAULT_AT_TP, how="left")
+        .join(t.beside(_isr_full(t, stage)), on=_FAULT_AT_TP, how="left")
         .select(
             "run",
             "fault",
@@ -51,19 +49,30 @@ def _new_epoch(t: Tables) -> DataFrame:
         .groupBy("run", "fault", "kind")
         .agg(F.min("at_ns").alias("proved_ns"))
     )
-    at_tp = proved.join(t.ends.select(*TP), on=["run"], how="inner")
-    seen = t.state.filter(F.col("leader_epoch").isNotNull()).select(*TP, "at_ns", "leader_epoch")
-    views = at_tp.join(seen, on=list(TP), how="left")
-    before = F.max(F.when(F.col("at_ns") <= F.col("proved_ns"), F.col("leader_epoch")))
-    old = views.groupBy(*_FAULT_AT_TP).agg(before.alias("old_epoch"))
-    later = (F.col("at_ns") > F.col("proved_ns")) & (F.col("leader_epoch") > F.col("old_epoch"))
-    new = (
-        views.join(old, on=_FAULT_AT_TP, how="inner")
-        .filter(later)
-        .groupBy(*_FAULT_AT_TP)
-        .agg(F.min("at_ns").alias("epoch_ns"), F.min("leader_epoch").alias("new_epoch"))
+    epochs = (
+        t.state.filter(F.col("leader_epoch").isNotNull())
+        .groupBy(*TP, "leader_epoch")
+        .agg(F.min("at_ns").alias("at_ns"))
+        .groupBy(*TP)
+        .agg(F.sort_array(F.collect_list(F.struct("leader_epoch", "at_ns"))).alias("epochs"))
     )
-    return at_tp.join(old, on=_FAULT_AT_TP, how="left").join(new, on=_FAULT_AT_TP, how="left")
+    before = F.filter("epochs", lambda seen: seen["at_ns"] <= F.col("proved_ns"))
+    after = F.filter("epochs", lambda seen: seen["at_ns"] > F.col("proved_ns"))
+    later = F.filter(after, lambda seen: F.col("old_epoch").isNull() | (seen["leader_epoch"] > F.col("old_epoch")))
+    return (
+        proved.join(t.ends.select(*TP), on=["run"], how="inner")
+        .join(t.beside(epochs), on=list(TP), how="left")
+        .withColumn("old_epoch", F.array_max(F.transform(before, lambda seen: seen["leader_epoch"])))
+        .withColumn("next", F.try_element_at(later, F.lit(1)))
+        .select(
+            *_FAULT_AT_TP,
+            "kind",
+            "proved_ns",
+            "old_epoch",
+            F.col("next.leader_epoch").alias("new_epoch"),
+            F.col("next.at_ns").alias("epoch_ns"),
+        )
+    )
 
 
 def _first_error(t: Tables, stage: DataFrame) -> DataFrame:
@@ -71,7 +80,7 @@ def _first_error(t: Tables, stage: DataFrame) -> DataFrame:
     of_topic = failed.select("run", "topic", F.col("partition").alias("said"), "done_ns")
     its_own = (F.col("said") == F.col("partition")) | (F.col("said") < 0)
     return (
-        of_topic.join(F.broadcast(stage), on=["run", "topic"], how="inner")
+        of_topic.join(t.beside(stage), on=["run", "topic"], how="inner")
         .filter(its_own & (F.col("done_ns") >= F.col("proved_ns")))
         .groupBy(*_FAULT_AT_TP)
         .agg(F.min("done_ns").alias("error_ns"))
@@ -82,7 +91,7 @@ def _first_ack(t: Tables, stage: DataFrame) -> DataFrame:
     known = (F.col("outcome") == "ok") & (F.col("copies") == 1) & F.col("log_epoch").isNotNull()
     acked = t.fates.filter(known).groupBy(*TP, "log_epoch").agg(F.min("done_ns").alias("done_ns"))
     return (
-        acked.join(stage, on=list(TP), how="inner")
+        acked.join(t.beside(stage), on=list(TP), how="inner")
         .filter(F.col("log_epoch") >= F.col("new_epoch"))
         .groupBy(*_FAULT_AT_TP)
         .agg(F.min("done_ns").alias("ack_ns"))
@@ -90,19 +99,25 @@ def _first_ack(t: Tables, stage: DataFrame) -> DataFrame:
 
 
 def _isr_full(t: Tables, stage: DataFrame) -> DataFrame:
-    """The first moment, after the ISR was last seen short, at which a leader saw all of it."""
+    """When the leader's ISR last became full, unless it is short again by the end."""
     leads = (F.col("leader") == F.col("broker")) & F.col("isr").isNotNull() & F.col("replicas").isNotNull()
+    # By epoch first: a leader that was cut off goes on telling of an ISR that is past.
+    in_order = Window.partitionBy(*TP).orderBy("leader_epoch", "at_ns")
     views = (
         t.state.filter(leads)
         .select(*TP, "at_ns", "leader_epoch", (F.size("isr") >= F.size("replicas")).alias("full"))
-        .join(stage.select(*_FAULT_AT_TP, "proved_ns", "old_epoch", "new_epoch"), on=list(TP), how="inner")
+        .withColumn("was_full", F.lag("full").over(in_order))
+        .withColumn("is_last", F.lead("full").over(in_order).isNull())
+        .filter(F.col("is_last") | (F.col("full") & ~F.col("was_full")))
     )
-    current = F.col("leader_epoch") >= F.coalesce(F.col("new_epoch"), F.col("old_epoch"))
-    after = views.filter(current & (F.col("at_ns") > F.col("proved_ns")))
-    short = after.filter(~F.col("full")).groupBy(*_FAULT_AT_TP).agg(F.max("at_ns").alias("short_ns"))
+    became_full = F.col("full") & ~F.col("was_full") & (F.col("at_ns") > F.col("proved_ns"))
     return (
-        after.join(short, on=_FAULT_AT_TP, how="inner")
-        .filter(F.col("full") & (F.col("at_ns") > F.col("short_ns")))
+        views.join(t.beside(stage.select(*_FAULT_AT_TP, "proved_ns")), on=list(TP), how="inner")
         .groupBy(*_FAULT_AT_TP)
-        .agg(F.min("at_ns").alias("full_ns"))
+        .agg(
+            F.max(F.when(became_full, F.col("at_ns"))).alias("full_ns"),
+            F.bool_or(F.col("is_last") & F.col("full")).alias("stayed"),
+        )
+        .filter(F.col("stayed"))
+        .select(*_FAULT_AT_TP, "full_ns")
     )

@@ -28,30 +28,32 @@ FATES = (*IN_LOG, *LOST, "expired", "not_written", "rejected")
 _VALUE = ["run", "producer", "seq"]
 
 
-def arrivals(log: DataFrame) -> DataFrame:
+def arrivals(log: DataFrame, small: bool = True) -> DataFrame:
     """Each value in each tp of the final log: where it stands first and last, and how often."""
     has_value = (F.col("producer") >= 0) & (F.col("seq") >= 0)
-    return (
-        log.filter(has_value)
-        .hint("repartition", *_VALUE)  # once, for this fold, the next one and the join with the sends
-        .groupBy(*_VALUE, "topic", "partition")
-        .agg(
-            F.count(F.lit(1)).alias("copies"),
-            F.min("offset").alias("first_offset"),
-            F.max("offset").alias("last_offset"),
-            F.min("leader_epoch").alias("first_epoch"),
-        )
+    readable = log.filter(has_value)
+    # Once, for this fold, the next one and the join with the sends.
+    spread = readable if small else readable.repartition(*_VALUE)
+    return spread.groupBy(*_VALUE, "topic", "partition").agg(
+        F.count(F.lit(1)).alias("copies"),
+        F.min("offset").alias("first_offset"),
+        F.max("offset").alias("last_offset"),
+        F.min("leader_epoch").alias("first_epoch"),
     )
 
 
-def fates(sends: DataFrame, arrived: DataFrame, log: DataFrame, ends: DataFrame, compacted: bool) -> DataFrame:
+def fates(
+    sends: DataFrame, arrived: DataFrame, log: DataFrame, ends: DataFrame, compacted: bool, small: bool = True
+) -> DataFrame:
     """Each send with its fate, how often it is in the log, the epoch that wrote it, and who holds its offset."""
-    found = sends.join(_values(arrived), on=_VALUE, how="left").join(
-        F.broadcast(ends.select("run", "topic", "partition", "log_start", "high_watermark", "compacted")),
+    found = sends.join(_hashed(_values(arrived), small), on=_VALUE, how="left").join(
+        ends.select("run", "topic", "partition", "log_start", "high_watermark", "compacted").hint(
+            "shuffle_hash" if small else "broadcast"
+        ),
         on=["run", "topic", "partition"],
         how="left",
     )
-    held = _with_holder(found, log)
+    held = _with_holder(found, _hashed(log, small))
     if compacted:
         held = held.join(_last_of_key(found), on=["run", "topic", "key"], how="left")
     else:
@@ -65,6 +67,11 @@ def fates(sends: DataFrame, arrived: DataFrame, log: DataFrame, ends: DataFrame,
         "holder_seq",
         "holder_epoch",
     )
+
+
+def _hashed(frame: DataFrame, small: bool) -> DataFrame:
+    """A hash table where it surely fits; else Spark knows better."""
+    return frame.hint("shuffle_hash") if small else frame
 
 
 def _values(arrived: DataFrame) -> DataFrame:

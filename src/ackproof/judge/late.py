@@ -28,7 +28,7 @@ def late(t: Tables) -> DataFrame:
     bins = (
         acked.select("run", basis.alias("one"))
         .select("run", "one.basis", F.greatest(F.col("one.took_ns"), F.lit(0)).alias("took_ns"))
-        .join(F.broadcast(t.runs.select("run", "late_ns")), on=["run"], how="inner")
+        .join(t.beside(t.runs.select("run", "late_ns")), on=["run"], how="inner")
         .groupBy("run", "basis", _bin(F.floor(F.col("took_ns") / 1000)).alias("us"))
         .agg(
             F.count(F.lit(1)).alias("sends"),

@@ -1,4 +1,4 @@
-"""From run directories to verdicts, in this order: open, fold, ask every question in one job, compare, write.
+"""From run directories to verdicts, in this order: open, fold, ask every question, compare, write.
 
 Several runs are judged together: every table carries `run`. Nothing that is wrong with a journal, a check or Spark
 itself raises from here; it becomes `unknown`, with its reason, which never counts as a pass.
@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,13 +24,13 @@ from ackproof.judge.fates import fate_counts
 from ackproof.judge.reserved import Producer, irregular, producers_of, unreported, unreported_counts
 from ackproof.judge.sources import Source, Unreadable, damaged_inside, opened
 from ackproof.judge.spark import Session, fit_to, warm
-from ackproof.judge.tables import TP, Tables, make_tables, read_table
+from ackproof.judge.tables import TP, Span, Tables, make_tables, read_table
 from ackproof.judge.witnesses import first_line, run_checks
 from ackproof.verdict import Fitness, Verdict
 
 Progress = Callable[[str], None]
 
-# Frames that are no checks, computed in the same job: how many sends met each fate, what is odd about the numbers.
+# Questions that are no checks, asked beside them: how many sends met each fate, what is odd about the numbers.
 FATES, RECORDS, UNREPORTED, IRREGULAR = "_fates", "_records", "_unreported", "_irregular"
 _PRODUCER = T.StructType([T.StructField("run", T.LongType()), T.StructField("producer", T.IntegerType())])
 
@@ -104,39 +105,47 @@ def _find(spark: SparkSession, sources: Sequence[Source], folder: Path) -> Findi
     }
     producers = producers_of(journal["sends"], journal["blocks"])
     differing = [(producer.run, producer.producer) for producer in producers if not producer.equal]
-    frames: dict[str, DataFrame] = {}
+    questions: dict[str, Callable[[], DataFrame]] = {}
     missing: DataFrame | None = None
     if differing:
         few = spark.createDataFrame(differing, _PRODUCER).coalesce(1)
         missing = unreported(journal["sends"], journal["blocks"], few).cache()
-        frames[UNREPORTED] = unreported_counts(missing)
-        frames[IRREGULAR] = irregular(journal["sends"], journal["blocks"], few)
-    compacted = any(row["compacted"] for source in sources for row in source.small["ends"])
+        questions[UNREPORTED] = partial(unreported_counts, missing)
+        questions[IRREGULAR] = partial(irregular, journal["sends"], journal["blocks"], few)
     tables = make_tables(
         spark,
         journal,
         [source.record for source in sources],
+        _spans(producers),
         None if missing is None else missing.drop("closed"),
-        compacted,
+        any(row["compacted"] for source in sources for row in source.small["ends"]),
+        small,
     )
-    return _ask(tables, producers, frames, folder)
-
-
-def _ask(tables: Tables, producers: list[Producer], frames: dict[str, DataFrame], folder: Path) -> Findings:
-    """Every check, and what is computed beside them, in one job."""
     tables.fates.cache()
-    frames[FATES] = fate_counts(tables.fates)
-    frames[RECORDS] = tables.log.groupBy(*TP).agg(F.count(F.lit(1)).alias("records"))
-    broken: dict[str, str] = {}
-    for name, check in CHECKS.items():
-        try:
-            frames[name] = check.function(tables)
-        except Exception as error:  # noqa: BLE001  a check that throws is unknown; the others go on
-            broken[name] = first_line(error)
-    broken |= run_checks(frames, folder)
-    if FATES in broken:
-        raise RuntimeError(f"the fates could not be computed: {broken[FATES]}")
+    questions[FATES] = partial(fate_counts, tables.fates)
+    questions[RECORDS] = partial(_records, tables)
+    questions |= {name: partial(check.function, tables) for name, check in CHECKS.items()}
+    broken = run_checks(questions, folder, at_once=max(2, min(4, spark.sparkContext.defaultParallelism)))
+    essential = [name for name in broken if name not in CHECKS]
+    if essential:
+        raise RuntimeError(f"the sends could not be counted: {broken[essential[0]]}")
     return Findings(folder, producers, broken)
+
+
+def _records(tables: Tables) -> DataFrame:
+    return tables.log.groupBy(*TP).agg(F.count(F.lit(1)).alias("records")).select(*TP, "records")
+
+
+def _spans(producers: Sequence[Producer]) -> dict[int, Span]:
+    """When each run's load began, when it made its last send, and when it knew its last outcome."""
+    spans: dict[int, Span] = {}
+    for run in {producer.run for producer in producers}:
+        own = [producer for producer in producers if producer.run == run and producer.first_sent_ns is not None]
+        if own:
+            first = min(producer.first_sent_ns or 0 for producer in own)
+            last = max(producer.last_sent_ns or 0 for producer in own)
+            spans[run] = (first, last, max(last, *(producer.last_done_ns or 0 for producer in own)))
+    return spans
 
 
 def _finish(source: Source, findings: Findings) -> Verdict:

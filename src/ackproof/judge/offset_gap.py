@@ -18,7 +18,7 @@ def offset_gap(t: Tables) -> DataFrame:
     """A stretch of offsets between log start and high watermark, of a plain topic, that holds nothing."""
     plain = t.ends.filter(~F.col("transactional") & ~F.col("compacted"))
     log = t.log.select(*TP, "offset", F.shiftright("offset", BLOCK_BITS).alias("block")).join(
-        F.broadcast(plain.select(*TP)), on=list(TP), how="left_semi"
+        t.beside(plain.select(*TP)), on=list(TP), how="left_semi"
     )
     blocks = log.groupBy(*TP, "block").agg(
         F.min("offset").alias("first"), F.max("offset").alias("last"), F.count(F.lit(1)).alias("records")

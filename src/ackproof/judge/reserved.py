@@ -34,6 +34,7 @@ class Producer:
     first_ok_ns: int | None
     first_sent_ns: int | None
     last_sent_ns: int | None
+    last_done_ns: int | None
     equal: bool
 
 
@@ -47,6 +48,7 @@ def producers_of(sends: DataFrame, blocks: DataFrame) -> list[Producer]:
         F.min(F.when(F.col("outcome") == "ok", F.col("done_ns"))).alias("first_ok_ns"),
         F.min("sent_ns").alias("first_sent_ns"),
         F.max("sent_ns").alias("last_sent_ns"),
+        F.max("done_ns").alias("last_done_ns"),
     )
     reserved = (
         numbers(blocks)
@@ -60,7 +62,7 @@ def producers_of(sends: DataFrame, blocks: DataFrame) -> list[Producer]:
 def _producer(row: Row) -> Producer:
     found = row.asDict()
     counts = {name: found[name] or 0 for name in ("reported", "reserved", "ok", "fail", "info", "backwards")}
-    times = {name: found[name] for name in ("first_ok_ns", "first_sent_ns", "last_sent_ns")}
+    times = {name: found[name] for name in ("first_ok_ns", "first_sent_ns", "last_sent_ns", "last_done_ns")}
     equal = counts["reported"] == counts["reserved"] and found["reported_fold"] == found["reserved_fold"]
     return Producer(run=found["run"], producer=found["producer"], equal=equal, **counts, **times)
 

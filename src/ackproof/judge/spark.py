@@ -161,7 +161,6 @@ def fit_to(spark: SparkSession, rows: int) -> bool:
     partitions = 1 if small else max(2, 2 * cores, min(4096, rows // 1_000_000))
     for name, value in {
         "spark.sql.shuffle.partitions": str(partitions),
-        "spark.sql.optimizer.disableHints": str(small).lower(),
         "spark.sql.autoBroadcastJoinThreshold": "-1" if small else "10m",
         "spark.sql.adaptive.enabled": str(not small).lower(),
         "spark.sql.maxSinglePartitionBytes": "1t" if small else "128m",

@@ -30,6 +30,10 @@ LATE_MS = 1_000.0
 RATE_LINE = 0.0  # messages a second below which somebody should be told; none unless the scenario says one
 
 
+Span = tuple[int | None, int | None, int | None]  # of a run's load: its first send, its last send, its last outcome
+NO_SPAN: Span = (None, None, None)
+
+
 @dataclass(frozen=True)
 class Tables:
     """Everything that a check may look at."""
@@ -46,10 +50,15 @@ class Tables:
     groups: DataFrame
     commits: DataFrame
     alerts: DataFrame
-    runs: DataFrame  # run, rate_line, unavailable_ns, late_ns
+    runs: DataFrame  # run, rate_line, unavailable_ns, late_ns; begin_ns, last_ns (first and last send), end_ns
     producers: DataFrame  # run, producer, topic, acks, rate
     arrivals: DataFrame  # one row for each value and tp of the final log: first_offset, last_offset, copies
     fates: DataFrame  # `sends` with `fate`, `copies`, and what stands at the acknowledged offset
+    small: bool = False  # each table is one partition
+
+    def beside(self, frame: DataFrame) -> DataFrame:
+        """The side of a join that is small by nature: kept whole in memory, whatever the other side is."""
+        return frame.hint("shuffle_hash" if self.small else "broadcast")
 
 
 _SPARK_TYPES: dict[pa.DataType, T.DataType] = {
@@ -65,6 +74,9 @@ RUNS = T.StructType(
         T.StructField("rate_line", T.DoubleType()),
         T.StructField("unavailable_ns", T.LongType()),
         T.StructField("late_ns", T.LongType()),
+        T.StructField("begin_ns", T.LongType()),
+        T.StructField("last_ns", T.LongType()),
+        T.StructField("end_ns", T.LongType()),
     ]
 )
 PRODUCERS = T.StructType(
@@ -102,8 +114,10 @@ def make_tables(
     spark: SparkSession,
     journal: Mapping[str, DataFrame],
     records: Sequence[RunRecord],
+    spans: Mapping[int, Span],
     unreported: DataFrame | None = None,
     compacted: bool = True,
+    small: bool = True,
 ) -> Tables:
     """`unreported` holds the (run, producer, seq) that were reserved and never reported; null where none were.
     `compacted` says whether any topic is, for the question whether a record rightly vanished costs a join."""
@@ -111,14 +125,17 @@ def make_tables(
     sends = journal["sends"]
     if unreported is not None:
         sends = sends.unionByName(_reserved(unreported, producers))
-    arrived = arrivals(journal["log"])
+    arrived = arrivals(journal["log"], small)
     return Tables(
         **{name: journal[name] for name in TABLES if name != "sends"},
         sends=sends,
-        runs=spark.createDataFrame([_run_settings(record) for record in records], RUNS).coalesce(1),
+        small=small,
+        runs=spark.createDataFrame([_run(record, spans.get(record.run, NO_SPAN)) for record in records], RUNS).coalesce(
+            1
+        ),
         producers=producers,
         arrivals=arrived,
-        fates=fates(sends, arrived, journal["log"], journal["ends"], compacted),
+        fates=fates(sends, arrived, journal["log"], journal["ends"], compacted, small),
     )
 
 
@@ -148,7 +165,7 @@ def _producers(record: RunRecord) -> list[tuple[Any, ...]]:
     return [(record.run, p.id, p.topic, p.acks, p.rate) for p in record.producers]
 
 
-def _run_settings(record: RunRecord) -> tuple[Any, ...]:
+def _run(record: RunRecord, span: Span) -> tuple[Any, ...]:
     """Thresholds: ours, unless the scenario has a table `judge` that says otherwise."""
     asked = record.plan.get("judge")
     asked = asked if isinstance(asked, dict) else {}
@@ -159,4 +176,4 @@ def _run_settings(record: RunRecord) -> tuple[Any, ...]:
 
     unavailable = int(number("unavailable_ms", UNAVAILABLE_MS) * 1e6)
     late = int(number("late_ms", LATE_MS) * 1e6)
-    return (record.run, number("rate_line", RATE_LINE), unavailable, late)
+    return (record.run, number("rate_line", RATE_LINE), unavailable, late, *span)

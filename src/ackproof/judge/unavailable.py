@@ -18,19 +18,19 @@ from ackproof.judge.tables import TP, Tables
 
 def unavailable(t: Tables) -> DataFrame:
     """A wait between acks of a tp above the threshold: from when, until when, and how many sends failed in it."""
-    sends = _attempts(t)
-    until = F.least("until_ns", "close_ns")
+    attempts = _attempts(t)
     waits = (F.col("sent_ns") < F.col("close_ns")) & (F.col("until_ns") > F.col("open_ns"))
     failed = (F.col("outcome") != "ok") & (F.col("until_ns") <= F.col("close_ns"))
     return (
-        sends.join(F.broadcast(_pauses(sends, t)), on=list(TP), how="inner")
+        attempts.drop("unavailable_ns")
+        .join(t.beside(_pauses(attempts)), on=list(TP), how="inner")
         .filter(waits)
         .groupBy(*TP, "open_ns", "close_ns", "unavailable_ns")
         .agg(
             F.min(F.greatest("sent_ns", "open_ns")).alias("from_ns"),
-            F.max(until).alias("to_ns"),
+            F.max(F.least("until_ns", "close_ns")).alias("to_ns"),
             F.count(F.lit(1)).alias("waiting"),
-            F.sum(failed.cast("long")).alias("failed"),
+            F.count_if(failed).alias("failed"),
         )
         .filter(F.col("to_ns") - F.col("from_ns") > F.col("unavailable_ns"))
         .withColumn("ms", (F.col("to_ns") - F.col("from_ns")) / 1e6)
@@ -39,49 +39,55 @@ def unavailable(t: Tables) -> DataFrame:
 
 
 def _attempts(t: Tables) -> DataFrame:
-    """Sends with the partition they waited for and the time until which they did."""
-    last = F.max(F.greatest(F.col("sent_ns"), F.coalesce(F.col("done_ns"), F.col("sent_ns"))))
-    end = t.sends.groupBy("run").agg(last.alias("end_ns"))
+    """Sends with the partition that they waited for and the time until which they did."""
     only = (
         t.ends.groupBy("run", "topic")
         .agg(F.count(F.lit(1)).alias("partitions"), F.min("partition").alias("only_partition"))
-        .filter(F.col("partitions") == 1)
-        .select("run", "topic", "only_partition")
+        .join(t.runs.select("run", "unavailable_ns", "end_ns"), on=["run"], how="inner")
+        .withColumn("only_partition", F.when(F.col("partitions") == 1, F.col("only_partition")))
+        .select("run", "topic", "only_partition", "unavailable_ns", "end_ns")
     )
     said = F.when(F.col("partition") >= 0, F.col("partition")).otherwise(F.col("only_partition"))
     return (
         t.sends.filter(F.col("sent_ns").isNotNull())
-        .join(F.broadcast(only), on=["run", "topic"], how="left")
-        .join(F.broadcast(end), on=["run"], how="inner")
+        .join(t.beside(only), on=["run", "topic"], how="inner")
         .withColumn("partition", said)
         .withColumn("until_ns", F.coalesce(F.col("done_ns"), F.col("end_ns")))
         .filter(F.col("partition").isNotNull())
-        .select(*TP, "sent_ns", "until_ns", "outcome")
+        .select(*TP, "sent_ns", "until_ns", "outcome", "unavailable_ns")
     )
 
 
-def _pauses(sends: DataFrame, t: Tables) -> DataFrame:
+def _pauses(attempts: DataFrame) -> DataFrame:
     """Every stretch between acks longer than the threshold, whether or not anybody waited."""
-    timed = sends.join(F.broadcast(t.runs.select("run", "unavailable_ns")), on=["run"], how="inner")
+    acked_ns = F.when(F.col("outcome") == "ok", F.col("until_ns"))
+    by_time = Window.partitionBy(*TP).orderBy("slice")
+    whole = Window.partitionBy(*TP).rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     slices = (
-        timed.filter(F.col("outcome") == "ok")
-        .withColumn("slice", F.floor(F.col("until_ns") / F.col("unavailable_ns")))
-        .groupBy(*TP, "slice")
-        .agg(F.min("until_ns").alias("first_ns"), F.max("until_ns").alias("last_ns"))
-        .select(*TP, "first_ns", "last_ns")
+        # A send that was never acknowledged has no slice of its own; it still says when the load began and ended.
+        attempts.withColumn("slice", F.floor(acked_ns / F.col("unavailable_ns")))
+        .groupBy(*TP, "unavailable_ns", "slice")
+        .agg(
+            F.min(acked_ns).alias("first_ns"),
+            F.max(acked_ns).alias("last_ns"),
+            F.min("sent_ns").alias("sent_ns"),
+            F.max("until_ns").alias("until_ns"),
+        )
+        .withColumn("begin_ns", F.min("sent_ns").over(whole))
+        .withColumn("end_ns", F.max("until_ns").over(whole))
+        .withColumn("acked_ns", F.max("last_ns").over(whole))
+        .withColumn("before_ns", F.lag("last_ns").over(by_time))
     )
-    whole = timed.groupBy(*TP, "unavailable_ns").agg(
-        F.min("sent_ns").alias("begin_ns"), F.max("until_ns").alias("end_ns")
+    # Each slice closes the pause before it; the row without one, or the first slice, also stands for the ends.
+    before = F.struct(
+        F.coalesce(F.col("before_ns"), F.col("begin_ns")).alias("open_ns"), F.col("first_ns").alias("close_ns")
     )
-    begin = whole.select(*TP, F.col("begin_ns").alias("first_ns"), F.col("begin_ns").alias("last_ns"))
-    end = whole.select(*TP, F.col("end_ns").alias("first_ns"), F.col("end_ns").alias("last_ns"))
-    by_time = Window.partitionBy(*TP).orderBy("first_ns", "last_ns")
+    after = F.struct(
+        F.coalesce(F.col("acked_ns"), F.col("begin_ns")).alias("open_ns"), F.col("end_ns").alias("close_ns")
+    )
     return (
-        slices.unionByName(begin)
-        .unionByName(end)
-        .withColumn("open_ns", F.lag("last_ns").over(by_time))
-        .withColumnRenamed("first_ns", "close_ns")
-        .join(F.broadcast(whole.select(*TP, "unavailable_ns")), on=list(TP), how="inner")
+        slices.select(*TP, "unavailable_ns", F.explode(F.array(before, after)).alias("pause"))
+        .select(*TP, "unavailable_ns", "pause.*")
         .filter(F.col("close_ns") - F.col("open_ns") > F.col("unavailable_ns"))
-        .select(*TP, "open_ns", "close_ns", "unavailable_ns")
+        .distinct()
     )

@@ -20,7 +20,7 @@ def unstable_read(t: Tables) -> DataFrame:
     other = (F.col("now_producer") != F.col("producer")) | (F.col("now_seq") != F.col("seq"))
     return (
         t.reads.join(now, on=list(POSITION), how="left")
-        .join(F.broadcast(ends), on=list(TP), how="left")
+        .join(t.beside(ends), on=list(TP), how="left")
         .filter((gone | other) & ~F.coalesce(rightly_gone, F.lit(False)))
         .select(
             "run",

@@ -1,16 +1,16 @@
-"""The checks' answers, from Spark to files: all checks in one job, each check's witnesses in a file of its own.
+"""The checks' answers, from Spark to files: each check is a job of its own, and a few of them run at once.
 
-One job, because on a small machine planning and scheduling twenty of them costs more than the work. Each frame becomes
-one struct column of a wide, mostly empty table that Spark writes apart by check and run; the parts are then taken out
-of their wrapping. If that one job fails, each check gets a job of its own, and only those that fail again are broken.
+A check that cannot be built or computed is named with its reason, and the others go on. Spark writes the rows, apart by
+run where there are several; they are then put in a fixed order, one file for each check and run, of which the first
+hundred go into the verdict.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -36,34 +36,24 @@ class Witnesses:
     first: list[dict[str, Any]] = field(default_factory=list)
 
 
-def run_checks(frames: Mapping[str, DataFrame], folder: Path) -> dict[str, str]:
-    """Write every frame below `folder`; the answer names those that could not be computed, and why."""
-    try:
-        _write(frames, folder)
-    except Exception as error:  # noqa: BLE001  whatever a job dies of, the other checks go on
-        broken: dict[str, str] = {}
-        shutil.rmtree(folder, ignore_errors=True)
-        if len(frames) == 1:
-            return {name: first_line(error) for name in frames}
-        for name, frame in frames.items():
-            broken |= run_checks({name: frame}, folder / name)
-        return broken
-    return {}
+def run_checks(questions: Mapping[str, Callable[[], DataFrame]], folder: Path, at_once: int) -> dict[str, str]:
+    """Ask every question and write its rows below `folder`; the answer names those that broke, and why."""
+
+    def ask(name: str) -> str | None:
+        try:
+            _write(questions[name](), folder / name)
+        except Exception as error:  # noqa: BLE001  whatever a check dies of, the others go on
+            shutil.rmtree(folder / name, ignore_errors=True)
+            return first_line(error)
+        return None
+
+    with ThreadPoolExecutor(at_once) as pool:
+        reasons = dict(zip(questions, pool.map(ask, questions), strict=True))
+    return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
-def _write(frames: Mapping[str, DataFrame], folder: Path) -> None:
-    names = list(frames)
-    types = {name: F.struct(*(F.col(column) for column in frame.columns)) for name, frame in frames.items()}
-    structs = {name: frame.select(types[name].alias(name)).schema[name].dataType for name, frame in frames.items()}
-
-    def wide(name: str) -> DataFrame:
-        wrapped = [
-            (types[other] if other == name else F.lit(None)).cast(structs[other]).alias(other) for other in names
-        ]
-        return frames[name].select(F.lit(name).alias("_check"), F.col("run").alias("_run"), *wrapped)
-
-    everything = reduce(DataFrame.union, (wide(name) for name in names))
-    everything.write.partitionBy("_check", "_run").parquet(str(folder))
+def _write(frame: DataFrame, folder: Path) -> None:
+    frame.withColumn("_run", F.col("run")).write.partitionBy("_run").parquet(str(folder))
 
 
 def first_line(error: BaseException) -> str:
@@ -75,17 +65,16 @@ def first_line(error: BaseException) -> str:
 
 
 def parts(folder: Path, check: str, run: int) -> list[Path]:
-    here = sorted(folder.glob(f"_check={check}/_run={run}/*.parquet"))
-    return here or sorted(folder.glob(f"{check}/_check={check}/_run={run}/*.parquet"))
+    return sorted(folder.glob(f"{check}/_run={run}/*.parquet"))
 
 
 def collect(folder: Path, check: str, run: int, into: Path | None, marked: str | None) -> Witnesses:
-    """Take one check's rows out of their wrapping into `into`, and keep the first of them in a fixed order."""
+    """Put one check's rows in order into one file below `into`, and keep the first of them."""
     files = parts(folder, check, run)
     if not files:
         return Witnesses()
     total = sum(pq.read_metadata(path).num_rows for path in files)
-    tables = _tables(files, check)
+    tables = _tables(files)
     if total <= SORTED_ROWS:
         tables = iter([_in_order(pa.concat_tables(list(tables)))])
     first: pa.Table | None = None
@@ -110,26 +99,22 @@ def collect(folder: Path, check: str, run: int, into: Path | None, marked: str |
 def rows(folder: Path, name: str, run: int) -> list[dict[str, Any]]:
     """All rows of a frame that is small by nature."""
     found: list[dict[str, Any]] = []
-    for table in _tables(parts(folder, name, run), name):
+    for table in _tables(parts(folder, name, run)):
         found.extend(_in_order(table).to_pylist())
     return found
 
 
 def count_where(folder: Path, name: str, run: int, column: str, value: str) -> int:
     found = 0
-    for table in _tables(parts(folder, name, run), name):
+    for table in _tables(parts(folder, name, run)):
         found += int(pc.sum(pc.equal(table.column(column), value)).as_py() or 0)
     return found
 
 
-def _tables(files: list[Path], name: str) -> Iterator[pa.Table]:
+def _tables(files: list[Path]) -> Iterator[pa.Table]:
     for path in files:
-        for batch in pq.ParquetFile(path).iter_batches(columns=[name], batch_size=1 << 18):
-            yield pa.Table.from_batches([batch]).flatten().rename_columns(_names(batch.schema.field(name).type))
-
-
-def _names(struct: pa.StructType) -> list[str]:
-    return [struct.field(place).name for place in range(struct.num_fields)]
+        for batch in pq.ParquetFile(path).iter_batches(batch_size=1 << 18):
+            yield pa.Table.from_batches([batch])
 
 
 def _in_order(table: pa.Table) -> pa.Table:

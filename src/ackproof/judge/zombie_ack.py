@@ -36,9 +36,9 @@ def zombie_ack(t: Tables) -> DataFrame:
     acked = (F.col("outcome") == "ok") & F.col("done_ns").isNotNull() & F.col("offset").isNotNull()
     return (
         t.fates.filter(acked)
-        .join(F.broadcast(last), on=list(TP), how="left")
+        .join(t.beside(last), on=list(TP), how="left")
         .withColumn("older_than", older_than())
-        .join(F.broadcast(_seen_since(t)), on=[*TP, "older_than"], how="inner")
+        .join(t.beside(_seen_since(t)), on=[*TP, "older_than"], how="inner")
         .filter(F.col("done_ns") > F.col("seen_ns"))
         .select("run", "topic", "partition", "offset", "producer", "seq", "fate", "done_ns", "older_than", "seen_ns")
     )

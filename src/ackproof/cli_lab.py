@@ -103,16 +103,19 @@ def _check_memory(spec: LabSpec) -> None:
 
 
 def _tell_up(name: str, took_s: float, as_json: bool) -> None:
-    status = control.status(name)
     if as_json:
-        say_json(status)
+        say_json(control.status(name))
         return
-    nodes = ", ".join(node["name"] for node in status["nodes"] if node["role"] != CLIENT.role)
+    started = LabDirectory.of(name).started()
+    spec = started.spec
+    nodes = ", ".join(node.name for node in spec.nodes if node.role != CLIENT.role)
+    brokers = [node for node in spec.nodes if node.role == "broker"]
+    bootstrap = ",".join(f"{node.name}:{node.port}" for node in brokers)
+    exposed = ",".join(f"127.0.0.1:{started.exposed[node.name]}" for node in brokers if node.name in started.exposed)
     option = "" if name == DEFAULT_NAME else f" --name {name}"
     say(
-        f"lab {name} is up after {took_s:.1f} s: Kafka {status['kafka']} ({status['mode']}): {nodes}",
-        f"bootstrap inside: {status['bootstrap']}"
-        + (f"   on this host: {status['exposed']}" if status["exposed"] else ""),
+        f"lab {name} is up after {took_s:.1f} s: Kafka {spec.kafka} ({spec.mode}): {nodes}",
+        f"bootstrap inside: {bootstrap}" + (f"   on this host: {exposed}" if exposed else ""),
         f"try: ackproof topic create orders{option} · ackproof status{option} · ackproof kill kafka2{option} "
         f"· ackproof down{option}",
     )

@@ -68,8 +68,8 @@ class Ongoing:
     def follow_lab(self) -> None:
         """Bring the lab's own trail into the journal: proofs that hold or do not, nodes that end."""
         names = {name: fault for fault in self.faults for name in fault.names}
-        events = self._trail.read()
-        for event in events[self._told :]:
+        events, self._told = self._trail.read_from(self._told)
+        for event in events:
             kind, at_ns = event["event"], event["at_ns"]
             fault = names.get(event.get("fault", ""))
             if kind in ("held", "no longer holds") and fault is not None:
@@ -79,7 +79,6 @@ class Ongoing:
                     self.journal_fault(fault, "broken", at_ns=at_ns, text=text)
             elif kind == "exited":
                 self._nodes_table.add(node=event["node"], at_ns=at_ns, event="exited", by_itself=event["by_itself"])
-        self._told = len(events)
         self._probes_table.flush_if_due()
         self._nodes_table.flush_if_due()
 

@@ -170,8 +170,11 @@ def _reach_table(status: dict[str, Any]) -> Table:
 
 def _fault_line(fault: dict[str, Any]) -> str:
     left = "" if fault["left_s"] is None else f", {fault['left_s']:.0f} s left"
+    only = "".join(f" {name}={value}" for name, value in fault.get("only", {}).items())
     broken = f"  NO LONGER HOLDS: {fault['broken']}" if fault["broken"] else ""
-    return f"{fault['fault']} {fault['kind']} {' '.join(fault['targets'])} for {fault['for_s']:.0f} s{left}{broken}"
+    return (
+        f"{fault['fault']} {fault['kind']} {' '.join(fault['targets'])}{only} for {fault['for_s']:.0f} s{left}{broken}"
+    )
 
 
 def _id(node: str) -> str:

@@ -26,11 +26,10 @@ def tail(path: Path, lines: int, follow: bool) -> None:
 
 
 def follow_events(trail: Events) -> None:
-    shown = 0
+    place = 0
     while True:
-        events = trail.read()
-        say(*(told(event) for event in events[shown:] if worth_telling(event)))
-        shown = len(events)
+        events, place = trail.read_from(place)
+        say(*(told(event) for event in events if worth_telling(event)))
         time.sleep(_POLL_S)
 
 
@@ -45,6 +44,6 @@ def told(event: dict[str, Any]) -> str:
     facts = [
         f"{name}={' '.join(map(str, fact)) if isinstance(fact, list) else fact}"
         for name, fact in event.items()
-        if name not in ("at", "at_ns", "event")
+        if name not in ("at", "at_ns", "event") and not (name == "verb" and "asked" in event)
     ]
     return f"{at}  {event['event']:16} {'  '.join(facts)}"

@@ -4,7 +4,7 @@ A message is due by the rate, not when the last one was done: a producer that is
 shows how late. Numbers are reserved on disk, a block at a time, before any of them reaches the wire; so after a crash
 nothing is on the wire that the disk could not know about.
 
-Outcomes are collected as they come, in plain arrays, and go to the journal as whole columns.
+Outcomes are noted as they come and go to the journal as whole columns.
 """
 
 from __future__ import annotations
@@ -18,18 +18,23 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError
 from confluent_kafka import Producer as KafkaProducer
 
-from ackproof.clients.common import MESSAGE, Progress, Value, kafka_settings, pack, read_config, wait_for_go
+from ackproof.clients.common import MAGIC, MESSAGE, Progress, Value, kafka_settings, pack, read_config, wait_for_go
 from ackproof.clients.outcomes import meaning
 from ackproof.journal import FLUSH_EVERY_S, Writer
 
 BLOCK = 65_536
 BATCH_MAX = 1_000  # messages given to the client between two looks at the clock
 NO_OFFSET = -1001
+QUEUE_MESSAGES = 100_000  # librdkafka's own default
 GO_S = 120.0
+
+Numbers = npt.NDArray[np.int64]
 
 
 class ProducerConfig(msgspec.Struct, frozen=True):
@@ -53,71 +58,76 @@ class ProducerConfig(msgspec.Struct, frozen=True):
 
 
 class Outcomes:
-    """What came back, in the order it came; emptied into the journal by `take`."""
+    """What came back, in the order it came; emptied into the journal by `take`.
+
+    The callback runs once for every message and is what a producer at full speed spends its time on. So it only notes
+    what it was given; what that means is worked out later, for thousands of messages at a time.
+    """
 
     def __init__(self, retries: bool, say: Callable[[int, int | None, str | None], None] | None) -> None:
         self._retries = retries
-        self._say = say
         self.acked = self.failed = self.unknown = 0
-        self._clear()
+        self._rows: list[tuple[bytes, int, int, int]] = []
+        self._errors: dict[int, str] = {}  # by place in the rows: few, so a dict costs nothing
+        self.delivered = self._noting() if say is None else self._saying(say)
 
-    def _clear(self) -> None:
-        self.seq = array("q")
-        self.done_ns = array("q")
-        self.partition = array("i")
-        self.offset = array("q")
-        self.errors: dict[int, str] = {}  # by place in the arrays: few, so a dict costs nothing
+    def _noting(self) -> Callable[[KafkaError | None, Any], None]:
+        note, now, rows, errors = self._rows.append, time.monotonic_ns, self._rows, self._errors
 
-    def delivered(self, error: KafkaError | None, message: Any) -> None:
-        seq = MESSAGE.unpack_from(message.value())[2]
-        if error is not None:
-            self._failed(error.name())
-        else:
-            self.acked += 1
-        self.seq.append(seq)
-        self.done_ns.append(time.monotonic_ns())
-        self.partition.append(message.partition())
-        self.offset.append(message.offset() if error is None else NO_OFFSET)
-        if self._say is not None:
-            self._say(seq, message.offset() if error is None else None, error.name() if error else None)
+        def delivered(error: KafkaError | None, message: Any) -> None:
+            if error is not None:
+                errors[len(rows)] = error.name()
+            note((message.value(), now(), message.partition(), message.offset()))
 
-    def _failed(self, name: str) -> None:
-        self.errors[len(self.seq)] = name
-        if meaning(name, self._retries).outcome == "fail":
-            self.failed += 1
-        else:
-            self.unknown += 1
+        return delivered
 
-    def refused(self, seq: int, name: str) -> None:
+    def _saying(self, say: Callable[[int, int | None, str | None], None]) -> Callable[[KafkaError | None, Any], None]:
+        note = self._noting()
+
+        def delivered(error: KafkaError | None, message: Any) -> None:
+            note(error, message)
+            seq = MESSAGE.unpack_from(message.value())[2]
+            say(seq, message.offset() if error is None else None, error.name() if error else None)
+
+        return delivered
+
+    def refused(self, producer: int, seq: int, name: str) -> None:
         """The client did not even take it."""
-        self._failed(name)
-        self.seq.append(seq)
-        self.done_ns.append(time.monotonic_ns())
-        self.partition.append(-1)
-        self.offset.append(NO_OFFSET)
+        self._errors[len(self._rows)] = name
+        self._rows.append((pack(producer, seq), time.monotonic_ns(), -1, NO_OFFSET))
 
-    def take(self) -> dict[str, Any]:
-        """The columns of `sends` for all that came since the last time."""
-        count = len(self.seq)
-        outcome, error = ["ok"] * count, [None] * count
-        for place, name in self.errors.items():
-            outcome[place] = meaning(name, self._retries).outcome
-            error[place] = name  # type: ignore[call-overload]
-        columns = {
-            "seq": _column(self.seq, pa.int64()),
-            "done_ns": _column(self.done_ns, pa.int64()),
-            "partition": _column(self.partition, pa.int32()),
-            "offset": pa.array([offset if offset >= 0 else None for offset in self.offset], pa.int64()),
-            "outcome": pa.array(outcome),
+    def take(self) -> dict[str, Any] | None:
+        """The columns of `sends` for all that came since the last time; `seq` as numpy has it."""
+        if not self._rows:
+            return None
+        values, done_ns, partitions, offsets = zip(*self._rows, strict=True)
+        errors = dict(self._errors)
+        self._rows.clear()  # the callback holds this very list
+        self._errors.clear()
+        count = len(values)
+        outcome = np.full(count, "ok", dtype=object)
+        error = np.full(count, None, dtype=object)
+        for place, name in errors.items():
+            outcome[place], error[place] = meaning(name, self._retries).outcome, name
+        failed = int((outcome == "fail").sum())
+        self.failed += failed
+        self.unknown += len(errors) - failed
+        self.acked += count - len(errors)
+        numbers = np.frombuffer(b"".join([value[: MESSAGE.size] for value in values]), dtype=_MESSAGE_DTYPE)
+        placed = np.array(offsets)
+        unplaced = placed < 0
+        unplaced[list(errors)] = True
+        return {
+            "seq": numbers["seq"].astype(np.int64),
+            "done_ns": pa.array(np.array(done_ns)),
+            "partition": pa.array(np.array(partitions, dtype=np.int32)),
+            "offset": pa.array(placed, mask=unplaced),
+            "outcome": pa.array(outcome, pa.string()),
             "error": pa.array(error, pa.string()),
         }
-        self._clear()
-        return columns
 
 
-def _column(values: array[int], kind: pa.DataType) -> pa.Array:
-    """Without a copy: the array is given away, and not written again."""
-    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+_MESSAGE_DTYPE = np.dtype([("magic", "S4"), ("producer", ">i4"), ("seq", ">i8")])
 
 
 class Load:
@@ -133,7 +143,9 @@ class Load:
         self._sends = Writer(directory, "sends", config.run, config.name)
         self._blocks = Writer(directory, "blocks", config.run, config.name)
         self._progress = Progress(Path(config.progress), create=True)
-        self._sent_ns = array("q")
+        self._sent_ns = array("q")  # by number
+        self._answered: list[Numbers] = []
+        self._queue_max = int(self._settings.get("queue.buffering.max.messages", QUEUE_MESSAGES))
         self._begun_ns = 0
         self._reserved = 0
         self._flushed = time.monotonic()
@@ -151,19 +163,13 @@ class Load:
         self._wait_for_outcomes(client)
         self._finish()
 
-    def _due_ns(self, seq: int) -> int:
-        rate = self._config.rate
-        return self._begun_ns + int(seq * 1e9 / rate) if rate else self._sent_ns[seq]
-
     def _send_all(self, client: KafkaProducer) -> None:
         seq, count, rate = 0, self._config.count, self._config.rate
         while seq < count and not self._stopped:
             now = time.monotonic_ns()
             due = count if rate is None else min(count, int((now - self._begun_ns) * rate / 1e9) + 1)
-            last = min(due, seq + BATCH_MAX)
-            while seq < last:
-                self._send(client, seq)
-                seq += 1
+            if seq < due:
+                seq = self._send(client, seq, min(due, seq + BATCH_MAX))
             client.poll(0)
             self._tell_if_due()
             if rate is not None and seq == due < count:
@@ -171,26 +177,36 @@ class Load:
                 if wait_s > 0:
                     client.poll(min(wait_s, 0.05))
 
-    def _send(self, client: KafkaProducer, seq: int) -> None:
-        config = self._config
+    def _send(self, client: KafkaProducer, seq: int, last: int) -> int:
+        """Give these messages to the client, as many as its queue takes; the next number to send."""
         if seq >= self._reserved:
             self._reserve(seq)
-        key = None if config.keys is None else str(seq % config.keys).encode()
-        value = pack(config.id, seq, b"." * (config.size - MESSAGE.size))
-        self._sent_ns.append(time.monotonic_ns())
-        while True:
-            try:
-                client.produce(config.topic, value, key, on_delivery=self._outcomes.delivered)
-                return
-            except BufferError:  # its queue is full: that is where a held-up producer waits, and is late
+        room = self._queue_max - len(client)
+        if room <= 0:  # here a producer that is held up waits, and is late
+            client.poll(0.01)
+            return seq
+        batch = self._batch(seq, min(last, seq + room, self._reserved))
+        now = time.monotonic_ns()
+        client.produce_batch(self._config.topic, batch, on_delivery=self._outcomes.delivered)
+        for place, message in enumerate(batch):
+            if (error := message.get("_error")) is None:
+                continue
+            if error.name() == "_QUEUE_FULL":  # by bytes; nothing behind it was taken either, so order holds
+                batch = batch[:place]
                 client.poll(0.01)
-                self._tell_if_due()
-                if self._stopped:
-                    self._outcomes.refused(seq, "_QUEUE_FULL")
-                    return
-            except KafkaException as problem:
-                self._outcomes.refused(seq, problem.args[0].name())
-                return
+                break
+            self._outcomes.refused(self._config.id, seq + place, error.name())
+        self._sent_ns.extend([now] * len(batch))
+        return seq + len(batch)
+
+    def _batch(self, first: int, last: int) -> list[dict[str, Any]]:
+        make, number, keys = MESSAGE.pack, self._config.id, self._config.keys
+        padding = b"." * (self._config.size - MESSAGE.size)
+        if keys is None:
+            return [{"value": make(MAGIC, number, seq) + padding} for seq in range(first, last)]
+        return [
+            {"value": make(MAGIC, number, seq) + padding, "key": str(seq % keys).encode()} for seq in range(first, last)
+        ]
 
     def _reserve(self, seq: int) -> None:
         count = min(BLOCK, self._config.count - seq)
@@ -207,28 +223,34 @@ class Load:
                 deadline = min(deadline, time.monotonic() + 2)
 
     def _tell_if_due(self) -> None:
-        if time.monotonic() - self._flushed >= FLUSH_EVERY_S:
+        now = time.monotonic()
+        if now - self._flushed >= FLUSH_EVERY_S:
+            self._flushed = now
             self._flush()
         outcomes = self._outcomes
         self._progress.write(1, len(self._sent_ns), outcomes.acked, outcomes.failed, outcomes.unknown, 0)
 
     def _flush(self) -> None:
-        self._flushed = time.monotonic()
-        if self._outcomes.seq:
-            self._journal(self._outcomes.take())
+        columns = self._outcomes.take()
+        if columns is not None:
+            self._answered.append(columns["seq"])
+            self._journal(columns.pop("seq"), columns)
 
-    def _journal(self, columns: dict[str, Any]) -> None:
-        seqs = columns["seq"].to_pylist()
-        count = len(seqs)
-        keys = self._config.keys
+    def _journal(self, seq: Numbers, columns: dict[str, Any]) -> None:
+        """Rows of `sends`, with what is known of these numbers from when they were sent."""
+        count, lowest = len(seq), int(seq.min())
+        sent_ns = np.frombuffer(self._sent_ns[lowest : int(seq.max()) + 1], dtype=np.int64)[seq - lowest]
+        rate, keys = self._config.rate, self._config.keys
+        due_ns = sent_ns if rate is None else self._begun_ns + (seq * (1e9 / rate)).astype(np.int64)
         self._sends.add_columns(
             {
                 **columns,
-                "producer": [self._config.id] * count,
-                "topic": [self._config.topic_id] * count,
-                "key": [seq % keys for seq in seqs] if keys else [None] * count,
-                "due_ns": [self._due_ns(seq) for seq in seqs],
-                "sent_ns": [self._sent_ns[seq] for seq in seqs],
+                "producer": pa.repeat(pa.scalar(self._config.id, pa.int32()), count),
+                "topic": pa.repeat(pa.scalar(self._config.topic_id, pa.int32()), count),
+                "seq": pa.array(seq),
+                "key": pa.nulls(count, pa.int64()) if keys is None else pa.array(seq % keys),
+                "due_ns": pa.array(due_ns),
+                "sent_ns": pa.array(sent_ns),
             }
         )
 
@@ -249,35 +271,23 @@ class Load:
         self._blocks.close(seal=False)
         self._sends.close(seal=False)
         outcomes = self._outcomes
-        known = outcomes.acked + outcomes.failed
-        self._progress.write(1, total, outcomes.acked, outcomes.failed, total - known, 1)
+        self._progress.write(1, total, outcomes.acked, outcomes.failed, total - outcomes.acked - outcomes.failed, 1)
 
     def _journal_unanswered(self, total: int) -> None:
-        from ackproof.journal import read_stream
-
-        self._sends.flush()
-        answered = (
-            set(read_stream(self._sends.path)[0].column("seq").to_pylist()) if self._open_answers(total) else set()
-        )
-        missing = [seq for seq in range(total) if seq not in answered] if self._open_answers(total) else []
-        if missing:
+        answered = np.zeros(total, dtype=bool)
+        for seq in self._answered:
+            answered[seq] = True
+        missing = np.flatnonzero(~answered)
+        if len(missing):
             count = len(missing)
-            self._sends.add_columns(
+            self._journal(
+                missing,
                 {
-                    "producer": [self._config.id] * count,
-                    "seq": missing,
-                    "topic": [self._config.topic_id] * count,
-                    "partition": [-1] * count,
-                    "due_ns": [self._due_ns(seq) for seq in missing],
-                    "sent_ns": [self._sent_ns[seq] for seq in missing],
-                    "outcome": ["info"] * count,
-                    "error": ["no answer"] * count,
-                }
+                    "partition": pa.repeat(pa.scalar(-1, pa.int32()), count),
+                    "outcome": pa.repeat("info", count),
+                    "error": pa.repeat("no answer", count),
+                },
             )
-
-    def _open_answers(self, total: int) -> bool:
-        outcomes = self._outcomes
-        return outcomes.acked + outcomes.failed + outcomes.unknown < total
 
 
 def client_settings(config: ProducerConfig) -> dict[str, Any]:

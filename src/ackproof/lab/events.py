@@ -33,9 +33,18 @@ class Events:
             os.close(descriptor)
 
     def read(self) -> list[dict[str, Any]]:
-        """Every event so far; a line that is still being written is left for the next time."""
+        """Every event so far."""
+        return self.read_from(0)[0]
+
+    def read_from(self, place: int) -> tuple[list[dict[str, Any]], int]:
+        """The events since a place in the file, and the place behind them.
+
+        A line that is still being written is left for the next time.
+        """
         try:
-            lines = self._path.read_bytes().split(b"\n")
+            with self._path.open("rb") as trail:
+                trail.seek(place)
+                whole, newline, _ = trail.read().rpartition(b"\n")
         except FileNotFoundError:
-            return []
-        return [msgspec.json.decode(line) for line in lines[:-1] if line]
+            return [], place
+        return [msgspec.json.decode(line) for line in whole.split(b"\n") if line], place + len(whole) + len(newline)

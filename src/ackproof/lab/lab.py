@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Collection
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ackproof import faults
@@ -57,6 +57,7 @@ class Standing:
             "kind": self.kind,
             "targets": self.targets,
             "links": sorted(self.links),
+            "only": {name: value for name, value in asdict(self.match).items() if value},
             "proved": self.held.proved,
             "for_s": round(time.monotonic() - self.since, 3),
             "left_s": None if self.until is None else round(max(0.0, self.until - time.monotonic()), 3),

@@ -109,7 +109,9 @@ def _first_process(directory: LabDirectory, boot: Boot, tether: Tether) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     _mount(directory)
     tether.tell(supervisor_pid=host_pid)
-    # Only now: these take a moment to import, and the maker must already know whom to end.
+    # Only now: these take a moment to import, and the maker must already know whom to end. kio imports hypothesis
+    # where it is installed, as it is where this is developed: a fifth of a second for nothing.
+    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     from ackproof.lab.cluster import Cluster, Program
     from ackproof.lab.lab import Lab
     from ackproof.lab.network import Network

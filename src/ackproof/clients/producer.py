@@ -9,24 +9,25 @@ Outcomes are noted as they come and go to the journal as whole columns.
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 import time
 from array import array
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, Message
 from confluent_kafka import Producer as KafkaProducer
 
-from ackproof.clients.common import MAGIC, MESSAGE, Progress, Value, kafka_settings, pack, read_config, wait_for_go
+from ackproof.clients.common import MAGIC, MESSAGE, Progress, Value, kafka_settings, read_config, wait_for_go
 from ackproof.clients.outcomes import meaning
-from ackproof.journal import FLUSH_EVERY_S, Writer
+from ackproof.journal import FLUSH_EVERY_S, FLUSH_ROWS, Writer
 
 BLOCK = 65_536
 BATCH_MAX = 1_000  # messages given to the client between two looks at the clock
@@ -60,71 +61,109 @@ class ProducerConfig(msgspec.Struct, frozen=True):
 class Outcomes:
     """What came back, in the order it came; emptied into the journal by `take`.
 
-    The callback runs once for every message and is what a producer at full speed spends its time on. So it only notes
-    what it was given; what that means is worked out later, for thousands of messages at a time.
+    The callback runs once for every message and is what a producer at full speed spends its time on. So it only keeps
+    what it was given; what that says is worked out later, for thousands of messages at a time. Whoever polls the
+    client calls `stamp` afterwards: what one poll brought came at one moment.
     """
 
-    def __init__(self, retries: bool, say: Callable[[int, int | None, str | None], None] | None) -> None:
+    def __init__(self, retries: bool, say: Callable[[int, int | None, str | None], None] | None = None) -> None:
         self._retries = retries
+        self._partitions = 0  # not known
         self.acked = self.failed = self.unknown = 0
-        self._rows: list[tuple[bytes, int, int, int]] = []
-        self._errors: dict[int, str] = {}  # by place in the rows: few, so a dict costs nothing
-        self.delivered = self._noting() if say is None else self._saying(say)
+        self._messages: list[Any] = []
+        self._errors: dict[int, str] = {}  # by place among the messages: few, so a dict costs nothing
+        self._refused: list[tuple[int, str, int]] = []
+        self._stamps: list[tuple[int, int]] = []  # how many there were, and when
+        self.delivered = self._keeping() if say is None else self._saying(say)
 
-    def _noting(self) -> Callable[[KafkaError | None, Any], None]:
-        note, now, rows, errors = self._rows.append, time.monotonic_ns, self._rows, self._errors
+    def _keeping(self) -> Callable[[KafkaError | None, Any], None]:
+        keep, messages, errors = self._messages.append, self._messages, self._errors
 
         def delivered(error: KafkaError | None, message: Any) -> None:
             if error is not None:
-                errors[len(rows)] = error.name()
-            note((message.value(), now(), message.partition(), message.offset()))
+                errors[len(messages)] = error.name()
+            keep(message)
 
         return delivered
 
     def _saying(self, say: Callable[[int, int | None, str | None], None]) -> Callable[[KafkaError | None, Any], None]:
-        note = self._noting()
+        keep = self._keeping()
 
         def delivered(error: KafkaError | None, message: Any) -> None:
-            note(error, message)
+            keep(error, message)
             seq = MESSAGE.unpack_from(message.value())[2]
             say(seq, message.offset() if error is None else None, error.name() if error else None)
 
         return delivered
 
-    def refused(self, producer: int, seq: int, name: str) -> None:
+    def refused(self, seq: int, name: str) -> None:
         """The client did not even take it."""
-        self._errors[len(self._rows)] = name
-        self._rows.append((pack(producer, seq), time.monotonic_ns(), -1, NO_OFFSET))
+        self._refused.append((seq, name, time.monotonic_ns()))
 
-    def take(self) -> dict[str, Any] | None:
+    def know_partitions(self, count: int) -> None:
+        """With one partition there is nothing to ask a message for."""
+        self._partitions = count
+
+    def stamp(self) -> None:
+        count = len(self._messages)
+        if count and (not self._stamps or self._stamps[-1][0] < count):
+            self._stamps.append((count, time.monotonic_ns()))
+
+    def __len__(self) -> int:
+        return len(self._messages) + len(self._refused)
+
+    def take(self) -> dict[str, Any]:
         """The columns of `sends` for all that came since the last time; `seq` as numpy has it."""
-        if not self._rows:
-            return None
-        values, done_ns, partitions, offsets = zip(*self._rows, strict=True)
-        errors = dict(self._errors)
-        self._rows.clear()  # the callback holds this very list
+        self.stamp()
+        messages, errors, refused, stamps = self._messages.copy(), dict(self._errors), self._refused, self._stamps
+        self._messages.clear()  # the callback holds this very list, and this very dict
         self._errors.clear()
-        count = len(values)
-        outcome = np.full(count, "ok", dtype=object)
-        error = np.full(count, None, dtype=object)
-        for place, name in errors.items():
+        self._refused, self._stamps = [], []
+        count, total = len(messages), len(messages) + len(refused)
+        seq = np.empty(total, dtype=np.int64)
+        seq[:count] = _numbers(messages)
+        seq[count:] = [number for number, _, _ in refused]
+        done_ns = np.empty(total, dtype=np.int64)
+        done_ns[:count] = np.repeat([at for _, at in stamps], np.diff([0, *(upto for upto, _ in stamps)]))
+        done_ns[count:] = [at for _, _, at in refused]
+        partition = np.full(total, -1, dtype=np.int32)
+        offset = np.full(total, NO_OFFSET, dtype=np.int64)
+        partition[:count] = 0 if self._partitions == 1 else np.fromiter(map(_PARTITION, messages), np.int32, count)
+        offset[:count] = np.fromiter(map(_OFFSET, messages), np.int64, count)
+        wrong = {**errors, **{count + place: name for place, (_, name, _) in enumerate(refused)}}
+        offset[list(wrong)] = NO_OFFSET
+        return {
+            "seq": seq,
+            "done_ns": pa.array(done_ns),
+            "partition": pa.array(partition),
+            "offset": pa.array(offset, mask=offset < 0),
+            **self._judged(total, wrong),
+        }
+
+    def _judged(self, total: int, wrong: dict[int, str]) -> dict[str, Any]:
+        self.acked += total - len(wrong)
+        if not wrong:
+            return {"outcome": pa.repeat("ok", total), "error": pa.nulls(total, pa.string())}
+        outcome = np.full(total, "ok", dtype=object)
+        error = np.full(total, None, dtype=object)
+        for place, name in wrong.items():
             outcome[place], error[place] = meaning(name, self._retries).outcome, name
         failed = int((outcome == "fail").sum())
         self.failed += failed
-        self.unknown += len(errors) - failed
-        self.acked += count - len(errors)
-        numbers = np.frombuffer(b"".join([value[: MESSAGE.size] for value in values]), dtype=_MESSAGE_DTYPE)
-        placed = np.array(offsets)
-        unplaced = placed < 0
-        unplaced[list(errors)] = True
-        return {
-            "seq": numbers["seq"].astype(np.int64),
-            "done_ns": pa.array(np.array(done_ns)),
-            "partition": pa.array(np.array(partitions, dtype=np.int32)),
-            "offset": pa.array(placed, mask=unplaced),
-            "outcome": pa.array(outcome, pa.string()),
-            "error": pa.array(error, pa.string()),
-        }
+        self.unknown += len(wrong) - failed
+        return {"outcome": pa.array(outcome, pa.string()), "error": pa.array(error, pa.string())}
+
+
+_PARTITION, _OFFSET, _VALUE = Message.partition, Message.offset, cast(Callable[[Any], bytes], Message.value)
+
+
+def _numbers(messages: list[Any]) -> Numbers:
+    """The number of each message, from its own value."""
+    joined = b"".join(map(_VALUE, messages))
+    step = len(joined) // len(messages) if messages else MESSAGE.size
+    if step != MESSAGE.size:  # padded, all of them to the same size
+        joined = b"".join(joined[place : place + MESSAGE.size] for place in range(0, len(joined), step))
+    return np.frombuffer(joined, dtype=_MESSAGE_DTYPE)["seq"].astype(np.int64)
 
 
 _MESSAGE_DTYPE = np.dtype([("magic", "S4"), ("producer", ">i4"), ("seq", ">i8")])
@@ -156,7 +195,9 @@ class Load:
 
     def run(self) -> None:
         client = KafkaProducer(self._settings)
-        client.list_topics(self._config.topic, timeout=30)  # so that the first message is not late for the metadata
+        # So that the first message is not late for the metadata.
+        known = client.list_topics(self._config.topic, timeout=30).topics[self._config.topic]
+        self._outcomes.know_partitions(len(known.partitions))
         self._progress.write(1, 0, 0, 0, 0, 0)
         self._begun_ns = wait_for_go(Path(self._config.go), GO_S)
         self._send_all(client)
@@ -170,12 +211,16 @@ class Load:
             due = count if rate is None else min(count, int((now - self._begun_ns) * rate / 1e9) + 1)
             if seq < due:
                 seq = self._send(client, seq, min(due, seq + BATCH_MAX))
-            client.poll(0)
+            self._poll(client, 0)
             self._tell_if_due()
             if rate is not None and seq == due < count:
                 wait_s = (self._begun_ns + seq * 1e9 / rate - time.monotonic_ns()) / 1e9
                 if wait_s > 0:
-                    client.poll(min(wait_s, 0.05))
+                    self._poll(client, min(wait_s, 0.05))
+
+    def _poll(self, client: KafkaProducer, wait_s: float) -> None:
+        client.poll(wait_s)
+        self._outcomes.stamp()
 
     def _send(self, client: KafkaProducer, seq: int, last: int) -> int:
         """Give these messages to the client, as many as its queue takes; the next number to send."""
@@ -183,7 +228,7 @@ class Load:
             self._reserve(seq)
         room = self._queue_max - len(client)
         if room <= 0:  # here a producer that is held up waits, and is late
-            client.poll(0.01)
+            self._poll(client, 0.01)
             return seq
         batch = self._batch(seq, min(last, seq + room, self._reserved))
         now = time.monotonic_ns()
@@ -193,9 +238,9 @@ class Load:
                 continue
             if error.name() == "_QUEUE_FULL":  # by bytes; nothing behind it was taken either, so order holds
                 batch = batch[:place]
-                client.poll(0.01)
+                self._poll(client, 0.01)
                 break
-            self._outcomes.refused(self._config.id, seq + place, error.name())
+            self._outcomes.refused(seq + place, error.name())
         self._sent_ns.extend([now] * len(batch))
         return seq + len(batch)
 
@@ -217,22 +262,22 @@ class Load:
     def _wait_for_outcomes(self, client: KafkaProducer) -> None:
         deadline = time.monotonic() + self._config.flush_s
         while len(client) > 0 and time.monotonic() < deadline:
-            client.flush(0.1)
+            self._poll(client, 0.05)
             self._tell_if_due()
             if self._stopped:
                 deadline = min(deadline, time.monotonic() + 2)
 
     def _tell_if_due(self) -> None:
         now = time.monotonic()
-        if now - self._flushed >= FLUSH_EVERY_S:
+        if now - self._flushed >= FLUSH_EVERY_S or len(self._outcomes) >= FLUSH_ROWS:
             self._flushed = now
             self._flush()
         outcomes = self._outcomes
         self._progress.write(1, len(self._sent_ns), outcomes.acked, outcomes.failed, outcomes.unknown, 0)
 
     def _flush(self) -> None:
-        columns = self._outcomes.take()
-        if columns is not None:
+        if len(self._outcomes):
+            columns = self._outcomes.take()
             self._answered.append(columns["seq"])
             self._journal(columns.pop("seq"), columns)
 
@@ -320,6 +365,7 @@ class Spoken:
 
 
 def main() -> None:
+    gc.disable()  # nothing here refers in circles, and looking for it costs a tenth at full speed
     load = Load(read_config(ProducerConfig))
     signal.signal(signal.SIGTERM, load.stop)
     load.run()

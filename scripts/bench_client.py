@@ -1,0 +1,167 @@
+"""How fast the producer is: `scripts/bench client`.
+
+On one lab, one topic of one partition and three replicas, 16-byte values, acks=all, linger 5 ms, taking turns:
+
+    ours              our producer at full speed, every outcome in the journal
+    ours, no journal  the same client and the same sending, with an empty callback and nothing written
+    perf-test         Kafka's own producer-perf-test
+
+each with its own default size of batches (librdkafka's 1 MB, perf-test's 16 KB), and all with 256 KB, as the next goal.
+
+Messages a second from the first send to the last acknowledgement; medians. Nothing here judges a figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+import msgspec
+
+from ackproof.clients.common import Progress
+from ackproof.clients.producer import ProducerConfig
+from ackproof.lab import control
+from ackproof.screen import console, say_json, table
+
+HOME = Path(__file__).resolve().parents[1]
+LAB = "bench-client"
+WAIT_S = 300.0
+BATCHES = {"default": {"ours": 1_000_000, "perf-test": 16_384}, "256 KB": {"ours": 262_144, "perf-test": 262_144}}
+
+BARE = """
+import sys, time
+from confluent_kafka import Producer
+from ackproof.clients.common import MAGIC, MESSAGE
+bootstrap, topic, count, batch = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+client = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 5, "batch.size": batch})
+client.list_topics(topic, timeout=30)
+nothing = lambda error, message: None
+begun, seq = time.monotonic(), 0
+while seq < count:
+    room = 100_000 - len(client)
+    if room <= 0:
+        client.poll(0.01)
+        continue
+    last = min(count, seq + 1000, seq + room)
+    client.produce_batch(topic, [{"value": MESSAGE.pack(MAGIC, 0, n)} for n in range(seq, last)], on_delivery=nothing)
+    seq = last
+    client.poll(0)
+client.flush(120)
+print(count / (time.monotonic() - begun))
+"""
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description="How fast the producer is.")
+    options.add_argument("--count", type=int, default=1_000_000)
+    options.add_argument("--repeats", type=int, default=3)
+    options.add_argument("--mode", default="zookeeper")
+    options.add_argument("--json", action="store_true")
+    given = options.parse_args()
+    subprocess.run([str(HOME / "ackproof"), "up", "--name", LAB, "--mode", given.mode], check=True, stdout=sys.stderr)
+    try:
+        found = measure(given.count, given.repeats)
+    finally:
+        subprocess.run([str(HOME / "ackproof"), "down", "--name", LAB], check=False, stdout=sys.stderr)
+    if given.json:
+        say_json(found)
+    else:
+        show(found)
+    return 0
+
+
+def measure(count: int, repeats: int) -> dict[str, float]:
+    rates: dict[str, list[float]] = {}
+    for number in range(repeats):
+        for size, batches in BATCHES.items():
+            for name, rate in (("ours", ours), ("ours, no journal", bare), ("perf-test", perf_test)):
+                batch = batches["perf-test" if rate is perf_test else "ours"]
+                topic = f"{name.replace(', ', '-').replace(' ', '-')}-{batch}-{number}"
+                subprocess.run(
+                    [str(HOME / "ackproof"), "topic", "create", topic, "--name", LAB], check=True, stdout=sys.stderr
+                )
+                measured = rate(topic, count, batch)
+                print(f"{name}, {size}: {measured:,.0f} a second", file=sys.stderr, flush=True)
+                rates.setdefault(f"{name}, {size}", []).append(measured)
+    return {name: median(values) for name, values in rates.items()}
+
+
+def bootstrap() -> str:
+    where: str = control.call(LAB, "bootstrap")["bootstrap"]
+    return where
+
+
+def ours(topic: str, count: int, batch: int) -> float:
+    with tempfile.TemporaryDirectory(prefix="ackproof-bench-") as name:
+        folder = Path(name)
+        config = ProducerConfig(
+            run=1, directory=name, id=0, name="producer", topic=topic, topic_id=0, bootstrap=bootstrap(), count=count,
+            rate=None, acks="all", size=16, keys=None, print=False, go=str(folder / "go"),
+            progress=str(folder / "progress"), flush_s=WAIT_S, settings={"linger.ms": 5, "batch.size": batch},
+        )  # fmt: skip
+        path = folder / "config.json"
+        path.write_bytes(msgspec.json.encode(config))
+        argv = [sys.executable, "-m", "ackproof.clients.producer", str(path)]
+        log = str(folder / "log")
+        control.call(LAB, "spawn", process=topic, node="client", argv=argv, output=log)
+        wait_for(lambda: ready(folder / "progress"))
+        begun = time.monotonic()
+        (folder / "go.new").write_text(str(time.monotonic_ns()))
+        (folder / "go.new").rename(folder / "go")
+        page = Progress(folder / "progress")
+        wait_for(lambda: page.read()["done"] == 1)
+        took_s = time.monotonic() - begun
+        if (acked := page.read()["acked"]) != count:
+            raise SystemExit(f"only {acked} of {count} were acknowledged: {Path(log).read_text()}")
+        return count / took_s
+
+
+def ready(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0 and Progress(path).read()["ready"] == 1
+
+
+def wait_for(condition: object) -> None:
+    assert callable(condition)
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        if time.monotonic() > deadline:
+            raise SystemExit("the producer did not come to an end")
+        time.sleep(0.002)
+
+
+def bare(topic: str, count: int, batch: int) -> float:
+    return float(inside([sys.executable, "-c", BARE, bootstrap(), topic, str(count), str(batch)]).split()[-1])
+
+
+def perf_test(topic: str, count: int, batch: int) -> float:
+    settings = [f"bootstrap.servers={bootstrap()}", "acks=all", "linger.ms=5", f"batch.size={batch}"]
+    command = [str(HOME / "ackproof"), "kafka", "--name", LAB, "producer-perf-test", "--topic", topic]
+    command += ["--num-records", str(count), "--record-size", "16", "--throughput", "-1", "--producer-props", *settings]
+    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=WAIT_S).stdout
+    *_, last = re.findall(r"([\d.]+) records/sec", said)
+    return float(last)
+
+
+def inside(argv: list[str]) -> str:
+    command = [str(HOME / "ackproof"), "exec", "--name", LAB, "client", "--", *argv]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=WAIT_S).stdout
+
+
+def show(found: dict[str, float]) -> None:
+    made = table("producer", "messages a second", "ours / it", right=("messages a second", "ours / it"))
+    for size in BATCHES:
+        own = found[f"ours, {size}"]
+        for name in ("ours", "ours, no journal", "perf-test"):
+            rate = found[f"{name}, {size}"]
+            made.add_row(f"{name}, batches {size}", f"{rate:,.0f}", f"{own / rate:.2f}")
+    console().print(made)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -51,8 +51,11 @@ cli_lab.register(app)
 cli_verbs.register(app)
 
 
-class _Ended(BaseException):
+class _Ended(KeyboardInterrupt):
+    """Told to end by a signal: whatever Ctrl-C would clean up is cleaned up."""
+
     def __init__(self, number: int) -> None:
+        super().__init__()
         self.number = number
 
 
@@ -75,11 +78,11 @@ def _run() -> int:
             return _bug(problem.message, [*problem.details])
         say_problem(problem)
         return problem.exit_code
+    except _Ended as end:
+        return 128 + end.number
     except KeyboardInterrupt:
         print("ackproof: interrupted", file=sys.stderr)
         return 130
-    except _Ended as end:
-        return 128 + end.number
     except SystemExit as leaving:
         # typer's own way out when its reader has gone away is 1, which would read as "data lost".
         return 128 + signal.SIGPIPE if leaving.code == 1 else _exit_code(leaving.code)

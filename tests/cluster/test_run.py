@@ -1,0 +1,99 @@
+"""Whole runs: from a scenario to a verdict, interrupted, and killed in the middle."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from real_lab import User, ourselves, wait_until
+
+from ackproof.record import read_record
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+SMALL = ("--set", "producer.count=8000", "--set", "producer.rate=1000", "--set", "faults.0.at_messages=2000")
+
+
+@pytest.fixture(scope="module")
+def us() -> Iterator[User]:
+    with ourselves() as user:
+        yield user
+
+
+def begun(us: User, out: Path, until: str) -> subprocess.Popen[str]:
+    """A run that has come so far that it says this."""
+    run = us.start("run", "acks1-leader-isolated", *SMALL, "--out", str(out))
+    assert run.stderr is not None
+    for line in run.stderr:
+        if until in line:
+            return run
+    raise AssertionError(f"the run never said {until!r}")
+
+
+def only_run(out: Path) -> Path:
+    (directory,) = out.iterdir()
+    return directory
+
+
+def labs_left(us: User) -> list[Path]:
+    return list((us.state / "ackproof" / "labs").glob("*"))
+
+
+@pytest.mark.parametrize("mode", ["zookeeper", "kraft"])
+def test_an_isolated_leader_with_acks_1_loses_what_it_acknowledged(us: User, tmp_path: Path, mode: str) -> None:
+    done = us.run(
+        "run", "acks1-leader-isolated", *SMALL, "--mode", mode, "--out", str(tmp_path), "--json", timeout_s=280
+    )
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout)["runs"][0]
+    assert (told["result"], told["sent"], told["acked"]) == ("confirmed", 8000, 8000)
+    assert told["lost"] == told["acked"] - told["high_watermark"] > 1000
+    assert told["faults"] == [{"kind": "isolate", "targets": told["faults"][0]["targets"], "proved": True}]
+    assert sum(told["fates"].values()) == told["sent"]
+    page = Path(told["report"]).read_text()
+    assert "Confirmed" in page
+    assert labs_left(us) == []
+
+
+def test_an_interrupted_run_heals_seals_and_says_that_it_was_not_judged(us: User, tmp_path: Path) -> None:
+    run = begun(us, tmp_path, "severed")
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=15)
+    assert run.returncode == 130
+    directory = only_run(tmp_path)
+    assert read_record(directory).ended == "interrupted"
+    assert "healed" in err
+    assert "not judged" in out
+    assert "not judged" in (directory / "report.html").read_text()
+    assert list((directory / "journal").glob("*/*.arrows")) == []
+    assert labs_left(us) == []
+    judged = us.run("judge", str(directory), "--json", timeout_s=200)
+    assert judged.returncode == 3
+    assert json.loads(judged.stdout)["runs"][0]["result"] == "unknown"
+
+
+def test_a_run_killed_outright_leaves_a_journal_that_can_be_judged(us: User, tmp_path: Path) -> None:
+    run = begun(us, tmp_path, "severed")
+    os.kill(run.pid, signal.SIGKILL)
+    run.communicate(timeout=15)
+    wait_until(
+        lambda: not any((lab / "control.sock").exists() and _held(lab) for lab in labs_left(us)), "the lab is gone"
+    )
+    directory = only_run(tmp_path)
+    assert list((directory / "journal").glob("sends/*.arrows"))
+    judged = us.run("judge", str(directory), "--json", timeout_s=200)
+    assert judged.returncode == 3
+    told = json.loads(judged.stdout)["runs"][0]
+    assert (told["result"], told["sent"] > 1000) == ("unknown", True)
+
+
+def _held(lab: Path) -> bool:
+    from ackproof.lab.directory import LabDirectory
+
+    return LabDirectory(lab).alive()

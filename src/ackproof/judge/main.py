@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
@@ -93,7 +93,8 @@ def _judge_batch(session: Session, batch: dict[int, Source]) -> dict[int, Verdic
             for place, source in batch.items()
         }
     finally:
-        session.spark.catalog.clearCache()
+        with suppress(Exception):  # a Spark that died has no cache
+            session.spark.catalog.clearCache()
         shutil.rmtree(folder, ignore_errors=True)
 
 

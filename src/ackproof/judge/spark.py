@@ -12,21 +12,26 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import subprocess
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from ackproof.errors import CannotHere
+from ackproof.judge.jvm import DidNotStart, Jvm, start
 
 # From so many rows on a journal is worth exchanges, broadcasts and plans that adapt.
 LARGE_ROWS = 5_000_000
+
+MEMORY = os.environ.get("ACKPROOF_JUDGE_MEMORY", "2g")  # of a local judge
 
 _QUIET = """\
 status = off
@@ -48,29 +53,24 @@ class Session:
 
     spark: SparkSession
     folder: Path
+    jvm: Jvm | None
 
     @property
     def log(self) -> Path:
         return self.folder / "spark.log"
 
     def close(self) -> None:
-        context = self.spark.sparkContext
-        gateway = context._gateway
-        process = getattr(gateway, "proc", None)
+        gateway = self.spark.sparkContext._gateway
         try:
-            self.spark.stop()
-            if gateway is not None:
-                gateway.shutdown()
+            with suppress(Exception):  # it may be dead already; what matters is that it is gone afterwards
+                self.spark.stop()
+            with suppress(Exception):
+                gateway.shutdown()  # type: ignore[union-attr]
         finally:
+            SparkContext._active_spark_context = None
             SparkContext._gateway = None
             SparkContext._jvm = None
-            if process is not None:
-                process.stdin.close()
-                try:
-                    process.wait(timeout=5)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
+            (self.jvm or _submitted(gateway)).close()
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self) -> Session:
@@ -82,51 +82,85 @@ class Session:
         self.close()
 
 
-def warm(master: str = "local[*]") -> Session:
-    """Start Spark: about two seconds, which a caller may spend while something else is still going on."""
+def warm(master: str = "local[*]", record: bool = False) -> Session:
+    """Start Spark: one to four seconds, which a caller may spend while something else is still going on.
+
+    `record` is for `prepare`: Java then runs at half its speed, and writes down which classes it loaded.
+    """
     if SparkContext._active_spark_context is not None:
         raise RuntimeError("this process already has a Spark session")
+    _silence()
+    folder = Path(tempfile.mkdtemp(prefix="ackproof-judge-"))
+    try:
+        spark, jvm = _start(master, folder, record)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return Session(spark, folder, jvm)
+
+
+def _silence() -> None:
+    """pyspark prints a page of JSON for an error that it also raises; py4j has its own opinions."""
     for name in ("py4j", "pyspark"):
         logger = logging.getLogger(name)
         logger.addHandler(logging.NullHandler())
         logger.propagate = False
-    folder = Path(tempfile.mkdtemp(prefix="ackproof-judge-"))
-    try:
-        spark = _start(master, folder)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    return Session(spark, folder)
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
 
 
-def _start(master: str, folder: Path) -> SparkSession:
+def _start(master: str, folder: Path, record: bool) -> tuple[SparkSession, Jvm | None]:
     (folder / "log4j2.properties").write_text(_QUIET)
+    settings = _settings(master, folder)
     conf = SparkConf(loadDefaults=False)
-    conf.setAll(list(_settings(master, folder).items()))
+    jvm: Jvm | None = None
     with (folder / "spark.log").open("wb") as log:
         try:
-            gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
-        except (PySparkRuntimeError, OSError) as error:
+            if master.startswith("local"):
+                jvm = start(settings, _java_options(folder), folder, log, MEMORY, record)
+                gateway = _connect(jvm)
+            else:
+                settings["spark.driver.extraJavaOptions"] = " ".join(_java_options(folder))
+                conf.setAll(list(settings.items()))
+                gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
+        except (PySparkRuntimeError, OSError, DidNotStart) as error:
             said = (folder / "spark.log").read_text(errors="replace").splitlines()[-5:]
             raise CannotHere("Spark's Java did not start; is Java 17 or newer on the PATH?", said) from error
-    context = SparkContext(conf=conf, gateway=gateway)
-    return SparkSession(context)
+    conf.setAll(list(settings.items()))
+    return SparkSession(SparkContext(conf=conf, gateway=gateway)), jvm
 
 
-def _settings(master: str, folder: Path) -> dict[str, str]:
-    java = [
+def _connect(jvm: Jvm) -> Any:
+    """pyspark connects to a Java that is already there if the environment says where."""
+    asked = {"PYSPARK_GATEWAY_PORT": str(jvm.port), "PYSPARK_GATEWAY_SECRET": jvm.secret}
+    os.environ.update(asked)
+    try:
+        gateway = launch_gateway()  # type: ignore[no-untyped-call]
+    finally:
+        for name in asked:
+            del os.environ[name]
+    return gateway
+
+
+def _submitted(gateway: Any) -> Jvm:
+    return Jvm(gateway.proc, 0, "", None)
+
+
+def _java_options(folder: Path) -> list[str]:
+    return [
         f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}",
         f"-Djava.io.tmpdir={folder}",
         "-XX:+UseSerialGC",  # no threads beside ours on a small machine
         "-XX:TieredStopAtLevel=1",  # short work: the second compiler would never earn its time back
-        "-Xshare:auto",
     ]
+
+
+def _settings(master: str, folder: Path) -> dict[str, str]:
     settings = {
         "spark.master": master,
         "spark.app.name": "ackproof judge",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraJavaOptions": " ".join(java),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "true",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
@@ -138,6 +172,9 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
         "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
         "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
         "spark.cleaner.referenceTracking": "false",
+        # Some 500 classes of generated code; the default of 100 compiles them again and again.
+        "spark.sql.codegen.cache.maxEntries": "4000",
+        "spark.sql.codegen.useIdInClassName": "false",
     }
     if master.startswith("local"):
         # Alone on this machine: nobody else has any business with it.
@@ -145,7 +182,6 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.local.dir": str(folder),
-            "spark.driver.memory": os.environ.get("ACKPROOF_JUDGE_MEMORY", "2g"),
         }
     return settings
 

@@ -17,7 +17,7 @@ import typer
 
 from ackproof import cli, cli_lab
 from ackproof.cli_options import seconds, share
-from ackproof.errors import CannotHere, NotProved, Problem, Refused, UsageProblem, problem_of
+from ackproof.errors import CannotHere, Ended, NotProved, Problem, Refused, UsageProblem, problem_of
 from ackproof.lab import control
 
 Run = Callable[..., tuple[int, str, str]]
@@ -112,7 +112,7 @@ def test_a_bug_exits_with_70_and_keeps_the_traceback_in_a_file(
 def test_a_signal_exits_with_128_and_its_number(
     number: signal.Signals, code: int, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(control, "down", raising(cli._Ended(number)))
+    monkeypatch.setattr(control, "down", raising(Ended(number)))
     assert run("down")[0] == code
 
 
@@ -355,13 +355,13 @@ def test_a_duration_beyond_all_numbers_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("5 %", 0.05), ("0.05", 0.05), ("100%", 1), ("1", 1), ("0.01%", 0.0001), ("2.5 %", 0.025)]
+    ("text", "value"), [("5 %", 0.05), ("0.05", 0.05), ("100%", 1), ("1", 1), ("0.1%", 0.001), ("2.5 %", 0.025)]
 )
 def test_a_share_is_read(text: str, value: float) -> None:
     assert share(text) == pytest.approx(value)
 
 
-@pytest.mark.parametrize("text", ["", "%", "0", "0%", "-5%", "5", "101%", "1.01", "0.009%", "five", "nan", "5%%"])
+@pytest.mark.parametrize("text", ["", "%", "0", "0%", "-5%", "5", "101%", "1.01", "0.09%", "five", "nan", "5%%"])
 def test_what_is_no_share_is_refused(text: str) -> None:
     with pytest.raises(UsageProblem, match="no share"):
         share(text)

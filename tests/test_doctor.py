@@ -104,7 +104,7 @@ def test_rules_that_could_not_be_tried_send_to_the_namespaces(monkeypatch: pytes
 
 @pytest.mark.parametrize(("available", "status"), [(1500, "ok"), (1499, "warn"), (500, "warn"), (499, "fail")])
 def test_memory_for_a_lab(available: int, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_memory_mb", lambda: available)
+    monkeypatch.setattr(doctor, "available_mb", lambda: available)
     assert doctor._memory("x").status == status
 
 

@@ -16,8 +16,10 @@ from typing import NoReturn
 import typer
 
 from ackproof import __version__, cli_lab, cli_run, cli_verbs
-from ackproof.errors import BUG_EXIT_CODE, Problem
+from ackproof.errors import BUG_EXIT_CODE, Ended, Problem
 from ackproof.screen import say_problem
+
+INTERRUPTED = 130
 
 app = typer.Typer(
     name="ackproof",
@@ -51,16 +53,8 @@ cli_lab.register(app)
 cli_verbs.register(app)
 
 
-class _Ended(KeyboardInterrupt):
-    """Told to end by a signal: whatever Ctrl-C would clean up is cleaned up."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.number = number
-
-
 def _on_signal(number: int, _: FrameType | None) -> NoReturn:
-    raise _Ended(number)
+    raise Ended(number)
 
 
 def main() -> NoReturn:
@@ -72,17 +66,17 @@ def main() -> NoReturn:
 
 def _run() -> int:
     try:
-        return _exit_code(app(standalone_mode=False, prog_name="ackproof"))
+        code = _exit_code(app(standalone_mode=False, prog_name="ackproof"))
+        if code == INTERRUPTED:  # what typer makes of Ctrl-C
+            print("ackproof: interrupted", file=sys.stderr)
+        return code
     except Problem as problem:
         if problem.exit_code == BUG_EXIT_CODE:
             return _bug(problem.message, [*problem.details])
         say_problem(problem)
         return problem.exit_code
-    except _Ended as end:
+    except Ended as end:
         return 128 + end.number
-    except KeyboardInterrupt:
-        print("ackproof: interrupted", file=sys.stderr)
-        return 130
     except SystemExit as leaving:
         # typer's own way out when its reader has gone away is 1, which would read as "data lost".
         return 128 + signal.SIGPIPE if leaving.code == 1 else _exit_code(leaving.code)
@@ -105,7 +99,7 @@ def _other(problem: Exception) -> int:
         print(f"ackproof: {problem.format_message()} (`{path} --help` shows how it is used)", file=sys.stderr)
         return 2
     if type(problem).__name__ == "Abort":
-        return 130
+        return INTERRUPTED
     return _bug(repr(problem), traceback.format_exc().splitlines())
 
 

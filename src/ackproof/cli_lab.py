@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 from ackproof.cli_options import Json, Name, Target
-from ackproof.errors import CannotHere, UsageProblem
+from ackproof.errors import UsageProblem
 from ackproof.lab import control
 from ackproof.lab.directory import LabDirectory
 from ackproof.lab.spec import CLIENT, DEFAULT_NAME, LabSpec, Setting, check
@@ -75,10 +74,12 @@ def up(
 def gather(spec: LabSpec, steps: Steps) -> control.Ingredients:
     """Java, Kafka's jars and enough memory, or a sentence that says what is missing; nothing is started yet."""
     from ackproof.kafka import jars
+    from ackproof.kafka.config import MEMORY_MB
     from ackproof.kafka.java import find_java
+    from ackproof.lab.memory import check_memory
 
     java = find_java()
-    _check_memory(spec)
+    check_memory(sum(MEMORY_MB[node.role] for node in spec.nodes if node.role != CLIENT.role))
     kafka = jars.ensure(spec.kafka, java, steps.fetched)
     checkpoint = jars.bootstrap_checkpoint(kafka, java) if spec.mode == "kraft" else None
     return control.Ingredients(
@@ -87,19 +88,6 @@ def gather(spec: LabSpec, steps: Steps) -> control.Ingredients:
         classpath=kafka.classpath,
         checkpoint=str(checkpoint) if checkpoint else None,
     )
-
-
-def _check_memory(spec: LabSpec) -> None:
-    from ackproof.kafka.config import MEMORY_MB
-
-    needed_mb = sum(MEMORY_MB[node.role] for node in spec.nodes if node.role != CLIENT.role)
-    with Path("/proc/meminfo").open() as lines:
-        available_mb = next(int(line.split()[1]) // 1024 for line in lines if line.startswith("MemAvailable"))
-    if available_mb < needed_mb:
-        raise CannotHere(
-            f"this lab needs about {needed_mb} MB of memory and {available_mb} MB are free: close something, "
-            "or ask for fewer --brokers or a smaller --quorum"
-        )
 
 
 def _tell_up(name: str, took_s: float, as_json: bool) -> None:
@@ -116,8 +104,8 @@ def _tell_up(name: str, took_s: float, as_json: bool) -> None:
     say(
         f"lab {name} is up after {took_s:.1f} s: Kafka {spec.kafka} ({spec.mode}): {nodes}",
         f"bootstrap inside: {bootstrap}" + (f"   on this host: {exposed}" if exposed else ""),
-        f"try: ackproof topic create orders{option} · ackproof status{option} · ackproof kill kafka2{option} "
-        f"· ackproof down{option}",
+        f"try: ackproof topic create orders{option} · ackproof status{option} "
+        f"· ackproof kill {brokers[-1].name}{option} · ackproof down{option}",
     )
 
 
@@ -179,7 +167,11 @@ def logs(
     path = directory.log(node)
     if "/" in node or not path.exists():
         resolved = control.call(name, "resolve", target=node)["nodes"]
+        if len(resolved) > 1:
+            raise UsageProblem(f"{node} is {len(resolved)} nodes ({', '.join(resolved)}): name one")
         path = directory.log(resolved[0])
+    if not path.exists():
+        raise UsageProblem(f"{node} has no log: it is a namespace for your programs")
     tail(path, lines, follow)
 
 
@@ -237,24 +229,27 @@ def exec_(
 
 
 def kafka(
-    context: typer.Context, name: Name = DEFAULT_NAME, node: Annotated[str, typer.Option("--on")] = "client"
+    tool: Annotated[str | None, typer.Argument(metavar="[TOOL]", help="As in Kafka's bin folder.")] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="[ARGS]...", help="Passed on as they are.")] = None,
+    name: Name = DEFAULT_NAME,
+    node: Annotated[str, typer.Option("--on", help="Where to run it.")] = "client",
 ) -> None:
-    """Run a tool of Kafka's inside the lab, with the bootstrap server filled in.
+    """Run a tool of Kafka's inside the lab, with the bootstrap server filled in. Without a tool, list them.
 
-    Without a tool, lists them.
+    Our own options, --name and --on, come before the tool; whatever follows the tool is the tool's.
 
     Examples:
 
       ackproof kafka topics --list
 
-      ackproof kafka console-producer --topic orders
+      ackproof kafka --name other console-producer --topic orders
     """
     from ackproof.kafka_tool import list_tools, run_tool
 
-    if not context.args:
+    if tool is None:
         list_tools(name)
         return
-    raise typer.Exit(run_tool(name, node, context.args[0], context.args[1:]))
+    raise typer.Exit(run_tool(name, node, tool, arguments or []))
 
 
 # -- topics ----------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from ackproof.lab.spec import DEFAULT_NAME
 
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "": 1.0}
 
+_SECONDS_MIN = 0.001
 _SECONDS_MAX = 7 * 86_400.0
 
 
@@ -20,8 +21,8 @@ def seconds(text: str) -> float:
     """30s, 500ms, 2m, 1h; a bare number is seconds."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|)", text.strip())
     value = float(match[1]) * _UNITS_S[match[2]] if match else 0.0
-    if not 0 < value <= _SECONDS_MAX:
-        raise UsageProblem(f"{text!r} is no duration: write it as 30s, 500ms or 2m, up to a week")
+    if not _SECONDS_MIN <= value <= _SECONDS_MAX:
+        raise UsageProblem(f"{text!r} is no duration: write it as 30s, 500ms or 2m, from 1ms to a week")
     return value
 
 
@@ -29,8 +30,8 @@ def share(text: str) -> float:
     """5%, or 0.05."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(%?)", text.strip())
     value = float(match[1]) / (100 if match[2] else 1) if match else -1.0
-    if not 0.0001 <= value <= 1:
-        raise UsageProblem(f"{text!r} is no share of packets: write it as 5% (from 0.01% to 100%)")
+    if not 0.001 <= value <= 1:
+        raise UsageProblem(f"{text!r} is no share of packets: write it as 5% (from 0.1% to 100%)")
     return value
 
 

@@ -26,7 +26,11 @@ def _ask(name: str, verb: str, as_json: bool, **arguments: Any) -> None:
 
 
 def _for(text: str | None) -> float | None:
-    return None if text is None else seconds(text)
+    if text is None:
+        return None
+    if (value := seconds(text)) < 0.1:
+        raise UsageProblem(f"{text}: too short to be proved; at least 100ms")
+    return value
 
 
 def kill(nodes: Targets, name: Name = DEFAULT_NAME, as_json: Json = False) -> None:

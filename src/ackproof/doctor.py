@@ -29,6 +29,7 @@ from ackproof.kafka import jars
 from ackproof.kafka.ivy import find_ivy
 from ackproof.kafka.java import find_java
 from ackproof.lab import kernel
+from ackproof.lab.memory import available_mb
 
 __all__ = ["Finding", "Status", "examine"]
 
@@ -264,22 +265,12 @@ def _heard(reading: int, child: int) -> str:
 
 
 def _memory(name: str) -> Finding:
-    available = _memory_mb()
+    available = available_mb()
     found = f"{available} MB available; a lab of three brokers takes about {LAB_MB} MB"
     if available >= LAB_MB:
         return Finding(name, "ok", found)
     status: Status = "warn" if available >= LAB_MB_MIN else "fail"
     return Finding(name, status, found, "end other programs, or start a smaller lab: up --brokers 1")
-
-
-def _memory_mb() -> int:
-    """What the machine has left, or where we live in a control group with a limit, what that has left."""
-    fields = dict(line.split(":") for line in _read("/proc/meminfo").splitlines())
-    machine = int(fields["MemAvailable"].split()[0]) // 1024
-    limit, used = _read("/sys/fs/cgroup/memory.max"), _read("/sys/fs/cgroup/memory.current")
-    if limit.isdigit() and used.isdigit():
-        return min(machine, (int(limit) - int(used)) // 2**20)
-    return machine
 
 
 def _disk(name: str, directory: Path, need_mb: int, variable: str) -> Finding:

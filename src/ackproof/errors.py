@@ -43,6 +43,14 @@ class Refused(Problem):
     exit_code = 5
 
 
+class Ended(BaseException):
+    """Told to end by a signal: what Ctrl-C would clean up is cleaned up; the exit code is 128 and its number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
 def problem_of(exit_code: int, message: str, details: Sequence[str] = ()) -> Problem:
     """The problem with this exit code: how one crosses the control socket."""
     for kind in (UsageProblem, NotProved, CannotHere, Refused):

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from ackproof import journal
-from ackproof.errors import CannotHere, Problem
+from ackproof.errors import CannotHere, Ended, Problem
 from ackproof.kafka import topics
 from ackproof.lab import control
 from ackproof.lab.directory import LabDirectory
@@ -192,7 +192,7 @@ def carry_out(run: Ongoing, watch: Callable[[dict[str, int]], None], before_fina
         before_final_read()
         _final_read(run)
         run.note(ended="complete")
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Ended):
         run.note(ended="interrupted", problems=[*run.record.problems, "interrupted by the user"])
         _heal_quickly(run)
         raise

@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from ackproof import run as running
-from ackproof.errors import BUG_EXIT_CODE, CannotHere, Problem
+from ackproof.errors import BUG_EXIT_CODE, CannotHere, Ended, Problem
 from ackproof.judging import Judging
 from ackproof.kafka.jars import DEFAULT_KRAFT, DEFAULT_ZOOKEEPER
 from ackproof.lab import control
@@ -106,7 +106,7 @@ def run_one(asked: Asked, quiet: bool) -> Done:
         done.exit_code = _lab_part(asked, spec, record, directory, live, judging)
         if asked.judged:
             _judge_part(done, judging, live)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Ended):
         live.tell("interrupted: not judged; `ackproof judge` does the rest")
         _partial_report(done)
         _tell_where(done, asked)

@@ -36,7 +36,7 @@ def console(stderr: bool = False) -> Console:
 
 def say(*lines: str) -> None:
     for line in lines:
-        print(plain(line))
+        print(plain(line), flush=True)
 
 
 def say_json(document: Any) -> None:
@@ -56,6 +56,7 @@ class Steps:
         self._title = title
         self._begun = time.monotonic()
         self._status: Any = None
+        self._tenth = -2
         if sys.stderr.isatty():
             self._console = console(stderr=True)
             self._status = self._console.status(title)
@@ -68,12 +69,16 @@ class Steps:
             self._console.print(line, style="dim")
 
     def fetched(self, done: int, total: int | None, what: str) -> None:
-        """How far a download is; on a terminal only, for it would be a hundred lines elsewhere."""
+        """How far a download is: a bar on a terminal, a line for each tenth elsewhere."""
         if self._status is not None:
-            share = f"{done}/{total}" if total else str(done)
-            self._status.update(f"{self._title}: {share} {plain(what)}")
-        elif done == total:
-            self(what)
+            filled = round(24 * done / total) if total else 0
+            bar = f"[{'█' * filled}{'·' * (24 - filled)}] {done}/{total}" if total else str(done)
+            self._status.update(plain(f"{self._title}  {bar}  {what}"))
+            return
+        tenth = 10 * done // total if total else -1
+        if tenth != self._tenth:
+            self._tenth = tenth
+            self(f"{done}/{total} {what}" if total else what)
 
     @contextmanager
     def running(self) -> Iterator[Steps]:

@@ -84,7 +84,7 @@ def in_a_lab(work: Callable[[Lab], None]) -> None:
 
 
 def paused(lab: Lab, name: str = "kafka1") -> lab_module.Standing:
-    return lab.begin(lab.next_name(), "pause", [name], node_verbs._paused(lab, lab.cluster.nodes[name]))
+    return lab.begin(lab.next_name(), "pause", [name], node_verbs._paused(lab, lab.cluster.nodes[name], True))
 
 
 def cut(lab: Lab, for_s: float | None = None) -> lab_module.Standing:
@@ -225,5 +225,37 @@ def test_a_node_that_dies_by_itself_is_named_as_that_and_one_that_was_killed_is_
         wait_until(lambda: reaped(lab, *lab.cluster.nodes), "both have ended")
         assert {each["node"]: each["by_itself"] for each in told(lab, "exited")} == {"kafka1": False, "kafka2": True}
         assert lab.processes.wait_for_exit("kafka2", time.monotonic())
+
+    in_a_lab(work)
+
+
+def test_fifty_cuts_leave_as_many_open_descriptors_as_before() -> None:
+    def work(lab: Lab) -> None:
+        def one() -> None:
+            lab.end(cut(lab).name)
+
+        def descriptors() -> int:
+            return len(list(Path("/proc/self/fd").iterdir()))
+
+        one()
+        before = descriptors()
+        for _ in range(50):  # each in a thread of its own, as every verb is
+            thread = threading.Thread(target=one)
+            thread.start()
+            thread.join()
+        assert descriptors() == before
+
+    in_a_lab(work)
+
+
+def test_a_cut_upon_a_cut_of_new_connections_breaks_neither() -> None:
+    def work(lab: Lab) -> None:
+        name, match = lab.next_name(), Match(new_connections=True)
+        fault = faults.severed(lab.network, name, sorted(LINKS), match)
+        first = lab.begin(name, "cut", ["kafka1", "kafka2"], fault, links=LINKS, match=match)
+        second = cut(lab)
+        first.held.prove()
+        lab.end(second.name)
+        first.held.prove()
 
     in_a_lab(work)

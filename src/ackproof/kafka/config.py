@@ -149,7 +149,7 @@ def main_class(node: Node) -> str:
 
 def jvm_options(spec: LabSpec, node: Node, temporary: Path) -> list[str]:
     """The user's own options come last, so that they win."""
-    own = spec.overrides(node).get("jvm", "").split()
+    own = [option for text in spec.jvm(node) for option in text.split()]
     return [*_HEAP[node.role], *JVM_ALWAYS, f"-Djava.io.tmpdir={temporary}", *own]
 
 

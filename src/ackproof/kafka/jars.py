@@ -322,7 +322,7 @@ def _writable(folder: Path) -> Iterator[None]:
             raise CannotHere(
                 f"{folder} has no space left: free 200 MB, or set XDG_CACHE_HOME to another disk."
             ) from None
-        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST):
+        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.ENOENT):
             raise CannotHere(
                 f"{folder} cannot be written ({error.strerror}): set XDG_CACHE_HOME to a writable directory."
             ) from None

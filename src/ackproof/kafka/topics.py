@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ackproof.errors import CannotHere, UsageProblem
+from ackproof.errors import CannotHere, Problem, UsageProblem
 
 TIMEOUT_S = 20.0
 
@@ -32,10 +32,18 @@ def create(
     ]
     admin = _admin(bootstrap)  # its requests end with it: it must outlive their answers
     futures = admin.create_topics(wanted, operation_timeout=TIMEOUT_S, request_timeout=TIMEOUT_S)
-    for name, future in futures.items():
-        _settle(future, f"topic {name} was not created")
     shape = f"{partitions} partition{'s' if partitions > 1 else ''}"
-    return [f"topic {name}: created with {shape}" for name in names]
+    made, problems = [], []
+    for name, future in futures.items():
+        try:
+            _settle(future, f"topic {name} was not created")
+            made.append(f"topic {name}: created with {shape}")
+        except Problem as problem:
+            problems.append(problem)
+    if problems:
+        first, *others = problems
+        raise type(first)(first.message, [*(other.message for other in others), *made])
+    return made
 
 
 def resize(bootstrap: str, name: str, partitions: int) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import pwd
 import signal
 import socket
 import subprocess
@@ -97,6 +98,7 @@ def launch(spec: LabSpec, ingredients: Ingredients, progress: Progress, logs: Pa
                 each.close()
         _follow(ours, progress, supervisor_pid)
     except BaseException:
+        _ignore_interrupts()  # a second Ctrl-C must not stop the clearing up
         ours.close()
         for pid in supervisor_pid:
             with suppress(ProcessLookupError):
@@ -105,6 +107,12 @@ def launch(spec: LabSpec, ingredients: Ingredients, progress: Progress, logs: Pa
         directory.remove()
         raise
     return Launched(directory, ours)
+
+
+def _ignore_interrupts() -> None:
+    with suppress(ValueError):  # not the main thread: then none comes here either
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
 
 
 def _spawn_supervisor(directory: LabDirectory, descriptors: list[int]) -> None:
@@ -201,8 +209,24 @@ def call(
     """Ask a verb; the lab must say something, were it only progress, every `answer_s`."""
     with _connect(name) as connection:
         connection.settimeout(answer_s + (arguments.get("timeout_s") or 0))
-        connection.sendall(msgspec.json.encode({"verb": verb, "asked": _asked(), **arguments}) + b"\n")
+        connection.sendall(msgspec.json.encode({"verb": verb, "asked": _asked(), "by": _by(), **arguments}) + b"\n")
         return _result(connection, progress or (lambda _: None))
+
+
+_NO_ANSWER = "the lab does not answer (is its supervisor stopped?): `ackproof down` ends it"
+
+
+def _by() -> str:
+    """Who asks, for the audit trail: inside the lab nobody can tell."""
+    return f"{pwd.getpwuid(os.getuid()).pw_name if _known_user() else os.getuid()}, pid {os.getpid()}"
+
+
+def _known_user() -> bool:
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        return False
+    return True
 
 
 def _asked() -> str:
@@ -222,7 +246,7 @@ def _result(connection: socket.socket, progress: Progress) -> dict[str, Any]:
                     result: dict[str, Any] = told["ok"]
                     return result
     except TimeoutError:
-        raise CannotHere("the lab does not answer (is its supervisor stopped?): `ackproof down` ends it") from None
+        raise CannotHere(_NO_ANSWER) from None
     except ConnectionError:
         pass
     raise CannotHere("the lab ended while it was asked: `ackproof status` tells whether it is still up")
@@ -270,8 +294,14 @@ def down(name: str) -> None:
 def _namespaces(name: str, node: str) -> list[int]:
     """Descriptors of a node's user, mount, pid and network namespaces."""
     with _connect(name) as connection:
+        connection.settimeout(STATUS_S)
         connection.sendall(msgspec.json.encode({"verb": "enter", "asked": _asked(), "node": node}) + b"\n")
-        first, descriptors, _, _ = socket.recv_fds(connection, 1, 4)
+        try:
+            first, descriptors, _, _ = socket.recv_fds(connection, 1, 4)
+        except TimeoutError:
+            raise CannotHere(_NO_ANSWER) from None
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)
         if first != b"\n":
             rest = first + connection.makefile("rb").readline()
             raise problem_of(*msgspec.json.decode(rest)["problem"])
@@ -281,7 +311,7 @@ def _namespaces(name: str, node: str) -> list[int]:
 def _stand_in(descriptors: list[int]) -> None:
     """Move the calling process, which must be single-threaded, into a node's user, mount and network namespaces."""
     user, mount, _, network = descriptors
-    if os.getuid() != 0:
+    if not os.path.samestat(os.fstat(user), os.stat("/proc/self/ns/user")):  # noqa: PTH116  # a namespace, not a file
         kernel.setns(user, kernel.CLONE_NEWUSER)
     kernel.setns(mount, kernel.CLONE_NEWNS)
     kernel.setns(network, kernel.CLONE_NEWNET)
@@ -302,12 +332,15 @@ def _become(descriptors: list[int], argv: Sequence[str], environment: dict[str, 
     try:
         here = os.getcwd()  # noqa: PTH109  # kept across the change of mount namespace
         _stand_in(descriptors)
+        kernel.die_with_parent(signal.SIGKILL)  # after the change of user namespace, which would undo it
         with suppress(OSError):
             os.chdir(here)
         kernel.setns(descriptors[2], kernel.CLONE_NEWPID)
         grandchild = os.fork()  # a pid namespace is for children only
         if grandchild == 0:
             kernel.die_with_parent(signal.SIGKILL)
+            for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):  # as a program of its own would have them
+                signal.signal(number, signal.SIG_DFL)
             os.execvpe(argv[0], list(argv), environment or dict(os.environ))  # noqa: S606  # the user's own program
         _, status = _wait_through_interrupts(grandchild)
         code = os.waitstatus_to_exitcode(status)
@@ -353,15 +386,16 @@ def inside(name: str, node: str, function: Callable[[], T]) -> T:
 def _compute(descriptors: list[int], function: Callable[[], Any], writing: int) -> int:
     outcome: Any
     try:
-        kernel.die_with_parent(signal.SIGKILL)
         # Not in the lab's pid namespace: whoever has moved there can make children, but no threads.
         _stand_in(descriptors)
+        kernel.die_with_parent(signal.SIGKILL)
         outcome = function()
     except Problem as problem:
         outcome = problem
+    except KeyboardInterrupt:
+        return 130  # the other side was interrupted too
     except BaseException as problem:  # noqa: BLE001  # it is raised again on the other side
-        traceback.print_exc()
-        outcome = Problem(f"failed inside the lab: {problem!r}")
+        outcome = Problem(f"failed inside the lab: {problem!r}", traceback.format_exc().splitlines())
     with open(writing, "wb") as results:
         pickle.dump(outcome, results)
     return 0

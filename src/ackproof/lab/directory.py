@@ -24,6 +24,8 @@ import msgspec
 from ackproof.errors import CannotHere, UsageProblem
 from ackproof.lab.spec import LabSpec, check_name
 
+LOOK_S = 0.3
+
 
 class Started(msgspec.Struct, frozen=True):
     """What a running lab says of itself."""
@@ -91,27 +93,32 @@ class LabDirectory:
         except OSError:
             return False
         try:
-            return not _locked(descriptor)
+            return not _locked(descriptor, fcntl.LOCK_SH)  # shared: two who look are not in each other's way
         finally:
             os.close(descriptor)
 
-    def claim(self) -> int:
+    def claim(self, retries: int = 20) -> int:
         """Make the directory afresh and hold its lock; the descriptor goes to the supervisor."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as problem:
+            if isinstance(problem, FileNotFoundError) and retries and self.path.parent.is_dir():
+                return self.claim(retries - 1)  # somebody's `down` has just taken the folder away
             raise CannotHere(
                 f"{self.path} cannot be written ({problem.strerror}): set XDG_STATE_HOME to a folder that can"
             ) from problem
-        if not _locked(descriptor):
+        deadline = time.monotonic() + LOOK_S  # whoever only looks holds it for a moment
+        while not (mine := _locked(descriptor)) and time.monotonic() < deadline:
+            time.sleep(0.005)
+        if not mine:
             os.close(descriptor)
             raise UsageProblem(
                 f"a lab named {self.name!r} is up already: use `ackproof down --name {self.name}`, or another --name"
             )
         if not self.lock.exists() or not os.path.samestat(os.fstat(descriptor), self.lock.stat()):
-            os.close(descriptor)  # somebody's `down` has just taken the folder away
-            return self.claim()
+            os.close(descriptor)  # likewise
+            return self.claim(max(0, retries - 1))
         self._sweep()
         for folder in ("logs", "settings", "data"):
             (self.path / folder).mkdir(mode=0o700, exist_ok=True)
@@ -128,7 +135,20 @@ class LabDirectory:
                 entry.unlink()
 
     def remove(self) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
+        """Take the folder away, unless somebody has made a lab in it meanwhile."""
+        try:
+            descriptor = os.open(self.lock, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return
+        try:
+            if _locked(descriptor):
+                self._sweep()
+                self.lock.unlink(missing_ok=True)
+                self.path.rmdir()
+        except OSError:
+            pass  # the next `up` or `down` sweeps it
+        finally:
+            os.close(descriptor)
 
     def wait_until_gone(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
@@ -153,9 +173,9 @@ def living_labs() -> list[str]:
     return [name for name in names if LabDirectory(root / name).alive()]
 
 
-def _locked(descriptor: int) -> bool:
+def _locked(descriptor: int, how: int = fcntl.LOCK_EX) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Collection
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -44,6 +44,7 @@ class Standing:
     until: float | None = None
     since: float = field(default_factory=time.monotonic)
     broken: str | None = None
+    ended_by_kernel: bool = False
 
     @property
     def over(self) -> float:
@@ -76,6 +77,10 @@ class Lab:
         self._count = 0
 
     def _on_exit(self, name: str, how: Exit) -> None:
+        with suppress(OSError):  # a full disk must not end the lab
+            self._tell_exit(name, how)
+
+    def _tell_exit(self, name: str, how: Exit) -> None:
         if name in self.cluster.nodes:
             self.events.add("exited", node=name, how=str(how), by_itself=not how.asked)
         elif not how.asked and how.code != 0:
@@ -102,7 +107,8 @@ class Lab:
         """Enter the fault; it stands from here on, and its time counts from here on."""
         with ExitStack() as stack:
             held = stack.enter_context(fault)
-            until = None if for_s is None else time.monotonic() + for_s
+            left_s = self.network.left_s(name) if links and for_s is not None else for_s
+            until = None if left_s is None else time.monotonic() + left_s
             standing = Standing(name, kind, targets, held, stack.pop_all(), frozenset(links), match or Match(), until)
         with self.turn:
             self.standing[name] = standing
@@ -111,15 +117,23 @@ class Lab:
 
     def end(self, name: str, by: str = "heal") -> str:
         """Leave the fault and prove that it is over. What was mended stays mended whatever the proof says."""
+        standing = self.mend(name)
+        return f"{name} is over already" if standing is None else self.prove_over(standing, by)
+
+    def mend(self, name: str) -> Standing | None:
         with self.turn:
             standing = self.standing.pop(name, None)
-        if standing is None:
-            return f"{name} is over already"
-        if standing.until is not None and time.monotonic() >= standing.until:
-            by = "the kernel" if standing.links and not self._taken(name) else by
-        # First its watchdog, which must not end some later fault.
-        self.processes.send(f"watchdog-{name}", signal.SIGKILL, ends=True)
-        standing.stack.close()
+        if standing is not None:
+            expired = standing.until is not None and time.monotonic() >= standing.until
+            standing.ended_by_kernel = expired and bool(standing.links) and not self._taken(name)
+            # First its watchdog, which must not end some later fault.
+            self.processes.send(f"watchdog-{name}", signal.SIGKILL, ends=True)
+            standing.stack.close()
+        return standing
+
+    def prove_over(self, standing: Standing, by: str) -> str:
+        name = standing.name
+        by = "the kernel" if standing.ended_by_kernel else by
         try:
             proof = self._prove_over(standing)
         except (NotProved, OSError) as problem:
@@ -159,7 +173,7 @@ class Lab:
     def _look_after(self, standing: Standing) -> None:
         try:
             if time.monotonic() >= standing.over:
-                self.end(standing.name, by="its time" if standing.links else "its watchdog")
+                self.end(standing.name, by="its time")
             elif standing.name in self.standing and standing.broken is None and self._still_due(standing):
                 self.events.add("held", fault=standing.name, proof=standing.held.prove())
         except Exception as problem:  # noqa: BLE001  # a proof that breaks, however, must not end the proving of others

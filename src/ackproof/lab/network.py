@@ -22,11 +22,12 @@ import struct
 import termios
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pyroute2 import IPRoute, NetlinkError
 
@@ -38,6 +39,7 @@ from ackproof.lab.topology import Link
 
 PROBE_PORT = 7
 OBSERVER = "observer"
+T = TypeVar("T")
 _PROBE = struct.Struct("!8sI")
 _SCOPE_LINK = 253
 _SETTLE_S = 1.0
@@ -77,12 +79,17 @@ class Network:
         self.endpoints: dict[str, Endpoint] = {}
         self.cuts: dict[str, tuple[Match, frozenset[Link]]] = {}
         self.router_namespace = kernel.own_network()
-        self._router = IPRoute()
-        self._router.link("set", index=1, state="up")
+        # pyroute2 keeps a socket for every thread that ever asked, and every verb is a thread: so one asks for all.
+        self._netlink = ThreadPoolExecutor(1, thread_name_prefix="netlink")
+        self._router = self._ask(IPRoute)
+        self._ask(lambda: self._router.link("set", index=1, state="up"))
         Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
-        self.rules = Rules()
+        self.rules = self._ask(Rules)
         self._observer = _datagram_socket("0.0.0.0", 0)  # noqa: S104  # inside the lab alone
         self._names: dict[str, str] = {}
+
+    def _ask(self, question: Callable[[], T]) -> T:
+        return self._netlink.submit(question).result()
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
@@ -91,11 +98,7 @@ class Network:
         interface = f"to-{name}"[:15]
         namespace = kernel.new_network()
         with self.lock:
-            self._router.link("add", ifname=interface, kind="veth", peer={"ifname": "eth0", "net_ns_fd": namespace})
-            index = self._router.link_lookup(ifname=interface)[0]
-            self._router.addr("add", index=index, address=OBSERVER_ADDRESS, prefixlen=32)
-            self._router.link("set", index=index, state="up")
-            self._router.route("add", dst=f"{address}/32", oif=index)
+            self._ask(lambda: _configure_router_side(self._router, interface, address, namespace))
             with kernel.inside(namespace):
                 _configure_node_side(address)
                 datagrams = _datagram_socket(address, PROBE_PORT)
@@ -108,7 +111,7 @@ class Network:
         with self.lock:
             endpoint = self.endpoints.pop(name)
             self._names.pop(endpoint.address)
-            self._router.link("del", index=self._router.link_lookup(ifname=endpoint.interface)[0])
+            self._ask(lambda: self._router.link("del", index=self._router.link_lookup(ifname=endpoint.interface)[0]))
             _close_endpoint(endpoint)
 
     def names(self) -> list[str]:
@@ -118,26 +121,33 @@ class Network:
 
     def sever(self, fault: str, links: Collection[Link], match: Match, timeout_s: float | None) -> None:
         with self.lock:
-            self.rules.add(fault, match, [self._addresses(link) for link in links], timeout_s)
+            addresses = [self._addresses(link) for link in links]
+            self._ask(lambda: self.rules.add(fault, match, addresses, timeout_s))
             self.cuts[fault] = (match, frozenset(links))
 
     def retime(self, fault: str, timeout_s: float) -> None:
         """Let the time of a fault count from now."""
         with self.lock:
             match, links = self.cuts[fault]
-            self.rules.fill(fault, match, [self._addresses(link) for link in links], timeout_s)
+            addresses = [self._addresses(link) for link in links]
+            self._ask(lambda: self.rules.fill(fault, match, addresses, timeout_s))
+
+    def left_s(self, fault: str) -> float | None:
+        """How long the kernel will still hold this fault; None where it has no end."""
+        with self.lock:
+            return self._ask(lambda: self.rules.left_s(fault))
 
     def mend(self, fault: str) -> None:
         with self.lock:
             self.cuts.pop(fault, None)
-            if fault in self.rules.names():
-                self.rules.remove(fault)
+            if fault in self._ask(self.rules.names):
+                self._ask(lambda: self.rules.remove(fault))
 
     def taken(self, fault: str) -> dict[Link, int]:
         """The links this fault severs now, as the kernel says, each with the packets it has taken."""
         with self.lock:
             try:
-                counts = self.rules.counted(fault)
+                counts = self._ask(lambda: self.rules.counted(fault))
             except NetlinkError as problem:
                 if problem.code != errno.ENOENT:
                     raise
@@ -164,7 +174,7 @@ class Network:
         endpoint = self.endpoints[name]
         half_us = round(delay_ms * 1000 / 2)
         with self.lock:
-            _add_delay(self._router, endpoint.interface, half_us)
+            self._ask(lambda: _add_delay(self._router, endpoint.interface, half_us))
             try:
                 with kernel.inside(endpoint.namespace), IPRoute() as node_side:
                     _add_delay(node_side, "eth0", half_us)
@@ -296,8 +306,9 @@ class Network:
             yield stand_in
 
     def close(self) -> None:
-        self.rules.close()
-        self._router.close()
+        self._ask(self.rules.close)
+        self._ask(self._router.close)
+        self._netlink.shutdown()
         self._observer.close()
         for endpoint in self.endpoints.values():
             _close_endpoint(endpoint)
@@ -328,6 +339,14 @@ def carries(connection: socket.socket, patience_s: float = _SETTLE_S) -> Literal
         if time.monotonic() > deadline:
             return "silent"
         time.sleep(0.001)
+
+
+def _configure_router_side(router: IPRoute, interface: str, address: str, namespace: int) -> None:
+    router.link("add", ifname=interface, kind="veth", peer={"ifname": "eth0", "net_ns_fd": namespace})
+    index = router.link_lookup(ifname=interface)[0]
+    router.addr("add", index=index, address=OBSERVER_ADDRESS, prefixlen=32)
+    router.link("set", index=index, state="up")
+    router.route("add", dst=f"{address}/32", oif=index)
 
 
 def _configure_node_side(address: str) -> None:

@@ -14,12 +14,14 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from ackproof.errors import CannotHere, NotProved, UsageProblem
 from ackproof.faults import Held
+from ackproof.kafka import config
 from ackproof.lab.cluster import START_S
+from ackproof.lab.memory import check_memory
 from ackproof.lab.processes import stopped_threads
 from ackproof.lab.spec import Node
 
@@ -134,13 +136,24 @@ def pause(server: Server, request: Request) -> Result:
     lab, for_s = server.lab, request.get("for_s")
     with lab.turn:
         nodes = _nodes(server, request, ("running",), "pause")
-        standing = []
-        for node in nodes:
-            name = lab.next_name()
-            standing.append(lab.begin(name, "pause", [node.name], _paused(lab, node), for_s=for_s))
-            process = lab.processes.get(node.name)
+        answered = {node.name: lab.cluster.answers(node) for node in nodes}
+        for node in nodes:  # all at one moment; proved one after the other
+            lab.processes.send(node.name, signal.SIGSTOP)
+        standing: list[Standing] = []
+        try:
+            for node in nodes:
+                held = _paused(lab, node, answered[node.name])
+                standing.append(lab.begin(lab.next_name(), "pause", [node.name], held, for_s=for_s))
+        except BaseException:  # none of them, if not all of them
+            for each in standing:
+                lab.mend(each.name)
+            for node in nodes:
+                lab.processes.send(node.name, signal.SIGCONT)
+            raise
+        for each in standing:
+            process = lab.processes.get(each.targets[0])
             if for_s is not None and process is not None:
-                start_watchdog(server, standing[-1], for_s, ["resume", "10"], {10: process.handle})
+                start_watchdog(server, each, for_s, ["resume", "200"], {200: process.handle})
     return {
         "nodes": [node.name for node in nodes],
         "faults": [each.name for each in standing],
@@ -149,26 +162,27 @@ def pause(server: Server, request: Request) -> Result:
 
 
 @contextmanager
-def _paused(lab: Lab, node: Node) -> Iterator[Held]:
+def _paused(lab: Lab, node: Node, answered: bool) -> Iterator[Held]:
     process = lab.processes.get(node.name)
     if process is None:
         raise UsageProblem(f"{node.name} is down")
-    answered = lab.cluster.answers(node)
-    lab.processes.send(node.name, signal.SIGSTOP)
 
     def prove() -> str:
         if not stopped_threads(process.pid):
             raise NotProved(f"{node.name}: not every thread is stopped")
-        if lab.cluster.answers(node, _SILENCE_S):
-            raise NotProved(f"{node.name} is stopped and answers all the same")
         if node.name not in lab.network.observer_reaches([node.name]):
             raise NotProved(f"the observer does not reach {node.name}, so its silence proves nothing")
-        before = "it answered before and does not now" if answered else "it did not answer before either"
-        return f"every thread of {node.name} is stopped; {before}; its node is reached"
+        return f"every thread of {node.name} is stopped; its node is reached"
 
     try:
+        lab.processes.send(node.name, signal.SIGSTOP)
         _wait(lambda: stopped_threads(process.pid), PAUSE_S)
-        yield Held(prove(), prove)
+        stopped = prove()
+        # Asked once: each question that nobody takes stays in the paused program's queue, and would fill it.
+        if lab.cluster.answers(node, _SILENCE_S):
+            raise NotProved(f"{node.name} is stopped and answers all the same")
+        before = "it answered before and does not now" if answered else "it did not answer before either"
+        yield Held(f"{stopped}; {before}", prove)
     finally:
         lab.processes.send(node.name, signal.SIGCONT)
         _wait(lambda: not stopped_threads(process.pid), PAUSE_S)
@@ -231,6 +245,9 @@ def add(server: Server, request: Request) -> Result:
     """One more broker; where it will not start, it is as if it had never been."""
     lab = server.lab
     with lab.turn:
+        if blind := [name for name, fault in lab.standing.items() if fault.kind in ("partition", "flaky")]:
+            raise UsageProblem(f"{', '.join(blind)} would not know the new broker: heal first, then add")
+        check_memory(config.MEMORY_MB["broker"])
         node = lab.cluster.next_broker()
         lab.cluster.adopt(node)
         server.start_relay(node.name)
@@ -250,7 +267,8 @@ def reset(server: Server, request: Request) -> Result:
     lab = server.lab
     with lab.turn:
         for name in list(lab.standing):
-            lab.end(name, by="reset")
+            with suppress(NotProved):  # told in the trail; what was mended is mended
+                lab.end(name, by="reset")
         servers = lab.cluster.servers
         for node in servers:
             lab.processes.send(node.name, signal.SIGKILL, ends=True)

@@ -171,6 +171,12 @@ class Rules:
             counts[(socket.inet_ntoa(key[:4]), socket.inet_ntoa(key[4:8]))] = int(packets)
         return counts
 
+    def left_s(self, name: str) -> float | None:
+        """The longest time that a link of this fault still has; None where it has no end."""
+        left = [element.get_attr("NFTA_SET_ELEM_EXPIRATION") for element in self._dump(name)]
+        known = [milliseconds / 1000 for milliseconds in left if milliseconds]
+        return max(known) if known else None
+
     def _dump(self, name: str) -> list[Any]:
         async def collect() -> list[Any]:
             message = nftsocket.nft_set_elem_list_msg()

@@ -120,6 +120,11 @@ class LabSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Every node as the lab starts, the ones that others wait for first."""
         return (*self.quorum_nodes, *(self.broker(number) for number in range(1, self.brokers + 1)), CLIENT)
 
+    def jvm(self, node: Node) -> list[str]:
+        """The options that reach this node's JVM: they add up, the narrower scope last, so that it wins."""
+        scopes = ("all", node.role, node.name)
+        return [each.value for scope in scopes for each in self.settings if (each.scope, each.key) == (scope, "jvm")]
+
     def overrides(self, node: Node) -> dict[str, str]:
         """Settings that reach this node; the narrower scope wins, then the later one."""
         return {

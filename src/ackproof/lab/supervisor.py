@@ -97,11 +97,14 @@ def _last_lines() -> list[str]:
 
 def _enter_namespaces() -> None:
     uid, gid = os.getuid(), os.getgid()
+    own = kernel.CLONE_NEWNET | kernel.CLONE_NEWNS | kernel.CLONE_NEWPID
     if uid == 0:
-        kernel.unshare(kernel.CLONE_NEWNET | kernel.CLONE_NEWNS | kernel.CLONE_NEWPID)
-    else:
-        kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNET | kernel.CLONE_NEWNS | kernel.CLONE_NEWPID)
-        kernel.map_root(uid, gid)
+        try:
+            return kernel.unshare(own)
+        except PermissionError:  # a root without its powers is an ordinary user
+            pass
+    kernel.unshare(kernel.CLONE_NEWUSER | own)
+    return kernel.map_root(uid, gid)
 
 
 def _first_process(directory: LabDirectory, boot: Boot, tether: Tether) -> None:

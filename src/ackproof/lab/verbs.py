@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import struct
 import threading
 import time
 import traceback
@@ -98,8 +97,7 @@ class Server:
         if verb not in VERBS:
             raise UsageProblem(f"the lab knows no verb {verb!r}")
         if verb not in READS:
-            pid, uid, _ = struct.unpack("iII", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-            self.lab.events.add("asked", verb=verb, asked=arguments.get("asked"), by_pid=pid or None, by_uid=uid)
+            self.lab.events.add("asked", verb=verb, asked=arguments.get("asked"), by=arguments.get("by"))
         try:
             return VERBS[verb](self, Request(arguments, tell))
         except Problem as problem:
@@ -209,7 +207,7 @@ def slow(server: Server, request: Request) -> Result:
         ) from problem
     if for_s is not None:
         endpoints = [lab.network.endpoints[each] for each in names]
-        descriptors = {number: each.namespace for number, each in enumerate(endpoints, start=10)}
+        descriptors = {number: each.namespace for number, each in enumerate(endpoints, start=200)}
         where = [
             text for number, each in zip(descriptors, endpoints, strict=True) for text in (each.interface, str(number))
         ]
@@ -231,9 +229,10 @@ def heal(server: Server, request: Request) -> Result:
 def _end(server: Server, names: list[str]) -> Result:
     """Mend all first, prove afterwards: a link that two of them cut is open only when both are gone."""
     said, problems = [], []
-    for name in names:
+    mended = {name: server.lab.mend(name) for name in names}
+    for name, standing in mended.items():
         try:
-            said.append(f"{name}: {server.lab.end(name)}")
+            said.append(f"{name}: {server.lab.prove_over(standing, 'heal') if standing else 'is over already'}")
         except NotProved as problem:
             problems.append(problem.message)
     if problems:

@@ -229,8 +229,8 @@ def exec_(
 
 
 def kafka(
-    tool: Annotated[str | None, typer.Argument(metavar="[TOOL]", help="As in Kafka's bin folder.")] = None,
-    arguments: Annotated[list[str] | None, typer.Argument(metavar="[ARGS]...", help="Passed on as they are.")] = None,
+    tool: Annotated[str | None, typer.Argument(metavar="TOOL", help="As in Kafka's bin folder.")] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="ARGS", help="Passed on as they are.")] = None,
     name: Name = DEFAULT_NAME,
     node: Annotated[str, typer.Option("--on", help="Where to run it.")] = "client",
 ) -> None:

@@ -18,7 +18,7 @@ import typer
 from ackproof import cli, cli_lab
 from ackproof.cli_options import seconds, share
 from ackproof.errors import CannotHere, Ended, NotProved, Problem, Refused, UsageProblem, problem_of
-from ackproof.lab import control
+from ackproof.lab import control, launch
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -326,7 +326,7 @@ def test_a_state_folder_that_cannot_be_written_is_told_with_the_way_out(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    monkeypatch.setattr(cli_lab, "gather", lambda *_: control.Ingredients("/bin/false", "/", "/", None))
+    monkeypatch.setattr(cli_lab, "gather", lambda *_: launch.Ingredients("/bin/false", "/", "/", None))
     code, _, err = run("up", "--name", "nosuchlab")
     assert code == 4
     assert "XDG_STATE_HOME" in err

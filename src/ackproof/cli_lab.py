@@ -9,7 +9,7 @@ import typer
 
 from ackproof.cli_options import Json, Name, Target
 from ackproof.errors import UsageProblem
-from ackproof.lab import control
+from ackproof.lab import control, launch
 from ackproof.lab.directory import LabDirectory
 from ackproof.lab.spec import CLIENT, DEFAULT_NAME, LabSpec, Setting, check
 from ackproof.screen import Steps, console, partitions_table, say, say_json, status_parts
@@ -66,12 +66,12 @@ def up(
     begun = time.monotonic()
     with Steps(f"starting lab {name}").running() as steps:
         ingredients = gather(spec, steps)
-        control.launch(spec, ingredients, steps).detach()
+        launch.launch(spec, ingredients, steps).detach()
     took_s = time.monotonic() - begun
     _tell_up(name, took_s, as_json)
 
 
-def gather(spec: LabSpec, steps: Steps) -> control.Ingredients:
+def gather(spec: LabSpec, steps: Steps) -> launch.Ingredients:
     """Java, Kafka's jars and enough memory, or a sentence that says what is missing; nothing is started yet."""
     from ackproof.kafka import jars
     from ackproof.kafka.config import MEMORY_MB
@@ -82,7 +82,7 @@ def gather(spec: LabSpec, steps: Steps) -> control.Ingredients:
     check_memory(sum(MEMORY_MB[node.role] for node in spec.nodes if node.role != CLIENT.role))
     kafka = jars.ensure(spec.kafka, java, steps.fetched)
     checkpoint = jars.bootstrap_checkpoint(kafka, java) if spec.mode == "kraft" else None
-    return control.Ingredients(
+    return launch.Ingredients(
         java=str(java.path),
         jars=str(kafka.directory),
         classpath=kafka.classpath,

@@ -17,7 +17,7 @@ from ackproof import run as running
 from ackproof.errors import BUG_EXIT_CODE, CannotHere, Ended, Problem
 from ackproof.judging import Judging
 from ackproof.kafka.jars import DEFAULT_KRAFT, DEFAULT_ZOOKEEPER
-from ackproof.lab import control
+from ackproof.lab import control, launch
 from ackproof.lab.spec import LabSpec, Setting, check
 from ackproof.live import Live
 from ackproof.record import Clock, ConsumerRecord, FaultRecord, ProducerRecord, RunRecord, write_record
@@ -131,7 +131,7 @@ def _lab_part(
     from ackproof.cli_lab import gather
 
     ingredients = gather(spec, live.steps)
-    launched = control.launch(spec, ingredients, live.tell, logs=(directory / "logs").resolve())
+    launched = launch.launch(spec, ingredients, live.tell, logs=(directory / "logs").resolve())
     ongoing = running.Ongoing(asked.scenario, record, directory.resolve(), spec.name, live.tell)
     try:
         live.follow(ongoing)

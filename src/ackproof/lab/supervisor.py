@@ -4,7 +4,7 @@ It is pid 1 of its own pid namespace, so when it ends, however it ends, the kern
 takes back every interface, rule and mount. There is no clean-up code here to forget.
 
 Until the lab is ready its maker holds the other end of a tether, over which progress is told; if the maker goes away
-without letting go (`detach`), the lab goes too. Started by `control.launch`, never by hand:
+without letting go (`detach`), the lab goes too. Started by `launch.launch`, never by hand:
 
     python -m ackproof.lab.supervisor DIRECTORY
 """

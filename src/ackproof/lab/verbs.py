@@ -15,7 +15,6 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,7 +22,7 @@ import msgspec
 from ackproof import faults
 from ackproof.errors import CannotHere, NotProved, Problem, UsageProblem
 from ackproof.kafka import ask
-from ackproof.lab import node_verbs
+from ackproof.lab import node_verbs, run_verbs
 from ackproof.lab.directory import LabDirectory, Started
 from ackproof.lab.lab import Lab
 from ackproof.lab.network import OBSERVER
@@ -307,63 +306,6 @@ def groups(server: Server, _: Request) -> Result:
     return {"groups": [group for answer in answers.values() if isinstance(answer, list) for group in answer]}
 
 
-def bootstrap(server: Server, _: Request) -> Result:
-    cluster, mode = server.lab.cluster, server.started.spec.mode
-    ensemble = [f"{node.name}:{node.port}" for node in cluster.servers if node.role in ("zookeeper", "controller")]
-    return {
-        "bootstrap": ",".join(f"{node.name}:{node.port}" for node in cluster.brokers),
-        "zookeeper": ",".join(ensemble) if mode == "zookeeper" else None,
-        "controllers": ",".join(ensemble) if mode == "kraft" else None,
-    }
-
-
-def spawn(server: Server, request: Request) -> Result:
-    """Start a program of a run's where a node stands; it ends with the lab at the latest."""
-    lab, node = server.lab, request.get("node")
-    lab.processes.spawn(
-        request.get("process"),
-        request.get("argv"),
-        namespace=lab.network.router_namespace if node == OBSERVER else lab.network.endpoints[node].namespace,
-        output=Path(request.get("output")),
-        environment=os.environ,
-    )
-    return {"process": request.get("process")}
-
-
-def processes(server: Server, request: Request) -> Result:
-    """How each of these programs ended; those that still run are left out."""
-    lab = server.lab
-    exits = {name: lab.processes.last_exit(name) for name in request.get("names") if lab.processes.get(name) is None}
-    return {"exits": {name: None if how is None else [how.code, how.signal] for name, how in exits.items()}}
-
-
-def signal_process(server: Server, request: Request) -> Result:
-    number = signal.Signals[request.get("signal")]
-    return {"sent": server.lab.processes.send(request.get("process"), number, ends=True)}
-
-
-def nodes(server: Server, _: Request) -> Result:
-    """Every node with its place in the network and its id in Kafka."""
-    known = server.lab.cluster.nodes.values()
-    ports = {node.name: None if node.role == "client" else node.port for node in known}
-    return {
-        "nodes": [
-            {
-                "name": node.name,
-                "role": node.role,
-                "kafka_id": node.kafka_id,
-                "address": node.address,
-                "port": ports[node.name],
-            }
-            for node in known
-        ]
-    }
-
-
-def leaders(server: Server, _: Request) -> Result:
-    return {"topic_partitions": server.lab.cluster.partitions()}
-
-
 def resolve_target(server: Server, request: Request) -> Result:
     return {"nodes": server.lab_names(request.get("target"))}
 
@@ -396,12 +338,12 @@ VERBS: dict[str, Callable[[Server, Request], Result]] = {
     "status": status,
     "partitions": partitions,
     "groups": groups,
-    "bootstrap": bootstrap,
-    "spawn": spawn,
-    "processes": processes,
-    "signal": signal_process,
-    "leaders": leaders,
-    "nodes": nodes,
+    "bootstrap": run_verbs.bootstrap,
+    "spawn": run_verbs.spawn,
+    "processes": run_verbs.processes,
+    "signal": run_verbs.signal_process,
+    "leaders": run_verbs.leaders,
+    "nodes": run_verbs.nodes,
     "resolve": resolve_target,
     "down": down,
 }

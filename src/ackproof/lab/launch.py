@@ -1,0 +1,167 @@
+"""Making a lab: `launch` starts the supervisor and follows its progress over the tether.
+
+Ctrl-C, a closed terminal or the death of the caller at any moment before the lab is ready ends the lab, and the kernel
+clears it away; what is left to us is an empty folder.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from ackproof.errors import CannotHere, problem_of
+from ackproof.lab.directory import LabDirectory
+from ackproof.lab.spec import BROKERS_MAX, LabSpec
+
+EXPOSED_PORT_FIRST = 19092
+GONE_S = 10.0
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Ingredients:
+    """What a lab is made of, fetched and checked."""
+
+    java: str
+    jars: str
+    classpath: str
+    checkpoint: str | None
+
+
+class Launched:
+    """A lab that is up and still tied to us. `detach` lets it live on; without it, it ends when we do."""
+
+    def __init__(self, directory: LabDirectory, tether: socket.socket) -> None:
+        self.directory = directory
+        self._tether = tether
+
+    def detach(self) -> None:
+        self._tether.sendall(b"detach\n")
+        self._tether.close()
+
+
+def launch(spec: LabSpec, ingredients: Ingredients, progress: Progress, logs: Path | None = None) -> Launched:
+    """Start the supervisor and wait until every node serves. Whatever goes wrong, nothing is left.
+
+    With `logs` the nodes' logs go there, and stay.
+    """
+    from ackproof.lab.supervisor import Boot
+
+    directory = LabDirectory.of(spec.name)
+    lock = directory.claim()
+    if logs is not None:
+        (directory.path / "logs").rmdir()
+        (directory.path / "logs").symlink_to(logs)
+    ours, theirs = socket.socketpair()
+    listening = _listen_on_host(spec.brokers) if spec.expose else {}
+    boot = Boot(
+        spec=spec,
+        java=ingredients.java,
+        jars=ingredients.jars,
+        classpath=ingredients.classpath,
+        checkpoint=ingredients.checkpoint,
+        lock=lock,
+        tether=theirs.fileno(),
+        exposed={name: (each.fileno(), each.getsockname()[1]) for name, each in listening.items()},
+    )
+    supervisor_pid: list[int] = []
+    try:
+        try:
+            (directory.path / "boot.json").write_bytes(msgspec.json.encode(boot))
+            _spawn_supervisor(directory, [lock, theirs.fileno(), *(each.fileno() for each in listening.values())])
+        finally:
+            # From here on the supervisor alone holds them: when it dies, the kernel lets go.
+            os.close(lock)
+            for each in (theirs, *listening.values()):
+                each.close()
+        _follow(ours, progress, supervisor_pid)
+    except BaseException:
+        _ignore_interrupts()  # a second Ctrl-C must not stop the clearing up
+        ours.close()
+        for pid in supervisor_pid:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        directory.wait_until_gone(GONE_S)
+        directory.remove()
+        raise
+    return Launched(directory, ours)
+
+
+def _ignore_interrupts() -> None:
+    with suppress(ValueError):  # not the main thread: then none comes here either
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+
+
+def _spawn_supervisor(directory: LabDirectory, descriptors: list[int]) -> None:
+    with directory.supervisor_log.open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ackproof.lab.supervisor", str(directory.path)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=descriptors,
+            start_new_session=True,
+            cwd="/",
+        )
+    try:
+        # The process that we started makes the namespaces and leaves; the lab's first process is its child.
+        process.wait(timeout=30)
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+
+
+def _follow(tether: socket.socket, progress: Progress, supervisor_pid: list[int]) -> None:
+    with tether.makefile("rb") as lines:
+        for line in lines:
+            told = msgspec.json.decode(line)
+            if "supervisor_pid" in told:
+                supervisor_pid.append(told["supervisor_pid"])
+            if "progress" in told:
+                progress(told["progress"])
+            if "problem" in told:
+                raise problem_of(*told["problem"])
+            if "ready" in told:
+                return
+    raise CannotHere("the lab's supervisor ended before the lab was ready (was it killed, or memory short?)")
+
+
+def _listen_on_host(brokers: int) -> dict[str, socket.socket]:
+    """An end on the host's loopback for every broker the lab may come to have; those that it has listen at once.
+
+    A port that is taken is no problem: the kernel gives another.
+    """
+    ends = {}
+    for number in range(1, BROKERS_MAX + 1):
+        try:
+            end = _loopback_end(EXPOSED_PORT_FIRST + number - 1, listens=number <= brokers)
+        except OSError:
+            end = _loopback_end(0, listens=number <= brokers)
+        ends[f"kafka{number}"] = end
+    return ends
+
+
+def _loopback_end(port: int, *, listens: bool) -> socket.socket:
+    end = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        if listens:  # else the port would not be ours alone: one that does not listen may be bound twice
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        end.bind(("127.0.0.1", port))
+        if listens:
+            end.listen(256)
+    except OSError:
+        end.close()
+        raise
+    return end

@@ -1,0 +1,72 @@
+"""What a run asks of its lab: where the cluster is, programs of its own where a node stands, who leads."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ackproof.lab.network import OBSERVER
+
+if TYPE_CHECKING:
+    from ackproof.lab.verbs import Request, Server
+
+Result = dict[str, Any]
+
+
+def bootstrap(server: Server, _: Request) -> Result:
+    cluster, mode = server.lab.cluster, server.started.spec.mode
+    ensemble = [f"{node.name}:{node.port}" for node in cluster.servers if node.role in ("zookeeper", "controller")]
+    return {
+        "bootstrap": ",".join(f"{node.name}:{node.port}" for node in cluster.brokers),
+        "zookeeper": ",".join(ensemble) if mode == "zookeeper" else None,
+        "controllers": ",".join(ensemble) if mode == "kraft" else None,
+    }
+
+
+def spawn(server: Server, request: Request) -> Result:
+    """Start a program of a run's where a node stands; it ends with the lab at the latest."""
+    lab, node = server.lab, request.get("node")
+    lab.processes.spawn(
+        request.get("process"),
+        request.get("argv"),
+        namespace=lab.network.router_namespace if node == OBSERVER else lab.network.endpoints[node].namespace,
+        output=Path(request.get("output")),
+        environment=os.environ,
+    )
+    return {"process": request.get("process")}
+
+
+def processes(server: Server, request: Request) -> Result:
+    """How each of these programs ended; those that still run are left out."""
+    lab = server.lab
+    exits = {name: lab.processes.last_exit(name) for name in request.get("names") if lab.processes.get(name) is None}
+    return {"exits": {name: None if how is None else [how.code, how.signal] for name, how in exits.items()}}
+
+
+def signal_process(server: Server, request: Request) -> Result:
+    number = signal.Signals[request.get("signal")]
+    return {"sent": server.lab.processes.send(request.get("process"), number, ends=True)}
+
+
+def nodes(server: Server, _: Request) -> Result:
+    """Every node with its place in the network and its id in Kafka."""
+    known = server.lab.cluster.nodes.values()
+    ports = {node.name: None if node.role == "client" else node.port for node in known}
+    return {
+        "nodes": [
+            {
+                "name": node.name,
+                "role": node.role,
+                "kafka_id": node.kafka_id,
+                "address": node.address,
+                "port": ports[node.name],
+            }
+            for node in known
+        ]
+    }
+
+
+def leaders(server: Server, _: Request) -> Result:
+    return {"topic_partitions": server.lab.cluster.partitions()}

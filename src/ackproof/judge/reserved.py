@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
+from ackproof.judge.spark import collected
+
 _PRODUCER = ["run", "producer"]
 _VALUE = ["run", "producer", "seq"]
 
@@ -55,7 +57,7 @@ def producers_of(sends: DataFrame, blocks: DataFrame) -> list[Producer]:
         .groupBy(*_PRODUCER)
         .agg(F.count(F.lit(1)).alias("reserved"), F.bit_xor(F.xxhash64("seq")).alias("reserved_fold"))
     )
-    rows = reported.join(reserved, on=_PRODUCER, how="full").orderBy(*_PRODUCER).collect()
+    rows = collected(reported.join(reserved, on=_PRODUCER, how="full").orderBy(*_PRODUCER))
     return [_producer(row) for row in rows]
 
 

@@ -13,6 +13,7 @@ import logging
 import os
 import shutil
 import tempfile
+import warnings
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from ackproof.errors import CannotHere
 from ackproof.judge.jvm import DidNotStart, Jvm, start
@@ -175,6 +176,7 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
         # Some 500 classes of generated code; the default of 100 compiles them again and again.
         "spark.sql.codegen.cache.maxEntries": "4000",
         "spark.sql.codegen.useIdInClassName": "false",
+        "spark.sql.inMemoryColumnarStorage.compressed": "false",  # read five times, not kept
     }
     if master.startswith("local"):
         # Alone on this machine: nobody else has any business with it.
@@ -203,3 +205,10 @@ def fit_to(spark: SparkSession, rows: int) -> bool:
     }.items():
         spark.conf.set(name, value)
     return small
+
+
+def collected(frame: DataFrame) -> list[Row]:
+    """The rows of a frame that is small by nature. pyspark leaves the socket they came through to the collector."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        return frame.collect()

@@ -1,0 +1,362 @@
+"""Histories written by hand: a few sends, what the log holds in the end, and whatever else a check looks at.
+
+Times are milliseconds from the beginning of the run. What a test does not say is as in a run where nothing went wrong:
+each send is reserved, made when it was due and acknowledged a millisecond later; each partition that is named was read
+to its end; each fault asked for was proved and healed.
+"""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ackproof.journal import TABLES, Writer
+from ackproof.judge.checks import CHECKS
+from ackproof.judge.spark import Session, collected, fit_to, warm
+from ackproof.judge.tables import NO_SPAN, Span, Tables, make_tables, spark_schema
+from ackproof.record import Clock, Expected, FaultRecord, ProducerRecord, RunRecord, write_record
+
+MS = 1_000_000
+START = 1_000 * MS  # the monotonic clock does not begin with a run
+FIRST_RUN = 1_700_000_000_000_000
+
+Rows = dict[str, list[dict[str, Any]]]
+
+
+def at(ms: float) -> int:
+    return START + round(ms * MS)
+
+
+@dataclass
+class History:
+    """One run, told row by row."""
+
+    run: int = FIRST_RUN
+    acks: str = "1"
+    expect: dict[str, Expected] = field(default_factory=dict)
+    topics: tuple[str, ...] = ("orders",)
+    settings: dict[str, float] = field(default_factory=dict)  # the scenario's table `judge`
+    rows: Rows = field(default_factory=lambda: {name: [] for name in TABLES})
+    faults: list[FaultRecord] = field(default_factory=list)
+    ended: str | None = "complete"
+    own_blocks: bool = False  # the test says itself what was reserved
+
+    def send(
+        self,
+        seq: int,
+        offset: int | None = None,
+        *,
+        outcome: str = "ok",
+        producer: int = 0,
+        topic: int = 0,
+        partition: int = 0,
+        key: int | None = None,
+        due: float | None = None,
+        sent: float | None = None,
+        done: float | None = None,
+        never_done: bool = False,
+        error: str | None = None,
+    ) -> History:
+        sent = float(seq) if sent is None else sent
+        done = sent + 1 if done is None else done
+        self.rows["sends"].append(
+            {
+                "producer": producer,
+                "seq": seq,
+                "topic": topic,
+                "partition": partition,
+                "key": key,
+                "due_ns": at(sent if due is None else due),
+                "sent_ns": at(sent),
+                "done_ns": None if never_done else at(done),
+                "outcome": outcome,
+                "error": error,
+                "offset": offset,
+            }
+        )
+        return self
+
+    def block(self, first: int, count: int, used: int | None = None, *, producer: int = 0) -> History:
+        self.own_blocks = True
+        reserved = {"producer": producer, "first_seq": first, "count": count, "used": None, "at_ns": at(0)}
+        self.rows["blocks"].append(reserved)
+        if used is not None:
+            self.rows["blocks"].append({**reserved, "used": used, "at_ns": at(1)})
+        return self
+
+    def log(
+        self,
+        offset: int,
+        seq: int,
+        *,
+        producer: int = 0,
+        topic: int = 0,
+        partition: int = 0,
+        epoch: int | None = 0,
+    ) -> History:
+        self.rows["log"].append(
+            {
+                "topic": topic,
+                "partition": partition,
+                "offset": offset,
+                "leader_epoch": epoch,
+                "producer": producer,
+                "seq": seq,
+            }
+        )
+        return self
+
+    def end(
+        self,
+        high_watermark: int,
+        *,
+        topic: int = 0,
+        partition: int = 0,
+        log_start: int = 0,
+        epoch: int | None = 0,
+        compacted: bool = False,
+        transactional: bool = False,
+        **other: Any,
+    ) -> History:
+        row = {
+            "topic": topic,
+            "partition": partition,
+            "log_start": log_start,
+            "high_watermark": high_watermark,
+            "log_end": high_watermark,
+            "read_to": high_watermark,
+            "leader": 1,
+            "leader_epoch": epoch,
+            "replicas": [1, 2, 3],
+            "isr": [1, 2, 3],
+            "min_isr": 1,
+            "compacted": compacted,
+            "transactional": transactional,
+            "at_ns": at(1_000_000),
+        }
+        self.rows["ends"].append({**row, **other})
+        return self
+
+    def read(
+        self,
+        offset: int,
+        seq: int,
+        *,
+        producer: int = 0,
+        topic: int = 0,
+        partition: int = 0,
+        consumer: int = 0,
+        assignment: int = 1,
+        when: float | None = None,
+    ) -> History:
+        poll = len(self.rows["reads"]) + 1
+        self.rows["reads"].append(
+            {
+                "consumer": consumer,
+                "group": 0,
+                "topic": topic,
+                "partition": partition,
+                "offset": offset,
+                "leader_epoch": 0,
+                "producer": producer,
+                "seq": seq,
+                "read_ns": at(poll if when is None else when),
+                "poll": poll,
+                "assignment": assignment,
+            }
+        )
+        return self
+
+    def state(
+        self,
+        when: float,
+        broker: int,
+        *,
+        leader: int | None,
+        epoch: int | None,
+        isr: Sequence[int] | None = (1, 2, 3),
+        high_watermark: int | None = None,
+        took: float = 0,
+        partition: int = 0,
+        error: str | None = None,
+    ) -> History:
+        self.rows["state"].append(
+            {
+                "at_ns": at(when),
+                "took_ns": round(took * MS),
+                "broker": broker,
+                "topic": 0,
+                "partition": partition,
+                "error": error,
+                "leader": leader,
+                "leader_epoch": epoch,
+                "replicas": [1, 2, 3],
+                "isr": None if isr is None else list(isr),
+                "high_watermark": high_watermark,
+                "log_end": high_watermark,
+                "log_start": 0,
+            }
+        )
+        return self
+
+    def fault(
+        self,
+        *events: tuple[str, float],
+        kind: str = "isolate",
+        asked: str = "leader:orders/0",
+        became: str = "kafka1",
+        heals: str = "at the end",
+    ) -> History:
+        number = len(self.faults) + 1
+        self.faults.append(FaultRecord(number, kind, [asked], heals=heals))
+        for event, when in events:
+            self.rows["faults"].append(
+                {
+                    "fault": number,
+                    "at_ns": at(when),
+                    "event": event,
+                    "kind": kind,
+                    "asked": [asked],
+                    "targets": [became],
+                    "by": "the scenario",
+                    "text": f"{event}, as seen",
+                }
+            )
+        return self
+
+    def complete(self) -> Rows:
+        """The rows with everything that the test left to us."""
+        rows = {name: list(own) for name, own in self.rows.items()}
+        if not self.own_blocks:
+            for producer in sorted({row["producer"] for row in rows["sends"]}):
+                for seq in sorted({row["seq"] for row in rows["sends"] if row["producer"] == producer}):
+                    block = {"producer": producer, "first_seq": seq, "count": 1, "used": 1, "at_ns": at(0)}
+                    rows["blocks"].append(block)
+        known = {(row["topic"], row["partition"]) for row in rows["ends"]}
+        named = {(row["topic"], row["partition"]) for name in ("sends", "log") for row in rows[name]}
+        extra = History()
+        for topic, partition in sorted(named - known):
+            if partition >= 0:
+                offsets = [
+                    row["offset"] for row in rows["log"] if (row["topic"], row["partition"]) == (topic, partition)
+                ]
+                extra.end(max(offsets, default=-1) + 1, topic=topic, partition=partition)
+        rows["ends"] += extra.rows["ends"]
+        return rows
+
+    def record(self, name: str = "a-run") -> RunRecord:
+        producers = sorted({row["producer"] for table in ("sends", "blocks") for row in self.rows[table]})
+        began = Clock(FIRST_RUN * 1000, START)
+        return RunRecord(
+            run=self.run,
+            name=name,
+            scenario="by-hand",
+            section="A",
+            title="By hand",
+            shape="base",
+            mode="zookeeper",
+            kafka="3.9.2",
+            seed=1,
+            argv=["ackproof", "run", "by-hand"],
+            versions={},
+            expect=self.expect,
+            topics=list(self.topics),
+            groups=["group"],
+            producers=[ProducerRecord(p, f"producer{p}", 0, self.acks, 100, None) for p in producers],
+            consumers=[],
+            faults=self.faults,
+            nodes={1: "kafka1", 2: "kafka2", 3: "kafka3"},
+            began=began,
+            plan={"judge": self.settings} if self.settings else {},
+            ended_at=Clock(began.wall_ns + 60_000 * MS, began.monotonic_ns + 60_000 * MS),
+            ended=self.ended,  # type: ignore[arg-type]
+        )
+
+    def write(self, directory: Path) -> Path:
+        """As a run leaves it on disk."""
+        directory.mkdir(parents=True, exist_ok=True)
+        for table, rows in self.complete().items():
+            if rows or table in ("blocks", "sends", "log", "ends"):
+                writer = Writer(directory, table, self.run, "writer")
+                for row in rows:
+                    writer.add(**row)
+                writer.close()
+        write_record(directory, self.record(directory.name))
+        return directory
+
+    def span(self) -> Span:
+        sends = self.rows["sends"]
+        if not sends:
+            return NO_SPAN
+        last = max(row["sent_ns"] for row in sends)
+        return (
+            min(row["sent_ns"] for row in sends),
+            last,
+            max([last, *(row["done_ns"] for row in sends if row["done_ns"] is not None)]),
+        )
+
+
+def tables_of(spark: SparkSession, *histories: History, unreported: DataFrame | None = None) -> Tables:
+    """Many histories as the tables of one job."""
+    complete = [(history.run, history.complete()) for history in histories]
+    journal = {
+        name: spark.createDataFrame(
+            [
+                tuple({"run": run, **row}.get(column) for column in spark_schema(name).names)
+                for run, rows in complete
+                for row in rows[name]
+            ],
+            spark_schema(name),
+        ).coalesce(1)
+        for name in TABLES
+    }
+    records = [history.record() for history in histories]
+    return make_tables(spark, journal, records, {h.run: h.span() for h in histories}, unreported)
+
+
+@cache
+def session() -> Session:
+    """One Spark for all tests of this process."""
+    running = warm("local[2]")
+    atexit.register(running.close)
+    return running
+
+
+def spark() -> SparkSession:
+    running = session().spark
+    fit_to(running, 0)
+    return running
+
+
+Cases = dict[str, tuple[History, list[Any]]]
+
+
+def witnesses(check: str, *histories: History) -> list[dict[str, Any]]:
+    """What a check finds in all of these histories, which differ in their `run`, in one job."""
+    frame = CHECKS[check].function(tables_of(spark(), *histories))
+    return [row.asDict(recursive=True) for row in collected(frame)]
+
+
+_ANSWERS: dict[str, dict[str, list[Any]]] = {}
+
+
+def found(check: str, case: str, cases: Cases, *columns: str) -> list[Any]:
+    """What a check finds in one case: the columns asked for. All cases of a check share one job."""
+    if check not in _ANSWERS:
+        numbered = [replace(history, run=FIRST_RUN + place) for place, (history, _) in enumerate(cases.values())]
+        rows = witnesses(check, *numbered)
+        _ANSWERS[check] = {
+            name: sorted(_picked(row, columns) for row in rows if row["run"] == FIRST_RUN + place)
+            for place, name in enumerate(cases)
+        }
+    return _ANSWERS[check][case]
+
+
+def _picked(row: dict[str, Any], columns: Sequence[str]) -> Any:
+    return row[columns[0]] if len(columns) == 1 else tuple(row[name] for name in columns)

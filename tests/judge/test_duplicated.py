@@ -1,0 +1,31 @@
+"""Duplicated: one value at several places of the final log."""
+
+from __future__ import annotations
+
+import pytest
+from histories import Cases, History, found
+
+COLUMNS = ("producer", "seq", "copies", "partitions")
+CASES: Cases = {
+    "twice in one partition": (History().send(0, 0).log(0, 0).log(1, 0), [(0, 0, 2, 1)]),
+    "once in each of two partitions": (History().send(0, 0).log(0, 0).log(0, 0, partition=1), [(0, 0, 2, 2)]),
+    "three times": (History().send(0, 0).log(0, 0).log(1, 0).log(2, 0), [(0, 0, 3, 1)]),
+    "a send of unknown outcome that was written twice": (
+        History().send(0, outcome="info").log(0, 0).log(1, 0),
+        [(0, 0, 2, 1)],
+    ),
+    "near miss: the same number of two producers": (
+        History().send(0, 0).send(0, 1, producer=1).log(0, 0).log(1, 0, producer=1),
+        [],
+    ),
+    "near miss: read twice, there once": (History().send(0, 0).log(0, 0).read(0, 0).read(0, 0), []),
+    "near miss: two records that nobody could read": (
+        History().send(0, 0).log(0, 0).log(1, -1, producer=-1).log(2, -1, producer=-1),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_duplicated(case: str) -> None:
+    assert found("duplicated", case, CASES, *COLUMNS) == CASES[case][1]

@@ -1,0 +1,89 @@
+"""Every row of the table of fates, and the near misses between them."""
+
+from __future__ import annotations
+
+from histories import History, spark, tables_of
+from pyspark.sql import functions as F
+
+from ackproof.judge.fates import FATES
+from ackproof.judge.spark import collected
+
+CASES = {
+    "acked and at its own offset": ("survived", lambda: History().send(0, 0).log(0, 0)),
+    "acked and at its own offset, with a copy before it": (
+        "survived",
+        lambda: History().send(0, 1).log(0, 0).log(1, 0),
+    ),
+    "acked and at its own offset, between two copies": (
+        "survived",
+        lambda: History().send(0, 1).log(0, 0).log(1, 0).log(2, 0),
+    ),
+    "acked and at its own offset, with a copy in another partition": (
+        "survived",
+        lambda: History().send(0, 0).log(0, 0).log(0, 0, partition=1),
+    ),
+    "acked and at another offset only": ("survived_moved", lambda: History().send(0, 1).log(0, 0).log(1, 7)),
+    "acked and at the same offset of another partition only": (
+        "survived_moved",
+        lambda: History().send(0, 0).log(0, 0, partition=1),
+    ),
+    "acked, gone, and another value stands at its offset": (
+        "lost_overwritten",
+        lambda: History().send(0, 0).log(0, 9),
+    ),
+    "acked, gone, and an unreadable record stands at its offset": (
+        "lost_overwritten",
+        lambda: History().send(0, 0).log(0, -1, producer=-1),
+    ),
+    "acked, gone, at the high watermark": ("lost_truncated", lambda: History().send(0, 1).log(0, 9)),
+    "acked, gone, past the high watermark": ("lost_truncated", lambda: History().send(0, 7).log(0, 9)),
+    "acked, gone, just below the high watermark": ("lost_hole", lambda: History().send(0, 1).log(0, 9).end(2)),
+    "acked, gone, just below the log start": ("expired", lambda: History().send(0, 4).log(5, 9).end(6, log_start=5)),
+    "acked, gone, at the log start": ("lost_hole", lambda: History().send(0, 5).log(6, 9).end(7, log_start=5)),
+    "acked, gone, and a later value of its key stands in a compacted topic": (
+        "expired",
+        lambda: History().send(0, 0, key=5).send(1, 1, key=5).log(1, 1).end(2, compacted=True),
+    ),
+    "acked, gone, and a later value of another key stands in a compacted topic": (
+        "lost_hole",
+        lambda: History().send(0, 0, key=5).send(1, 1, key=6).log(1, 1).end(2, compacted=True),
+    ),
+    "acked, gone, and only an earlier value of its key stands in a compacted topic": (
+        "lost_hole",
+        lambda: History().send(0, 1, key=5).send(1, 0, key=5).log(0, 1).log(2, 9).end(3, compacted=True),
+    ),
+    "acked, gone, and a later value of its key stands in a topic that is not compacted": (
+        "lost_hole",
+        lambda: History().send(0, 0, key=5).send(1, 1, key=5).log(1, 1).end(2),
+    ),
+    "acked without an offset, in the log": ("survived", lambda: History(acks="0").send(0, None).log(5, 0)),
+    "acked without an offset, not in the log": ("lost_unplaced", lambda: History(acks="0").send(0, None).log(0, 9)),
+    "unknown, in the log": ("recovered", lambda: History().send(0, outcome="info").log(0, 0)),
+    "unknown, not in the log": ("not_written", lambda: History().send(0, outcome="info").log(0, 9)),
+    "failed, in the log": ("resurrected", lambda: History().send(0, outcome="fail").log(0, 0)),
+    "failed, not in the log": ("rejected", lambda: History().send(0, outcome="fail").log(0, 9)),
+}
+
+
+def test_every_row_of_the_table() -> None:
+    histories = [make() for _, make in CASES.values()]
+    for number, history in enumerate(histories):
+        history.run = number
+    rows = collected(tables_of(spark(), *histories).fates.filter(F.col("seq") == 0).select("run", "fate"))
+    fates = {row["run"]: row["fate"] for row in rows}
+    assert len(rows) == len(CASES)
+    assert {name: fates[number] for number, name in enumerate(CASES)} == {
+        name: expected for name, (expected, _) in CASES.items()
+    }
+
+
+def test_the_cases_cover_every_fate() -> None:
+    assert {expected for expected, _ in CASES.values()} == set(FATES)
+
+
+def test_a_number_that_was_reserved_and_never_reported_is_info() -> None:
+    history = History().send(0, 0).block(0, 3).log(0, 0).log(1, 2)
+    missing = spark().createDataFrame([(history.run, 0, 1), (history.run, 0, 2)], "run long, producer int, seq long")
+    tables = tables_of(spark(), history, unreported=missing.coalesce(1))
+    fates = {row["seq"]: row["fate"] for row in collected(tables.fates.select("seq", "fate"))}
+    assert fates == {0: "survived", 1: "not_written", 2: "recovered"}

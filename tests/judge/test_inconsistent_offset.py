@@ -1,0 +1,47 @@
+"""Inconsistent offset: two values at one offset, whoever saw them."""
+
+from __future__ import annotations
+
+import pytest
+from histories import Cases, History, found
+
+COLUMNS = ("partition", "offset", "seen")
+
+
+def _saw(by: str, seq: int, producer: int = 0) -> dict[str, object]:
+    return {"by": by, "producer": producer, "seq": seq}
+
+
+CASES: Cases = {
+    "acked and overwritten": (
+        History().send(0, 0).send(1, 0).log(0, 1),
+        [(0, 0, [_saw("ack", 0), _saw("ack", 1), _saw("log", 1)])],
+    ),
+    "acked twice, past the end of the log": (
+        History().send(0, 5).send(1, 5).log(0, 9),
+        [(0, 5, [_saw("ack", 0), _saw("ack", 1)])],
+    ),
+    "read live and overwritten": (
+        History().send(0, 0).log(0, 0).read(0, 7),
+        [(0, 0, [_saw("ack", 0), _saw("log", 0), _saw("read", 7)])],
+    ),
+    "the same number of another producer": (
+        History().send(0, 0).log(0, 0, producer=1),
+        [(0, 0, [_saw("ack", 0), _saw("log", 0, producer=1)])],
+    ),
+    "a record that nobody can read": (
+        History().send(0, 0).log(0, -1, producer=-1),
+        [(0, 0, [_saw("ack", 0), _saw("log", -1, producer=-1)])],
+    ),
+    "near miss: acked, read and in the log alike": (History().send(0, 0).log(0, 0).read(0, 0).read(0, 0), []),
+    "near miss: the same offset of two partitions": (
+        History().send(0, 0).send(1, 0, partition=1).log(0, 0).log(0, 1, partition=1),
+        [],
+    ),
+    "near miss: a failed send has no offset": (History().send(0, outcome="fail").send(1, 0).log(0, 1), []),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_inconsistent_offset(case: str) -> None:
+    assert found("inconsistent_offset", case, CASES, *COLUMNS) == CASES[case][1]

@@ -1,0 +1,41 @@
+"""Late: percentiles of the time to an acknowledgement, from when it was due and from when it was made."""
+
+from __future__ import annotations
+
+import pytest
+from histories import Cases, History, found
+
+COLUMNS = ("basis", "sends", "p50_ms", "p99_ms", "max_ms", "late")
+
+
+def _many() -> History:
+    history = History()
+    for seq in range(100):
+        history.send(seq, seq, sent=seq, done=seq + (64 if seq < 99 else 2048))
+    return history
+
+
+CASES: Cases = {
+    "ninety-nine quick ones and a late one": (
+        _many(),
+        [("due", 100, 64.0, 64.0, 2048.0, 1), ("sent", 100, 64.0, 64.0, 2048.0, 1)],
+    ),
+    "a client that was blocked: due long before it was sent": (
+        History().send(0, 0, due=0, sent=1000, done=1002),
+        [("due", 1, 999.424, 999.424, 1002.0, 1), ("sent", 1, 2.0, 2.0, 2.0, 0)],
+    ),
+    "a line of its own": (
+        History(settings={"late_ms": 1.5}).send(0, 0, sent=0, done=2),
+        [("due", 1, 2.0, 2.0, 2.0, 1), ("sent", 1, 2.0, 2.0, 2.0, 1)],
+    ),
+    "near miss: exactly on the line": (
+        History(settings={"late_ms": 2}).send(0, 0, sent=0, done=2),
+        [("due", 1, 2.0, 2.0, 2.0, 0), ("sent", 1, 2.0, 2.0, 2.0, 0)],
+    ),
+    "near miss: errors have no latency": (History().send(0, outcome="info", sent=0, done=5000), []),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_late(case: str) -> None:
+    assert found("late", case, CASES, *COLUMNS) == CASES[case][1]

@@ -1,0 +1,35 @@
+"""Offset gap: offsets of a plain topic that hold nothing."""
+
+from __future__ import annotations
+
+import pytest
+from histories import Cases, History, found
+
+BLOCK = 1 << 16
+
+COLUMNS = ("partition", "first_missing", "missing")
+CASES: Cases = {
+    "one offset in the middle": (History().log(0, 0).log(2, 2), [(0, 1, 1)]),
+    "several, and another hole": (History().log(0, 0).log(4, 1).log(5, 2).log(7, 3), [(0, 1, 3), (0, 6, 1)]),
+    "at the beginning": (History().log(2, 0).end(3), [(0, 0, 2)]),
+    "at the end": (History().log(0, 0).end(3), [(0, 1, 2)]),
+    "in an empty log": (History().end(3, log_start=1), [(0, 1, 2)]),
+    "between two blocks": (
+        History().log(BLOCK - 2, 0).log(BLOCK, 1).end(BLOCK + 1, log_start=BLOCK - 2),
+        [(0, BLOCK - 1, 1)],
+    ),
+    "near miss: dense over two blocks": (
+        History().log(BLOCK - 1, 0).log(BLOCK, 1).end(BLOCK + 1, log_start=BLOCK - 1),
+        [],
+    ),
+    "near miss: dense from the log start": (History().log(5, 0).log(6, 1).end(7, log_start=5), []),
+    "near miss: markers in a transactional topic": (History().log(0, 0).log(2, 1).end(4, transactional=True), []),
+    "near miss: holes in a compacted topic": (History().log(0, 0).log(2, 1).end(3, compacted=True), []),
+    "near miss: empty": (History().end(0), []),
+    "near miss: two partitions, each dense": (History().log(0, 0).log(0, 1, partition=1).log(1, 2), []),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_offset_gap(case: str) -> None:
+    assert found("offset_gap", case, CASES, *COLUMNS) == CASES[case][1]

@@ -1,0 +1,40 @@
+"""Skipped read: a consumer jumped over records that are there."""
+
+from __future__ import annotations
+
+import pytest
+from histories import Cases, History, found
+
+COLUMNS = ("consumer", "previous_offset", "offset", "skipped", "first_skipped")
+
+
+def _dense(count: int) -> History:
+    history = History()
+    for offset in range(count):
+        history.log(offset, offset)
+    return history
+
+
+CASES: Cases = {
+    "over one record": (_dense(3).read(0, 0).read(2, 2), [(0, 0, 2, 1, 1)]),
+    "over two of three offsets": (
+        History().log(0, 0).log(1, 1).log(3, 3).log(4, 4).read(0, 0).read(4, 4),
+        [(0, 0, 4, 2, 1)],
+    ),
+    "over a record that only another consumer saw": (
+        History().log(0, 0).log(2, 2).read(0, 0).read(2, 2).read(1, 1, consumer=1),
+        [(0, 0, 2, 1, 1)],
+    ),
+    "over many records": (_dense(600).read(10, 10).read(590, 590), [(0, 10, 590, 579, 11)]),
+    "near miss: over a marker": (History().log(0, 0).log(2, 2).end(3, transactional=True).read(0, 0).read(2, 2), []),
+    "near miss: one after the other": (_dense(3).read(0, 0).read(1, 1).read(2, 2), []),
+    "near miss: under another assignment": (_dense(3).read(0, 0).read(2, 2, assignment=2), []),
+    "near miss: another consumer reads on": (_dense(3).read(0, 0).read(2, 2, consumer=1), []),
+    "near miss: another partition": (_dense(3).read(0, 0).read(2, 2, partition=1), []),
+    "near miss: a step back": (_dense(3).read(2, 2).read(0, 0), []),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_skipped_read(case: str) -> None:
+    assert found("skipped_read", case, CASES, *COLUMNS) == CASES[case][1]

@@ -1,0 +1,67 @@
+"""Unavailable: a wait for an acknowledgement longer than the threshold, which is a second unless said otherwise."""
+
+from __future__ import annotations
+
+import pytest
+from histories import Cases, History, found
+
+COLUMNS = ("partition", "ms", "waiting", "failed")
+CASES: Cases = {
+    "a send that waits two seconds": (
+        History().send(0, 0, sent=0, done=1).send(1, 1, sent=10, done=2010),
+        [(0, 2000.0, 1, 0)],
+    ),
+    "sends that fail one after the other": (
+        History()
+        .send(0, 0, sent=0, done=1)
+        .send(1, outcome="fail", sent=100, done=600)
+        .send(2, outcome="info", sent=700, done=1200)
+        .send(3, 1, sent=1300, done=1400),
+        [(0, 1300.0, 3, 2)],
+    ),
+    "from the first send on": (History().send(0, 0, sent=0, done=1500), [(0, 1500.0, 1, 0)]),
+    "nothing was ever acknowledged": (History().send(0, outcome="info", sent=0, done=3000), [(0, 3000.0, 1, 1)]),
+    "the last window closes with the load": (
+        History().send(0, 0, sent=0, done=1).send(1, outcome="info", sent=5, done=2005),
+        [(0, 2000.0, 1, 1)],
+    ),
+    "a send that was never answered waits until the end": (
+        History()
+        .send(0, 0, sent=0, done=1)
+        .send(1, outcome="info", sent=5, never_done=True)
+        .send(2, outcome="fail", sent=1500, done=1505),
+        [(0, 1500.0, 2, 2)],
+    ),
+    "a send whose partition was never said, where there is one": (
+        History().send(0, 0, sent=0, done=1).send(1, outcome="info", partition=-1, sent=5, done=2005),
+        [(0, 2000.0, 1, 1)],
+    ),
+    "a threshold of its own": (
+        History(settings={"unavailable_ms": 100}).send(0, 0, sent=0, done=150),
+        [(0, 150.0, 1, 0)],
+    ),
+    "near miss: exactly the threshold": (History().send(0, 0, sent=0, done=1000), []),
+    "near miss: a slow producer": (
+        History().send(0, 0, sent=0, done=1).send(1, 1, sent=3000, done=3001).send(2, 2, sent=6000, done=6001),
+        [],
+    ),
+    "near miss: somebody waits, others are acknowledged": (
+        History()
+        .send(0, outcome="info", sent=0, done=2000)
+        .send(1, 1, sent=0, done=800)
+        .send(2, 2, sent=500, done=1600),
+        [],
+    ),
+    "near miss: a partition never said, where there are two": (
+        History()
+        .send(0, 0, sent=0, done=1)
+        .send(1, 0, partition=1, sent=0, done=1)
+        .send(2, outcome="info", partition=-1, sent=5, done=2005),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_unavailable(case: str) -> None:
+    assert found("unavailable", case, CASES, *COLUMNS) == CASES[case][1]

@@ -1,0 +1,32 @@
+"""Unstable read: what a consumer was given did not last."""
+
+from __future__ import annotations
+
+import pytest
+from histories import Cases, History, found
+
+COLUMNS = ("offset", "seq", "now_seq")
+CASES: Cases = {
+    "read, then overwritten": (History().send(0, 0).log(0, 9).read(0, 0), [(0, 0, 9)]),
+    "read, then truncated": (History().send(0, 5).log(0, 9).read(5, 0), [(5, 0, None)]),
+    "the same number of another producer stands there": (
+        History().send(0, 0).log(0, 0, producer=1).read(0, 0),
+        [(0, 0, 0)],
+    ),
+    "every consumer that read it is a witness": (
+        History().send(0, 0).log(0, 9).read(0, 0).read(0, 0, consumer=1),
+        [(0, 0, 9), (0, 0, 9)],
+    ),
+    "gone at the log start, not below it": (
+        History().send(0, 5).log(6, 9).end(7, log_start=5).read(5, 0),
+        [(5, 0, None)],
+    ),
+    "near miss: still there": (History().send(0, 0).log(0, 0).read(0, 0), []),
+    "near miss: below the log start": (History().send(0, 4).log(5, 9).end(6, log_start=5).read(4, 0), []),
+    "near miss: compacted away": (History().send(0, 0).log(1, 9).end(2, compacted=True).read(0, 0), []),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_unstable_read(case: str) -> None:
+    assert found("unstable_read", case, CASES, *COLUMNS) == CASES[case][1]

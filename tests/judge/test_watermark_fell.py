@@ -1,0 +1,48 @@
+"""Watermark fell: a later epoch shows less than an earlier one did."""
+
+from __future__ import annotations
+
+import pytest
+from histories import Cases, History, found
+
+COLUMNS = ("leader_epoch", "before", "after", "fell_by")
+CASES: Cases = {
+    "the new leader shows less": (
+        History().state(0, 1, leader=1, epoch=0, high_watermark=10).state(9, 2, leader=2, epoch=1, high_watermark=7),
+        [(1, 10, 7, 3)],
+    ),
+    "the final log is shorter": (
+        History().state(0, 1, leader=1, epoch=0, high_watermark=10).end(8, epoch=1),
+        [(1, 10, 8, 2)],
+    ),
+    "two epochs later": (
+        History()
+        .state(0, 1, leader=1, epoch=0, high_watermark=10)
+        .state(5, 2, leader=2, epoch=1, high_watermark=12)
+        .state(9, 1, leader=1, epoch=2, high_watermark=11),
+        [(2, 12, 11, 1)],
+    ),
+    "near miss: it rises": (
+        History().state(0, 1, leader=1, epoch=0, high_watermark=10).state(9, 2, leader=2, epoch=1, high_watermark=10),
+        [],
+    ),
+    "near miss: a broker that does not lead has none": (
+        History().state(0, 1, leader=1, epoch=0, high_watermark=10).state(9, 2, leader=1, epoch=1, high_watermark=3),
+        [],
+    ),
+    "near miss: two partitions": (
+        History()
+        .state(0, 1, leader=1, epoch=0, high_watermark=10)
+        .state(9, 2, leader=2, epoch=1, high_watermark=3, partition=1),
+        [],
+    ),
+    "near miss: within one epoch": (
+        History().state(0, 1, leader=1, epoch=0, high_watermark=10).state(9, 1, leader=1, epoch=0, high_watermark=9),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_watermark_fell(case: str) -> None:
+    assert found("watermark_fell", case, CASES, *COLUMNS) == CASES[case][1]

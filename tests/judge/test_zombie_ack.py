@@ -1,0 +1,56 @@
+"""Zombie ack: acknowledged by a leader whose epoch was already past."""
+
+from __future__ import annotations
+
+import pytest
+from histories import Cases, History, found
+
+COLUMNS = ("seq", "fate", "older_than")
+
+
+def _elected(when: float = 10, took: float = 0) -> History:
+    """Broker 1 leads in epoch 0; from `when` on broker 2 says that it leads in epoch 1."""
+    return (
+        History()
+        .state(0, 1, leader=1, epoch=0)
+        .state(when, 2, leader=2, epoch=1, took=took)
+        .state(20, 1, leader=1, epoch=0)
+    )
+
+
+CASES: Cases = {
+    "overwritten by the new epoch, acked after it was seen": (
+        _elected().send(0, 0, done=11).log(0, 9, epoch=1),
+        [(0, "lost_overwritten", 1)],
+    ),
+    "past the end, acked after the new epoch was seen": (
+        _elected().send(0, 5, done=11).log(0, 9, epoch=1).end(1, epoch=1),
+        [(0, "lost_truncated", 1)],
+    ),
+    "survived in the old epoch, acked after the new one was seen": (
+        _elected().send(0, 0, done=11).log(0, 0, epoch=0).end(1, epoch=1),
+        [(0, "survived", 1)],
+    ),
+    "an epoch that the observer missed": (
+        History().state(0, 1, leader=1, epoch=0).state(10, 2, leader=2, epoch=2).send(0, 0, done=11).log(0, 9, epoch=1),
+        [(0, "lost_overwritten", 1)],
+    ),
+    "near miss: overwritten, acked before the new epoch was seen": (
+        _elected().send(0, 0, done=9).log(0, 9, epoch=1),
+        [],
+    ),
+    "near miss: acked while the answer was on its way": (
+        _elected(took=2).send(0, 0, done=11).log(0, 9, epoch=1),
+        [],
+    ),
+    "near miss: survived in the new epoch": (_elected().send(0, 0, done=11).log(0, 0, epoch=1), []),
+    "near miss: lost in a hole, the epoch is unknown": (_elected().send(0, 0, done=11).log(1, 9, epoch=1), []),
+    "near miss: the epoch of the record is unknown": (_elected().send(0, 0, done=11).log(0, 0, epoch=None), []),
+    "near miss: acks=0 is nobody's word": (_elected().send(0, None, done=11).log(0, 0, epoch=0), []),
+    "near miss: of unknown outcome": (_elected().send(0, outcome="info", done=11).log(0, 0, epoch=0), []),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_zombie_ack(case: str) -> None:
+    assert found("zombie_ack", case, CASES, *COLUMNS) == CASES[case][1]

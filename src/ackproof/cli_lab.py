@@ -319,13 +319,7 @@ def topic_describe(
 
     Example: ackproof topic describe orders
     """
-    views = _views(name, names)
-    if as_json:
-        say_json(views)
-    elif views:
-        console().print(partitions_table([{**view, "high_watermark": None, "log_end": {}} for view in views]))
-    else:
-        say("there is no topic yet: ackproof topic create orders")
+    _show_partitions(name, names, as_json, offsets=False)
 
 
 @topic.command("watermarks")
@@ -338,11 +332,16 @@ def topic_watermarks(
 
     Example: ackproof topic watermarks orders
     """
-    views = _views(name, names)
+    _show_partitions(name, names, as_json, offsets=True)
+
+
+def _show_partitions(name: str, topics: list[str] | None, as_json: bool, offsets: bool) -> None:
+    views = _views(name, topics)
     if as_json:
         say_json(views)
     elif views:
-        console().print(partitions_table(views))
+        shown = views if offsets else [{**view, "high_watermark": None, "log_end": {}} for view in views]
+        console().print(partitions_table(shown))
     else:
         say("there is no topic yet: ackproof topic create orders")
 

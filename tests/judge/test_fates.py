@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from histories import History, spark, tables_of
 from pyspark.sql import functions as F
 
 from ackproof.judge.fates import FATES
 from ackproof.judge.spark import collected
 
-CASES = {
+CASES: dict[str, tuple[str, Callable[[], History]]] = {
     "acked and at its own offset": ("survived", lambda: History().send(0, 0).log(0, 0)),
     "acked and at its own offset, with a copy before it": (
         "survived",

@@ -1,0 +1,252 @@
+"""Fitness: each way in which a run is no evidence, and the near misses that are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from histories import History, at
+
+from ackproof.journal import Writer
+from ackproof.judge import fitness as questions
+from ackproof.judge.fitness import Evidence, fitness
+from ackproof.judge.reserved import Producer
+from ackproof.judge.sources import opened
+from ackproof.record import Clock
+from ackproof.verdict import Fitness
+
+GOOD = (("asked", 10), ("proved", 11), ("healed", 90))
+
+
+def ordinary() -> History:
+    """Ten sends, a fault in the middle, all of it in the log."""
+    history = History().fault(*GOOD)
+    for seq in range(10):
+        history.send(seq, seq, sent=seq * 3).log(seq, seq)
+    return history
+
+
+def evidence(tmp_path: Path, history: History) -> Evidence:
+    sends = history.rows["sends"]
+    ok = [row for row in sends if row["outcome"] == "ok"]
+    producer = Producer(
+        run=history.run,
+        producer=0,
+        reported=len(sends),
+        reserved=len(sends),
+        ok=len(ok),
+        fail=len([row for row in sends if row["outcome"] == "fail"]),
+        info=len([row for row in sends if row["outcome"] == "info"]),
+        backwards=0,
+        first_ok_ns=min((row["done_ns"] for row in ok), default=None),
+        first_sent_ns=min((row["sent_ns"] for row in sends), default=None),
+        last_sent_ns=max((row["sent_ns"] for row in sends), default=None),
+        last_done_ns=None,
+        equal=True,
+    )
+    with opened(history.write(tmp_path / "run")) as source:
+        return Evidence(source, [producer], {"survived": len(sends)}, {"survived": len(history.rows["log"])}, {})
+
+
+def unfit(e: Evidence) -> list[tuple[str, str]]:
+    return [(line.name, line.text) for line in fitness(e) if not line.fit]
+
+
+def test_an_ordinary_run_is_fit_and_every_line_is_a_sentence(tmp_path: Path) -> None:
+    lines = fitness(evidence(tmp_path, ordinary()))
+    assert [line.name for line in lines if not line.fit] == []
+    assert {line.name for line in lines} >= {"ended", "faults", "traffic", "final_log", "numbers", "identity", "clocks"}
+    for line in lines:
+        assert line.text[0].isupper() or line.text[0].isdigit(), line
+        assert line.text.endswith("."), line
+
+
+@pytest.mark.parametrize("how", ["interrupted", "failed", None])
+def test_a_run_that_did_not_go_to_its_end_is_unfit(tmp_path: Path, how: str | None) -> None:
+    history = ordinary()
+    history.ended = how
+    assert [name for name, _ in unfit(evidence(tmp_path, history))] == ["ended"]
+
+
+def _with_fault(*events: tuple[str, float], heals: str = "at the end") -> Callable[[], History]:
+    def make() -> History:
+        history = ordinary()
+        history.faults.clear()
+        history.rows["faults"].clear()
+        return history.fault(*events, heals=heals)
+
+    return make
+
+
+FAULTS = {
+    "never began": (_with_fault(), "never began"),
+    "asked and not proved": (_with_fault(("asked", 10)), "was not proved"),
+    "not proved": (_with_fault(("asked", 10), ("not proved", 12)), "was not proved"),
+    "proved, then no longer": (_with_fault(*GOOD, ("broken", 20)), "did not hold"),
+    "not healed": (_with_fault(("asked", 10), ("proved", 11), ("not healed", 90)), "not proved to be healed"),
+    "never healed": (_with_fault(("asked", 10), ("proved", 11)), "not proved to be healed"),
+    "near miss: one that is not to be healed": (_with_fault(("asked", 10), ("proved", 11), heals=""), None),
+    "near miss: healed by the kernel": (_with_fault(*GOOD), None),
+}
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_a_fault_must_be_proved_hold_and_heal(tmp_path: Path, case: str) -> None:
+    make, problem = FAULTS[case]
+    found = [text for name, text in unfit(evidence(tmp_path, make())) if name == "faults"]
+    assert len(found) == (problem is not None)
+    assert all(problem in text for text in found if problem)
+
+
+def test_a_probe_that_failed_is_a_fault_that_did_not_hold(tmp_path: Path) -> None:
+    history = ordinary()
+    history.rows["probes"].append({"fault": 1, "at_ns": at(20), "held": False, "text": "got through"})
+    assert [name for name, _ in unfit(evidence(tmp_path, history))] == ["faults"]
+
+
+def test_a_scenario_without_a_fault_says_so_and_is_fit(tmp_path: Path) -> None:
+    history = History().send(0, 0).log(0, 0)
+    assert unfit(evidence(tmp_path, history)) == []
+
+
+def test_nothing_acknowledged_is_no_evidence(tmp_path: Path) -> None:
+    history = ordinary()
+    for row in history.rows["sends"]:
+        row["outcome"] = "info"
+    assert "Nothing was acknowledged, so nothing could be lost." in dict(unfit(evidence(tmp_path, history)))["traffic"]
+
+
+@pytest.mark.parametrize(("when", "fit"), [(0.5, False), (1, False), (2, True), (26, True), (27, False), (50, False)])
+def test_the_load_flows_before_the_fault_and_after_it(tmp_path: Path, when: float, fit: bool) -> None:
+    # The first ack comes at 1, the last send is made at 27.
+    history = _with_fault(("asked", when), ("proved", when), ("healed", 90))()
+    assert ("traffic" not in dict(unfit(evidence(tmp_path, history)))) is fit
+
+
+def test_a_node_that_starts_again_after_the_load_is_no_fault_after_it(tmp_path: Path) -> None:
+    history = ordinary().fault(("asked", 50), ("proved", 51), kind="start", heals="")
+    assert unfit(evidence(tmp_path, history)) == []
+
+
+ENDS: dict[str, tuple[dict[str, Any], bool]] = {
+    "read to its end": ({}, True),
+    "as many in sync as needed": ({"isr": [1, 2], "min_isr": 2}, True),
+    "not read to the high watermark": ({"read_to": 9}, False),
+    "a log end past the high watermark": ({"log_end": 11}, False),
+    "too few in sync": ({"isr": [1], "min_isr": 2}, False),
+}
+
+
+@pytest.mark.parametrize("case", ENDS)
+def test_the_final_log_was_read_to_its_end(tmp_path: Path, case: str) -> None:
+    other, fit = ENDS[case]
+    assert ("final_log" not in dict(unfit(evidence(tmp_path, ordinary().end(10, **other))))) is fit
+
+
+def test_a_partition_read_twice_or_a_topic_never_read_is_unfit(tmp_path: Path) -> None:
+    twice = evidence(tmp_path / "a", ordinary().end(10).end(10))
+    assert "final_log" in dict(unfit(twice))
+    never = evidence(tmp_path / "b", ordinary())
+    small = {**never.source.small, "ends": []}
+    assert "never read" in dict(unfit(replace(never, source=replace(never.source, small=small))))["final_log"]
+
+
+@pytest.mark.parametrize("irregular", ["holes", "twice", "unreserved"])
+def test_numbers_that_do_not_agree_are_unfit(tmp_path: Path, irregular: str) -> None:
+    e = evidence(tmp_path, ordinary())
+    assert "numbers" in dict(unfit(replace(e, irregular={irregular: 1})))
+
+
+def test_numbers_of_a_producer_that_died_are_a_remark(tmp_path: Path) -> None:
+    e = evidence(tmp_path, ordinary())
+    fated = replace(e, irregular={"unclosed": 3}, fates={"survived": 10, "not_written": 3})
+    assert unfit(fated) == []
+    assert any("3 numbers were reserved" in line.text for line in fitness(fated))
+
+
+def test_a_producer_that_nothing_is_known_of_is_unfit(tmp_path: Path) -> None:
+    e = evidence(tmp_path, ordinary())
+    assert "Nothing is known of producer0." in dict(unfit(replace(e, producers=[])))["numbers"]
+
+
+def test_a_send_without_an_outcome_or_a_fate_is_unfit(tmp_path: Path) -> None:
+    e = evidence(tmp_path, ordinary())
+    odd = replace(e.producers[0], ok=9)
+    assert "outcomes" in dict(unfit(replace(e, producers=[odd])))
+    assert "outcomes" in dict(unfit(replace(e, fates={"survived": 9})))
+
+
+@pytest.mark.parametrize("found", [9, 11])
+def test_figures_that_do_not_add_up_are_unfit(tmp_path: Path, found: int) -> None:
+    e = evidence(tmp_path, ordinary())
+    assert "identity" in dict(unfit(replace(e, identity={"survived": found})))
+
+
+NODES: dict[str, tuple[dict[str, Any], str | None]] = {
+    "a broker that dies by itself": ({"node": "kafka2", "code": 1, "by_itself": True}, "kafka2 died by itself"),
+    "a ZooKeeper that is killed by somebody": ({"node": "zk1", "signal": 9, "by_itself": True}, "signal 9"),
+    "near miss: a broker that was killed on purpose": ({"node": "kafka2", "signal": 9, "by_itself": False}, None),
+    "near miss: a client that ends well": ({"node": "producer0", "code": 0, "by_itself": True}, None),
+    "near miss: a client that ends badly is a remark": ({"node": "producer0", "code": 3, "by_itself": True}, None),
+}
+
+
+@pytest.mark.parametrize("case", NODES)
+def test_a_server_that_dies_by_itself_is_named(tmp_path: Path, case: str) -> None:
+    row, problem = NODES[case]
+    history = ordinary()
+    history.rows["nodes"].append({"at_ns": at(5), "event": "exited", "code": None, "signal": None, **row})
+    found = dict(unfit(evidence(tmp_path, history)))
+    assert ("nodes" in found) is (problem is not None)
+    assert problem is None or problem in found["nodes"]
+
+
+def test_clocks_that_disagree_between_processes_are_unfit_and_a_wall_clock_that_was_set_is_not(tmp_path: Path) -> None:
+    e = evidence(tmp_path, ordinary())
+    assert "clocks" in dict(unfit(replace(e, producers=[replace(e.producers[0], backwards=1)])))
+    record = e.source.record
+    for shift_s in (3600, -3600):
+        ended = Clock(record.began.wall_ns + shift_s * 10**9, record.began.monotonic_ns + 60 * 10**9)
+        moved = replace(e, source=replace(e.source, record=msgspec.structs.replace(record, ended_at=ended)))
+        assert unfit(moved) == []
+        assert any("wall clock moved" in line.text for line in fitness(moved))
+    restarted = Clock(record.began.wall_ns, record.began.monotonic_ns - 1)
+    back = replace(e, source=replace(e.source, record=msgspec.structs.replace(record, ended_at=restarted)))
+    assert "clocks" in dict(unfit(back))
+
+
+def test_a_journal_that_was_torn_is_fit_and_says_how_many_bytes(tmp_path: Path) -> None:
+    history = ordinary()
+    directory = history.write(tmp_path / "run")
+    writer = Writer(directory, "sends", history.run, "killed")
+    writer.add(**{**history.rows["sends"][0], "seq": 77})
+    writer.flush()
+    whole = writer.path.stat().st_size
+    writer.add(**{**history.rows["sends"][0], "seq": 78})
+    writer.flush()
+    torn = writer.path.stat().st_size - 20
+    writer.close(seal=False)
+    with writer.path.open("r+b") as stream:
+        stream.truncate(torn)
+    for _ in range(2):  # said again when it is judged again, although the stream is gone by then
+        with opened(directory) as source:
+            assert source.remarks == (
+                Fitness(
+                    "journal",
+                    True,
+                    source.remarks[0].text,
+                ),
+            )
+            assert f"its last {torn - whole:,} bytes" in source.remarks[0].text
+            assert source.rows["sends"] == 11
+
+
+def test_every_question_is_asked() -> None:
+    asked = {question.__name__ for question in questions.QUESTIONS}
+    assert asked == {
+        "ended", "faults", "traffic", "final_log", "numbers", "outcomes", "identity", "nodes", "clocks"
+    }  # fmt: skip

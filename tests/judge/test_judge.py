@@ -1,0 +1,320 @@
+"""From run directories to verdicts: expectations, several runs at once, and everything that may be wrong with a run.
+
+Nearly all of it is one call: every run directory below is judged together, which is itself a test that runs do not mix.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from histories import FIRST_RUN, History, session
+
+from ackproof.judge import CHECKS, checks, judge, main, sources
+from ackproof.judge.tables import Tables
+from ackproof.verdict import CheckResult, Verdict, read_verdict
+
+PROVED = (("asked", 5), ("proved", 6), ("healed", 90))
+
+
+def healthy(seed: int = 0) -> History:
+    """Twenty sends at one a millisecond; a fault in the middle that costs nothing."""
+    history = History(run=FIRST_RUN + seed, expect={"lost": "forbidden", "duplicated": "forbidden"}).fault(*PROVED)
+    for seq in range(20):
+        history.send(seq, seq).log(seq, seq)
+    return history
+
+
+def lossy(seed: int, lost: int = 3) -> History:
+    history = healthy(seed)
+    del history.rows["log"][20 - lost :]
+    history.expect = {"lost": "required"}
+    return history
+
+
+def _truncate(directory: Path, table: str, keep: float) -> None:
+    path = directory / "journal" / table / "writer.parquet"
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(len(whole) * keep)])
+
+
+def _flip(directory: Path, table: str) -> None:
+    """One bit inside a page: the footer stays well."""
+    path = directory / "journal" / table / "writer.parquet"
+    damaged = bytearray(path.read_bytes())
+    damaged[60] ^= 4
+    path.write_bytes(bytes(damaged))
+
+
+def _other_schema(directory: Path) -> None:
+    path = directory / "journal" / "log" / "writer.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.set_column(3, "offset", table["offset"].cast(pa.int32())), path)
+
+
+def _half_column(directory: Path) -> None:
+    path = directory / "journal" / "sends" / "writer.parquet"
+    pq.write_table(pq.read_table(path).drop_columns(["outcome"]), path)
+
+
+def written(folder: Path) -> dict[str, Path]:
+    runs: dict[str, History] = {
+        "healthy": healthy(0),
+        "lossy": lossy(1),
+        "lossy-forbidden": lossy(2, lost=1),
+        "no-bite": healthy(3),
+        "default-forbidden": healthy(4),
+        "unfit": healthy(5),
+        "unknown-check": healthy(6),
+        "needs-state": healthy(7),
+        "producer-died": healthy(8),
+        "hole-in-numbers": healthy(9),
+        "nothing-acked": History(run=FIRST_RUN + 10),
+        "no-sends-table": healthy(11),
+        "truncated": healthy(12),
+        "other-schema": healthy(13),
+        "missing-column": healthy(14),
+        "empty": History(run=FIRST_RUN + 15),
+        "copies": healthy(17),
+    }
+    runs["lossy-forbidden"].expect = {"lost": "forbidden"}
+    runs["no-bite"].expect = {"lost": "required"}
+    runs["default-forbidden"].log(20, 77)
+    runs["unfit"].ended = "interrupted"
+    runs["unknown-check"].expect = {"group": "forbidden"}
+    runs["needs-state"].expect = {"dual_leader": "forbidden"}
+    runs["producer-died"].block(0, 20, 20).block(20, 5).log(20, 22)
+    runs["hole-in-numbers"].block(0, 21, 21)
+    runs["nothing-acked"].send(0, outcome="info").send(1, outcome="fail")
+    runs["copies"].log(20, 3).log(21, 3).expect = {"lost": "forbidden"}
+    directories = {name: history.write(folder / name) for name, history in runs.items()}
+    shutil.rmtree(directories["no-sends-table"] / "journal" / "sends")
+    _truncate(directories["truncated"], "sends", 0.5)
+    _other_schema(directories["other-schema"])
+    _half_column(directories["missing-column"])
+    directories["no-run-json"] = healthy(16).write(folder / "no-run-json")
+    (directories["no-run-json"] / "run.json").unlink()
+    directories["bad-run-json"] = healthy(16).write(folder / "bad-run-json")
+    (directories["bad-run-json"] / "run.json").write_text('{"run": "no number"}')
+    directories["not-there"] = folder / "not-there"
+    return directories
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def verdicts(folder: Path) -> dict[str, Verdict]:
+    directories = written(folder)
+    found = judge(list(directories.values()), session=session())
+    return dict(zip(directories, found, strict=True))
+
+
+def check(verdict: Verdict, name: str) -> CheckResult:
+    return next(result for result in verdict.checks if result.name == name)
+
+
+def unfit(verdict: Verdict) -> list[str]:
+    return [line.text for line in verdict.fitness if not line.fit]
+
+
+def test_a_run_as_expected_is_confirmed(verdicts: dict[str, Verdict]) -> None:
+    verdict = verdicts["healthy"]
+    assert verdict.result == "confirmed"
+    assert unfit(verdict) == []
+    assert (verdict.sent, verdict.acked, verdict.lost, verdict.high_watermark) == (20, 20, 0, 20)
+    assert verdict.sentence == (
+        "Confirmed: with acks=1 isolating the leader kafka1 cost none of 20 acknowledged messages, as expected; "
+        "none duplicated or reordered."
+    )
+    assert [result.name for result in verdict.checks] == list(CHECKS)
+
+
+def test_a_required_loss_is_confirmed_with_its_numbers(verdicts: dict[str, Verdict]) -> None:
+    verdict = verdicts["lossy"]
+    assert verdict.result == "confirmed"
+    assert (verdict.lost, verdict.fates["lost_truncated"]) == (3, 3)
+    assert "cost 3 of 20 acknowledged messages, as expected" in verdict.sentence
+    lost = check(verdict, "lost")
+    assert (lost.expected, lost.found, lost.result) == ("required", 3, "confirmed")
+    assert [row["seq"] for row in lost.witnesses] == [17, 18, 19]
+    assert {row["topic"] for row in lost.witnesses} == {"orders"}
+
+
+def test_a_forbidden_loss_is_refuted(verdicts: dict[str, Verdict]) -> None:
+    verdict = verdicts["lossy-forbidden"]
+    assert verdict.result == "refuted"
+    assert "lost is forbidden and was found 1 time;" in verdict.sentence
+
+
+def test_a_required_loss_that_did_not_happen_is_refuted(verdicts: dict[str, Verdict]) -> None:
+    assert verdicts["no-bite"].result == "refuted"
+    assert "the fault did not bite" in verdicts["no-bite"].sentence
+
+
+def test_what_no_configuration_permits_is_forbidden_without_being_named(verdicts: dict[str, Verdict]) -> None:
+    verdict = verdicts["default-forbidden"]
+    assert verdict.result == "refuted"
+    assert check(verdict, "phantom").found == 1
+    assert verdict.identity["phantoms"] == 1
+
+
+UNKNOWN = {
+    "unfit": "it was interrupted",
+    "unknown-check": "no check named group",
+    "needs-state": "has no state",
+    "hole-in-numbers": "1 of the producers' numbers were used and never reported",
+    "nothing-acked": "nothing was acknowledged",
+    "no-sends-table": "no table `sends`",
+    "truncated": "sends/writer.parquet cannot be read",
+    "other-schema": "its column offset is int32, not int64",
+    "missing-column": "missing: outcome",
+    "empty": "nothing was acknowledged",
+    "no-run-json": "run.json is missing",
+    "bad-run-json": "run.json cannot be read",
+    "not-there": "no run directory",
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_unknown_is_never_a_pass_and_says_why(verdicts: dict[str, Verdict], name: str) -> None:
+    assert verdicts[name].result == "unknown"
+    assert UNKNOWN[name] in verdicts[name].sentence
+    assert "Traceback" not in verdicts[name].sentence
+
+
+def test_runs_do_not_mix(verdicts: dict[str, Verdict]) -> None:
+    expected = {"lossy": 3, "lossy-forbidden": 1}
+    for name, verdict in verdicts.items():
+        if name not in ("no-sends-table", "truncated", "missing-column", "other-schema"):
+            assert verdict.lost == expected.get(name, 0), name
+
+
+def test_numbers_that_a_dead_producer_reserved_are_info(verdicts: dict[str, Verdict]) -> None:
+    verdict = verdicts["producer-died"]
+    assert (verdict.sent, verdict.acked, verdict.unknown) == (25, 20, 5)
+    assert (verdict.fates["recovered"], verdict.fates["not_written"]) == (1, 4)
+    assert check(verdict, "phantom").found == 0
+    assert verdict.result == "confirmed"
+
+
+def test_the_identity_explains_the_high_watermark(verdicts: dict[str, Verdict]) -> None:
+    verdict = verdicts["copies"]
+    assert verdict.result == "confirmed"
+    assert verdict.high_watermark - verdict.log_start == 22
+    assert verdict.identity == {
+        "survived": 20,
+        "survived_moved": 0,
+        "recovered": 0,
+        "resurrected": 0,
+        "extra_copies": 2,
+        "phantoms": 0,
+        "markers": 0,
+        "gaps": 0,
+    }
+    for one in verdicts.values():
+        if one.result != "unknown":
+            assert sum(one.fates.values()) == one.sent
+            assert sum(one.identity.values()) == one.high_watermark - one.log_start
+
+
+def test_witnesses_are_kept_as_parquet(folder: Path, verdicts: dict[str, Verdict]) -> None:
+    rows = pq.read_table(folder / "lossy" / "verdict" / "lost").to_pylist()
+    assert [row["seq"] for row in rows] == [17, 18, 19]
+    assert {row["run"] for row in rows} == {FIRST_RUN + 1}
+    assert not (folder / "healthy" / "verdict" / "lost").exists()
+    assert read_verdict(folder / "lossy") == verdicts["lossy"]
+
+
+def test_faults_are_summed_up(verdicts: dict[str, Verdict]) -> None:
+    (fault,) = verdicts["healthy"].faults
+    assert (fault.kind, fault.targets, fault.proved) == ("isolate", ["kafka1"], True)
+
+
+@pytest.fixture
+def few_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is not about the checks, those are enough that the figures are made of."""
+    for name in [name for name in CHECKS if name not in ("lost", "duplicated", "phantom", "offset_gap")]:
+        monkeypatch.delitem(CHECKS, name)
+
+
+@pytest.mark.usefixtures("few_checks")
+def test_judging_again_gives_the_same_bytes_and_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Elsewhere, with the rows in another order and in two files, and on a disk that cannot be written."""
+    here = lossy(1).write(tmp_path / "here" / "run")
+    moved = tmp_path / "elsewhere" / "run"
+    shutil.copytree(here, moved)
+    path = moved / "journal" / "sends" / "writer.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.slice(0, 9).take(list(range(8, -1, -1))), path)
+    pq.write_table(table.slice(9), path.with_name("another.parquet"))
+    read_only = tmp_path / "read-only" / "run"  # the same run in one call: they cannot share a job
+    shutil.copytree(moved, read_only)
+    can_write = sources._writable
+    monkeypatch.setattr(sources, "_writable", lambda directory: directory != read_only and can_write(directory))
+    verdicts = judge([here, moved, read_only], session=session())
+    bytes_of = [(directory / "verdict" / "verdict.json").read_bytes() for directory in (here, moved)]
+    assert bytes_of[0] == bytes_of[1]
+    assert verdicts[0] == verdicts[1] == verdicts[2]
+    assert verdicts[0].result == "confirmed"
+    assert not (read_only / "verdict").exists()
+    judge([here], session=session())
+    assert (here / "verdict" / "verdict.json").read_bytes() == bytes_of[0]
+    assert [p.name for p in here.iterdir() if p.name.startswith(".")] == []
+    assert list(session().folder.glob("witnesses-*")) == []
+
+
+@pytest.mark.usefixtures("few_checks")
+def test_a_check_that_throws_is_unknown_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def at_once(_: object) -> None:
+        raise ZeroDivisionError("no such thing")
+
+    def in_the_job(t: Tables) -> object:
+        return t.sends.selectExpr("run", "cast(raise_error('broke in the job') as int) as what")
+
+    broken = {
+        "duplicated": checks.Check(at_once, "", "forbidden"),  # type: ignore[arg-type]
+        "phantom": checks.Check(in_the_job, ""),  # type: ignore[arg-type]
+    }
+    for name, function in broken.items():
+        monkeypatch.setitem(CHECKS, name, function)
+    (verdict,) = judge([lossy(1).write(tmp_path / "run")], session=session())
+    assert verdict.result == "unknown"
+    assert "no answer from duplicated, phantom" in verdict.sentence
+    assert check(verdict, "duplicated").broke == "ZeroDivisionError: no such thing"
+    assert "broke in the job" in (check(verdict, "phantom").broke or "")
+    assert (check(verdict, "duplicated").found, check(verdict, "lost").found) == (None, 3)
+
+
+@pytest.mark.usefixtures("few_checks")
+def test_a_damaged_page_is_named_and_the_rest_is_judged(tmp_path: Path) -> None:
+    directory = lossy(1).write(tmp_path / "run")
+    _flip(directory, "log")
+    (verdict,) = judge([directory], session=session())
+    assert verdict.result == "unknown"
+    assert any("log/writer.parquet cannot be read" in text for text in unfit(verdict))
+    assert verdict.acked == 20
+
+
+@pytest.mark.usefixtures("few_checks")
+def test_spark_that_dies_is_unknown_and_judging_again_works(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def dead(*_: object) -> Sequence[object]:
+        raise ConnectionRefusedError("Spark is gone")
+
+    directory = lossy(1).write(tmp_path / "run")
+    with monkeypatch.context() as patched:
+        patched.setattr(main, "producers_of", dead)
+        (verdict,) = judge([directory], session=session())
+    assert verdict.result == "unknown"
+    assert "Spark is gone" in verdict.sentence
+    assert read_verdict(directory) == verdict
+    (again,) = judge([directory], session=session())
+    assert again.result == "confirmed"

@@ -5,6 +5,7 @@ Everything slow is imported where it is used, so that a verb reaches its lab in 
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -93,6 +94,11 @@ def _exit_code(result: object) -> int:
 
 def _other(problem: Exception) -> int:
     """typer's own complaints about the command line (exit 2), its ways of leaving, and bugs of ours (exit 70)."""
+    if type(problem).__name__ == "NoArgsIsHelpError":
+        print(getattr(problem, "message", ""))
+        return 2
+    if isinstance(problem, OSError) and problem.errno == errno.EIO:  # the terminal is gone
+        return 128 + signal.SIGHUP
     if hasattr(problem, "format_message"):
         context = getattr(problem, "ctx", None)
         path = context.command_path if context else "ackproof"

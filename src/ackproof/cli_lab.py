@@ -213,16 +213,14 @@ def watch(
 
 
 def exec_(
-    context: typer.Context,
-    node: Target,
+    node: Annotated[str, typer.Argument(metavar="NODE", help="A node, a role, client, or observer.")],
+    command: Annotated[list[str] | None, typer.Argument(metavar="-- PROGRAM [ARGS]...", help="What to run.")] = None,
     name: Name = DEFAULT_NAME,
 ) -> None:
     """Run a program where a node stands: `client` is the place for clients, `observer` is touched by no fault.
 
     Example: ackproof exec client -- python3 my_consumer.py
     """
-    command = [*context.args]
-    command = command[1:] if command[:1] == ["--"] else command
     if not command:
         raise UsageProblem("name the program to run, for example: ackproof exec kafka1 -- cat /etc/hosts")
     raise typer.Exit(control.execute(name, node, command))

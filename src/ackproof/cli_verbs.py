@@ -50,13 +50,17 @@ def stop(nodes: Targets, timeout: Timeout = None, name: Name = DEFAULT_NAME, as_
 
 
 def start(
-    nodes: Targets, wait: Wait = True, timeout: Timeout = None, name: Name = DEFAULT_NAME, as_json: Json = False
+    nodes: Annotated[list[str] | None, typer.Argument(metavar="[NODES]...", help="All that are down, without.")] = None,
+    wait: Wait = True,
+    timeout: Timeout = None,
+    name: Name = DEFAULT_NAME,
+    as_json: Json = False,
 ) -> None:
-    """Start nodes that are down, and wait until they serve.
+    """Start nodes that are down, all of them without a name, and wait until they serve.
 
-    Example: ackproof start kafka2 kafka3
+    Examples: ackproof start, or ackproof start kafka2 kafka3
     """
-    _ask(name, "start", as_json, nodes=nodes, wait=wait, timeout_s=_for(timeout))
+    _ask(name, "start", as_json, nodes=nodes or [], wait=wait, timeout_s=_for(timeout))
 
 
 def restart(

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ackproof.scenario import Scenario
-from ackproof.screen import Steps, console, plain
+from ackproof.screen import console, plain
 
 _PLAIN_EVERY_S = 5.0
 _DRAW_EVERY_S = 0.1
@@ -32,7 +33,6 @@ class Live:
         if sys.stderr.isatty() and not quiet:
             self._status = self._screen.status("starting")
             self._status.start()
-        self.steps = Steps("fetching Kafka")
 
     def title(self, text: str) -> None:
         self._line(text)
@@ -44,10 +44,11 @@ class Live:
         self._line(f"{time.monotonic() - self._begun:6.1f} s  {said}")
 
     def _line(self, text: str) -> None:
-        if self._status is None:
-            print(plain(text), file=sys.stderr, flush=True)
-        else:
-            self._screen.print(plain(text))
+        with suppress(OSError):  # the terminal may be gone; what is under way is finished all the same
+            if self._status is None:
+                print(plain(text), file=sys.stderr, flush=True)
+            else:
+                self._screen.print(plain(text))
 
     def counts(self, now: dict[str, int]) -> None:
         """Called many times a second; draws a few times."""
@@ -110,7 +111,8 @@ class Live:
 
     def close(self) -> None:
         if self._status is not None:
-            self._status.stop()
+            with suppress(OSError):
+                self._status.stop()
             self._status = None
 
 

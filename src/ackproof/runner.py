@@ -22,7 +22,7 @@ from ackproof.lab.spec import LabSpec, Setting, check
 from ackproof.live import Live
 from ackproof.record import Clock, ConsumerRecord, FaultRecord, ProducerRecord, RunRecord, write_record
 from ackproof.scenario import Scenario
-from ackproof.screen import console, plain, say, say_json, say_problem
+from ackproof.screen import Steps, console, plain, say, say_json, say_problem
 from ackproof.verdict import EXIT_CODES, Verdict, read_verdict
 
 
@@ -93,7 +93,11 @@ class Done:
 
 def run_one(asked: Asked, quiet: bool) -> Done:
     """A problem becomes this run's exit code; only an interrupt ends the others too."""
-    spec = asked.lab("run")  # complains before anything is made
+    from ackproof.cli_lab import gather
+
+    spec = asked.lab("run")
+    with Steps("looking for Java and Kafka").running() as steps:
+        ingredients = gather(spec, steps)  # complains before anything is made
     directory = _new_directory(asked)
     live = Live(asked.scenario, quiet)
     live.title(f"{asked.scenario.name} ({asked.mode}, {asked.shape}): {asked.scenario.title}")
@@ -103,7 +107,7 @@ def run_one(asked: Asked, quiet: bool) -> Done:
     done = Done(directory, 3)
     judging: list[Judging] = []
     try:
-        done.exit_code = _lab_part(asked, spec, record, directory, live, judging)
+        done.exit_code = _lab_part(asked, spec, ingredients, record, directory, live, judging)
         if asked.judged:
             _judge_part(done, judging, live)
     except (KeyboardInterrupt, Ended):
@@ -126,11 +130,14 @@ def run_one(asked: Asked, quiet: bool) -> Done:
 
 
 def _lab_part(
-    asked: Asked, spec: LabSpec, record: RunRecord, directory: Path, live: Live, judging: list[Judging]
+    asked: Asked,
+    spec: LabSpec,
+    ingredients: launch.Ingredients,
+    record: RunRecord,
+    directory: Path,
+    live: Live,
+    judging: list[Judging],
 ) -> int:
-    from ackproof.cli_lab import gather
-
-    ingredients = gather(spec, live.steps)
     launched = launch.launch(spec, ingredients, live.tell, logs=(directory / "logs").resolve())
     ongoing = running.Ongoing(asked.scenario, record, directory.resolve(), spec.name, live.tell)
     try:
@@ -280,7 +287,6 @@ def judge_runs(directories: list[Path], master: str, as_json: bool) -> None:
     import typer
 
     from ackproof.report import terminal_summary, write_report
-    from ackproof.screen import Steps
 
     judging = Judging(master)
     try:

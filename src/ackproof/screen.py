@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -85,8 +85,12 @@ class Steps:
         if self._status is None:
             yield self
         else:
-            with self._status:
+            self._status.start()
+            try:
                 yield self
+            finally:
+                with suppress(OSError):  # the terminal may be gone
+                    self._status.stop()
 
 
 # -- status ----------------------------------------------------------------------------------------------------------
@@ -126,8 +130,8 @@ def _nodes_table(status: dict[str, Any]) -> Table:
 
     made = table("node", "state", "address", "pid", "up", "memory", "part", right=("pid", "up", "memory"))
     parts = {status["controller"]: "controller", status["zookeeper_leader"]: "leads the ensemble"}
-    for node in status["nodes"]:
-        part = parts.get(node["name"], "") or (node["last_exit"] or "")
+    for node in sorted(status["nodes"], key=lambda node: bool(node["role"] == "client")):
+        part = node["last_exit"] or parts.get(node["name"], "")
         rack = f"rack {node['rack']} " if node["rack"] else ""
         made.add_row(
             node["name"],

@@ -269,6 +269,10 @@ class Cluster:
     def _known(self, name: str | None, role: str) -> str:
         if name is None:
             raise UsageProblem(f"{role}: there is none at this moment; `ackproof status` shows how the cluster stands")
+        if name in self.nodes and self._processes.get(name) is None:
+            raise UsageProblem(
+                f"{role}: the cluster still names {name}, which is down: no other is elected yet, try again"
+            )
         return name
 
     def _partition(self, role: str, what: str) -> PartitionView:

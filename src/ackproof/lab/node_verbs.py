@@ -88,7 +88,12 @@ def _gone(lab: Lab, node: Node, timeout_s: float, how: str) -> str:
 
 def start(server: Server, request: Request) -> Result:
     with server.lab.turn:
-        nodes = _nodes(server, request, ("down",), "start")
+        if request.get("nodes"):
+            nodes = _nodes(server, request, ("down",), "start")
+        else:
+            nodes = [node for node in server.lab.cluster.servers if server.lab.processes.state(node.name) == "down"]
+    if not nodes:
+        return {"nodes": [], "said": ["no node is down"]}
     return _launch(server, request, nodes)
 
 
@@ -120,6 +125,7 @@ def _started(server: Server, request: Request, nodes: list[Node]) -> Result:
 
 
 def restart(server: Server, request: Request) -> Result:
+    _nodes(server, request, ("running",), "restart")
     ended = kill(server, request) if request.get("kill") else stop(server, request)
     nodes = [server.lab.cluster.nodes[name] for name in ended["nodes"]]
     if request.get("wipe"):

@@ -57,5 +57,5 @@ def _resolve_one(item: str, names: Sequence[str], roles: Mapping[str, Resolver])
 def topic_partition(what: str, role: str) -> tuple[str, int]:
     match = re.fullmatch(r"(.+)/(\d+)", what)
     if match is None:
-        raise UsageProblem(f"{role}:{what}: write it as {role}:TOPIC/PARTITION, for example {role}:orders/0")
+        raise UsageProblem(f"{role}: write it as {role}:TOPIC/PARTITION, for example {role}:orders/0")
     return match[1], int(match[2])

@@ -108,6 +108,7 @@ def write_whole(path: Path, content: bytes) -> Path:
     try:
         with os.fdopen(handle, "wb") as out:
             out.write(content)
+        Path(temporary).chmod(0o644)  # to be shown to others, unlike what mkstemp has in mind
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

@@ -36,6 +36,15 @@ CASES: Cases = {
     "near miss: the answers crossed": (_old(40).state(39, 2, leader=2, epoch=1, took=5), []),
     "near miss: the followers name the old leader": (_old(60).state(41, 2, leader=1, epoch=0), []),
     "near miss: another partition": (_old(60).state(41, 2, leader=2, epoch=1, partition=1), []),
+    "near miss: between two claims of one broker": (
+        _old(10)
+        .state(20, 1, leader=2, epoch=1)
+        .state(30, 1, leader=1, epoch=0)
+        .state(40, 1, leader=1, epoch=0)
+        .state(15, 2, leader=2, epoch=1)
+        .state(25, 2, leader=2, epoch=1),
+        [],
+    ),
 }
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from histories import Cases, History, found
 
-COLUMNS = ("producer", "seq", "copies", "partitions")
+COLUMNS = ("producer", "seq", "copies", "partitions", "partition", "first_offset", "last_offset")
 CASES: Cases = {
-    "twice in one partition": (History().send(0, 0).log(0, 0).log(1, 0), [(0, 0, 2, 1)]),
-    "once in each of two partitions": (History().send(0, 0).log(0, 0).log(0, 0, partition=1), [(0, 0, 2, 2)]),
-    "three times": (History().send(0, 0).log(0, 0).log(1, 0).log(2, 0), [(0, 0, 3, 1)]),
+    "twice in one partition": (History().send(0, 0).log(0, 0).log(1, 0), [(0, 0, 2, 1, 0, 0, 1)]),
+    "once in each of two partitions": (History().send(0, 0).log(0, 0).log(0, 0, partition=1), [(0, 0, 2, 2, 0, 0, 0)]),
+    "three times": (History().send(0, 0).log(0, 0).log(1, 0).log(2, 0), [(0, 0, 3, 1, 0, 0, 2)]),
     "a send of unknown outcome that was written twice": (
         History().send(0, outcome="info").log(0, 0).log(1, 0),
-        [(0, 0, 2, 1)],
+        [(0, 0, 2, 1, 0, 0, 1)],
     ),
     "near miss: the same number of two producers": (
         History().send(0, 0).send(0, 1, producer=1).log(0, 0).log(1, 0, producer=1),

@@ -39,6 +39,14 @@ CASES: Cases = {
         [],
     ),
     "near miss: a failed send has no offset": (History().send(0, outcome="fail").send(1, 0).log(0, 1), []),
+    "near miss: two acks that name no offset, or no partition": (
+        History().send(0).send(1).send(2, 0, partition=-1).send(3, 0, partition=-1).log(0, 9),
+        [],
+    ),
+    "near miss: the same offset of two topics": (
+        History().send(0, 0).send(1, 0, topic=1).log(0, 0).log(0, 1, topic=1),
+        [],
+    ),
 }
 
 

@@ -37,6 +37,11 @@ CASES: Cases = {
         History().send(0, outcome="info", sent=0, done=1).send(1, 0, sent=2, done=3),
         [],
     ),
+    "near miss: acks that name no offset": (
+        History().send(0, sent=0, done=1).send(1, sent=2, done=3).send(2, 5, partition=-1, sent=4, done=5),
+        [],
+    ),
+    "near miss: another topic": (History().send(0, 5, sent=0, done=1).send(1, 3, topic=1, sent=2, done=3), []),
 }
 
 

@@ -36,6 +36,10 @@ CASES: Cases = {
         History().send(0, 1).send(1, 2).log(0, 7).log(1, 0).log(2, 1),
         [],
     ),
+    "near miss: two topics": (
+        History().send(0, 1).send(1, 0, topic=1).log(0, 9).log(1, 0).log(0, 1, topic=1),
+        [],
+    ),
 }
 
 

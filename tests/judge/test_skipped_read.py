@@ -32,6 +32,10 @@ CASES: Cases = {
     "near miss: another consumer reads on": (_dense(3).read(0, 0).read(2, 2, consumer=1), []),
     "near miss: another partition": (_dense(3).read(0, 0).read(2, 2, partition=1), []),
     "near miss: a step back": (_dense(3).read(2, 2).read(0, 0), []),
+    "over a record that is in the log and that another consumer saw": (
+        _dense(3).read(0, 0).read(2, 2).read(1, 1, consumer=1),
+        [(0, 0, 2, 1, 1)],
+    ),
 }
 
 

@@ -59,6 +59,25 @@ CASES: Cases = {
         .send(2, outcome="info", partition=-1, sent=5, done=2005),
         [],
     ),
+    "from the last ack before to the first ack after": (
+        History()
+        .send(0, 0, sent=0, done=100)
+        .send(1, 1, sent=0, done=900)
+        .send(2, 2, sent=950, done=2500)
+        .send(3, 3, sent=960, done=2600),
+        [(0, 1550.0, 2, 0)],
+    ),
+    "from the first of several sends": (
+        History().send(0, 0, sent=0, done=1500).send(1, 1, sent=1400, done=2400),
+        [(0, 1500.0, 2, 0)],
+    ),
+    "to the last of several outcomes": (
+        History()
+        .send(0, 0, sent=0, done=1)
+        .send(1, outcome="info", sent=5, done=2005)
+        .send(2, outcome="info", sent=6, done=1006),
+        [(0, 2000.0, 2, 2)],
+    ),
 }
 
 

@@ -40,6 +40,14 @@ CASES: Cases = {
         History().state(0, 1, leader=1, epoch=0, high_watermark=10).state(9, 1, leader=1, epoch=0, high_watermark=9),
         [],
     ),
+    "the highest of the old, the lowest of the new": (
+        History()
+        .state(0, 1, leader=1, epoch=0, high_watermark=5)
+        .state(1, 1, leader=1, epoch=0, high_watermark=10)
+        .state(8, 2, leader=2, epoch=1, high_watermark=7)
+        .state(9, 2, leader=2, epoch=1, high_watermark=12),
+        [(1, 10, 7, 3)],
+    ),
 }
 
 

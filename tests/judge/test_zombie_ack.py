@@ -15,6 +15,7 @@ def _elected(when: float = 10, took: float = 0) -> History:
         .state(0, 1, leader=1, epoch=0)
         .state(when, 2, leader=2, epoch=1, took=took)
         .state(20, 1, leader=1, epoch=0)
+        .state(30, 2, leader=2, epoch=1)
     )
 
 
@@ -26,6 +27,22 @@ CASES: Cases = {
     "past the end, acked after the new epoch was seen": (
         _elected().send(0, 5, done=11).log(0, 9, epoch=1).end(1, epoch=1),
         [(0, "lost_truncated", 1)],
+    ),
+    "past the end of a log that its leader had not yet filled when it was asked later": (
+        _elected().state(15, 2, leader=2, epoch=1, high_watermark=5).send(0, 5, done=11).log(0, 9).end(1, epoch=2),
+        [(0, "lost_truncated", 1)],
+    ),
+    "near miss: that leader's log did reach the offset": (
+        _elected().state(15, 2, leader=2, epoch=1, high_watermark=6).send(0, 5, done=11).log(0, 9).end(1, epoch=2),
+        [],
+    ),
+    "near miss: that leader was not asked again after the ack": (
+        _elected().state(10.5, 2, leader=2, epoch=1, high_watermark=5).send(0, 5, done=11).log(0, 9).end(1, epoch=2),
+        [],
+    ),
+    "near miss: it was a follower that had not reached the offset": (
+        _elected().state(15, 3, leader=2, epoch=1, high_watermark=5).send(0, 5, done=11).log(0, 9).end(1, epoch=2),
+        [],
     ),
     "survived in the old epoch, acked after the new one was seen": (
         _elected().send(0, 0, done=11).log(0, 0, epoch=0).end(1, epoch=1),
@@ -48,6 +65,11 @@ CASES: Cases = {
     "near miss: the epoch of the record is unknown": (_elected().send(0, 0, done=11).log(0, 0, epoch=None), []),
     "near miss: acks=0 is nobody's word": (_elected().send(0, None, done=11).log(0, 0, epoch=0), []),
     "near miss: of unknown outcome": (_elected().send(0, outcome="info", done=11).log(0, 0, epoch=0), []),
+    "near miss: acked at the very moment": (_elected().send(0, 0, done=10).log(0, 9, epoch=1), []),
+    "near miss: twice in the log, so that its epoch is unknown": (
+        _elected().send(0, 0, done=11).log(0, 0, epoch=0).log(1, 0, epoch=0).end(2, epoch=1),
+        [],
+    ),
 }
 
 

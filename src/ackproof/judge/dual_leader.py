@@ -45,7 +45,7 @@ def _claims(t: Tables) -> DataFrame:
         .groupBy(*TP, "broker", "epoch", "stretch")
         .agg(
             F.min(F.col("at_ns") + F.col("took_ns")).alias("from_ns"),
-            F.max(F.col("at_ns") - F.col("took_ns")).alias("to_ns"),
+            F.max("at_ns").alias("to_ns"),
         )
         .select(*TP, "broker", "epoch", "from_ns", "to_ns")
     )

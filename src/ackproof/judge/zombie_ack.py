@@ -4,7 +4,8 @@ A delivery report carries neither epoch nor broker, so the epoch is derived, and
 
 - the value stands in the log, once: it was written in that record's epoch;
 - another value stands at its offset: it came from an older leader than the one that wrote that record;
-- its offset lies at or past the end of the log: it came from an older leader than the last one;
+- its offset lies at or past the end of the final log: it came from an older leader than the last one; and from an older
+  one than any leader that was asked afterwards, in its own epoch, and whose own log never reached that offset;
 - anything else: unknown.
 
 All of these say "older than epoch E". It is a zombie's if E had already been seen at some broker when the
@@ -13,47 +14,69 @@ acknowledgement came. The overlap with `lost` is the price of the split.
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ackproof.judge.tables import TP, Tables
 
-
-def older_than() -> Column:
-    """The epoch that an acknowledgement is certainly older than; null where nothing certain is known."""
-    stands_once = (F.col("fate") == "survived") & (F.col("copies") == 1)
-    another_stands = F.col("fate").isin("lost_overwritten", "survived_moved")
-    return (
-        F.when(stands_once, F.col("log_epoch") + 1)
-        .when(another_stands, F.col("holder_epoch"))
-        .when(F.col("fate") == "lost_truncated", F.col("last_epoch"))
-    )
+_ACK = ("run", "topic", "partition", "offset", "producer", "seq", "fate", "done_ns")
 
 
 def zombie_ack(t: Tables) -> DataFrame:
     """An ok ack of an epoch older than one already seen when it came."""
-    last = t.ends.select(*TP, F.col("leader_epoch").alias("last_epoch"))
-    acked = (F.col("outcome") == "ok") & F.col("done_ns").isNotNull() & F.col("offset").isNotNull()
+    by_a_leader = (F.col("outcome") == "ok") & F.col("done_ns").isNotNull() & F.col("offset").isNotNull()
+    acked = t.fates.filter(by_a_leader)
+    return _by_record(t, acked).unionByName(_by_end(t, acked)).select(*_ACK, "older_than", "seen_ns")
+
+
+def _by_record(t: Tables, acked: DataFrame) -> DataFrame:
+    """Known from a record: its own, or the one that stands at its offset."""
+    stands_once = (F.col("fate") == "survived") & (F.col("copies") == 1)
+    another_stands = F.col("fate").isin("lost_overwritten", "survived_moved")
+    older_than = F.when(stands_once, F.col("log_epoch") + 1).when(another_stands, F.col("holder_epoch"))
     return (
-        t.fates.filter(acked)
-        .join(t.beside(last), on=list(TP), how="left")
-        .withColumn("older_than", older_than())
-        .join(t.beside(_seen_since(t)), on=[*TP, "older_than"], how="inner")
+        acked.withColumn("older_than", older_than)
+        .join(t.beside(_epochs(t)), on=[*TP, "older_than"], how="inner")
         .filter(F.col("done_ns") > F.col("seen_ns"))
-        .select("run", "topic", "partition", "offset", "producer", "seq", "fate", "done_ns", "older_than", "seen_ns")
+        .select(*_ACK, "older_than", "seen_ns")
     )
 
 
-def _seen_since(t: Tables) -> DataFrame:
-    """For each epoch, also those that the observer missed, when it or a later one was first seen."""
+def _by_end(t: Tables, acked: DataFrame) -> DataFrame:
+    """Known from where logs end: that of the last leader, or of one that was asked after the ack came."""
+    last = t.ends.select(*TP, F.col("leader_epoch").alias("last_epoch"))
+    out_of_reach = (F.col("led_until_ns") >= F.col("done_ns")) & (F.col("led_to") <= F.col("offset"))
+    older = (F.col("older_than") == F.col("last_epoch")) | out_of_reach
+    return (
+        acked.filter(F.col("fate") == "lost_truncated")
+        .join(t.beside(_epochs(t).join(last, on=list(TP), how="inner")), on=list(TP), how="inner")
+        .filter((F.col("done_ns") > F.col("seen_ns")) & older)
+        .groupBy(*_ACK)
+        .agg(F.min(F.struct("older_than", "seen_ns")).alias("first"))
+        .select(*_ACK, "first.older_than", "first.seen_ns")
+    )
+
+
+def _epochs(t: Tables) -> DataFrame:
+    """For each epoch, also those that the observer missed: since when it or a later one was seen; and of those that it
+    did not miss, until when the leader itself was asked, and how far its log went."""
+    leads = F.col("leader") == F.col("broker")
     seen = (
         t.state.filter(F.col("leader_epoch").isNotNull())
         .groupBy(*TP, "leader_epoch")
-        .agg(F.min(F.col("at_ns") + F.col("took_ns")).alias("at_ns"))
+        .agg(
+            F.min(F.col("at_ns") + F.col("took_ns")).alias("at_ns"),
+            F.max(F.when(leads & F.col("log_end").isNotNull(), F.col("at_ns"))).alias("led_until_ns"),
+            F.max(F.when(leads, F.col("log_end"))).alias("led_to"),
+        )
     )
+    itself = F.col("older_than") == F.col("leader_epoch")
     return (
-        seen.withColumn("older_than", F.explode(F.sequence(F.lit(1), F.greatest(F.col("leader_epoch"), F.lit(1)))))
-        .filter(F.col("older_than") <= F.col("leader_epoch"))
+        seen.withColumn("older_than", F.explode(F.sequence(F.lit(0), F.col("leader_epoch"))))
         .groupBy(*TP, "older_than")
-        .agg(F.min("at_ns").alias("seen_ns"))
+        .agg(
+            F.min("at_ns").alias("seen_ns"),
+            F.max(F.when(itself, F.col("led_until_ns"))).alias("led_until_ns"),
+            F.max(F.when(itself, F.col("led_to"))).alias("led_to"),
+        )
     )

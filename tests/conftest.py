@@ -32,3 +32,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(line)
     if gathered := os.environ.get("ACKPROOF_CANNOT_RUN"):
         Path(gathered).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The judge's tests start Spark, which takes a while: `scripts/check` leaves them to `scripts/test`."""
+    for item in items:
+        if "judge" in item.path.parts:
+            item.add_marker(pytest.mark.spark)

@@ -352,7 +352,7 @@ def found(check: str, case: str, cases: Cases, *columns: str) -> list[Any]:
         numbered = [replace(history, run=FIRST_RUN + place) for place, (history, _) in enumerate(cases.values())]
         rows = witnesses(check, *numbered)
         _ANSWERS[check] = {
-            name: sorted(_picked(row, columns) for row in rows if row["run"] == FIRST_RUN + place)
+            name: sorted((_picked(row, columns) for row in rows if row["run"] == FIRST_RUN + place), key=repr)
             for place, name in enumerate(cases)
         }
     return _ANSWERS[check][case]

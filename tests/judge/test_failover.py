@@ -63,6 +63,49 @@ CASES: Cases = {
         History().fault(("asked", 90), ("not proved", 100)).send(0, 0).log(0, 0),
         [],
     ),
+    "the first of each, and only what is its own": (
+        History()
+        .fault(("asked", 90), ("proved", 100), ("proved", 200), ("healed", 900))
+        .state(0, 1, leader=1, epoch=3, isr=(1, 2))
+        .state(50, 1, leader=1, epoch=3)
+        .state(140, 3, leader=3, epoch=6, isr=None)
+        .state(150, 2, leader=2, epoch=5, isr=(2,))
+        .state(400, 2, leader=2, epoch=5)
+        .state(500, 2, leader=2, epoch=5, isr=(2, 3))
+        .state(600, 2, leader=2, epoch=5)
+        .state(700, 2, leader=2, epoch=5)
+        .state(800, 3, leader=2, epoch=5, isr=(2, 3))
+        .send(0, outcome="fail", partition=1, sent=95, done=120)
+        .send(1, outcome="fail", sent=95, done=140)
+        .send(2, outcome="info", sent=95, done=135)
+        .send(3, outcome="info", sent=95, never_done=True)
+        .send(4, outcome="info", sent=150, done=155)
+        .send(5, 1, sent=160, done=200)
+        .send(6, 3, sent=170, done=300)
+        .send(7, 4, sent=180, done=310)
+        .send(8, 5, sent=190, done=290)
+        .log(0, 4, epoch=6)
+        .log(1, 5, epoch=6)
+        .log(2, 5, epoch=6)
+        .log(3, 6, epoch=6)
+        .log(4, 7, epoch=6)
+        .log(5, 8, epoch=7),
+        [(1, 0, 3, 6, 35.0, 40.0, 190.0, 500.0), (1, 1, None, None, 20.0, None, None, None)],
+    ),
+    "an error whose partition nobody said, at the moment of the proof": (
+        _faulty().send(0, 0, done=50).send(1, outcome="fail", partition=-1, sent=95, done=100).log(0, 0),
+        [(1, 0, 0, None, 0.0, None, None, None)],
+    ),
+    "near miss: full since before the fault": (
+        History()
+        .fault(("proved", 100))
+        .state(0, 1, leader=1, epoch=0, isr=(1,))
+        .state(50, 1, leader=1, epoch=0)
+        .state(150, 1, leader=1, epoch=0)
+        .send(0, 0)
+        .log(0, 0),
+        [(1, 0, 0, None, None, None, None, None)],
+    ),
 }
 
 

@@ -33,6 +33,10 @@ CASES: Cases = {
         [("due", 1, 2.0, 2.0, 2.0, 0), ("sent", 1, 2.0, 2.0, 2.0, 0)],
     ),
     "near miss: errors have no latency": (History().send(0, outcome="info", sent=0, done=5000), []),
+    "the maximum is exact, within a bin too": (
+        History().send(0, 0, sent=0, done=1000.001).send(1, 1, sent=0, done=1000.5),
+        [("due", 2, 999.424, 999.424, 1000.5, 2), ("sent", 2, 999.424, 999.424, 1000.5, 2)],
+    ),
 }
 
 

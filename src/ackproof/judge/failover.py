@@ -54,7 +54,7 @@ def _new_epoch(t: Tables) -> DataFrame:
         .groupBy(*TP, "leader_epoch")
         .agg(F.min("at_ns").alias("at_ns"))
         .groupBy(*TP)
-        .agg(F.sort_array(F.collect_list(F.struct("leader_epoch", "at_ns"))).alias("epochs"))
+        .agg(F.sort_array(F.collect_list(F.struct("at_ns", "leader_epoch"))).alias("epochs"))
     )
     before = F.filter("epochs", lambda seen: seen["at_ns"] <= F.col("proved_ns"))
     after = F.filter("epochs", lambda seen: seen["at_ns"] > F.col("proved_ns"))

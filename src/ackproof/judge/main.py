@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from ackproof.judge.compare import Findings, found_nothing, verdict_of, write_ve
 from ackproof.judge.fates import fate_counts
 from ackproof.judge.reserved import Producer, irregular, producers_of, unreported, unreported_counts
 from ackproof.judge.sources import Source, Unreadable, damaged_inside, opened
-from ackproof.judge.spark import Session, fit_to, warm
+from ackproof.judge.spark import LARGE_ROWS, Session, fit_to, warm
 from ackproof.judge.tables import TP, Span, Tables, make_tables, read_table
 from ackproof.judge.witnesses import first_line, run_checks
 from ackproof.verdict import Fitness, Verdict
@@ -58,7 +58,7 @@ def judge(
         for batch in _batches(sources):
             if session is None:
                 say("starting Spark")
-                session = stack.enter_context(warm(master))
+                session = stack.enter_context(warm(master, large=_rows(sources.values()) >= LARGE_ROWS))
             say(f"judging {len(batch)} run{'s' if len(batch) > 1 else ''}")
             verdicts |= _judge_batch(session, batch)
     return [verdicts[place] for place in range(len(run_directories))]
@@ -75,6 +75,10 @@ def _batches(sources: dict[int, Source]) -> list[dict[int, Source]]:
         else:
             batches.append({place: source})
     return batches
+
+
+def _rows(sources: Iterable[Source]) -> int:
+    return sum(source.rows[table] for source in sources for table in ("sends", "reads", "log"))
 
 
 def _judge_batch(session: Session, batch: dict[int, Source]) -> dict[int, Verdict]:
@@ -99,7 +103,7 @@ def _judge_batch(session: Session, batch: dict[int, Source]) -> dict[int, Verdic
 
 
 def _find(spark: SparkSession, sources: Sequence[Source], folder: Path) -> Findings:
-    small = fit_to(spark, sum(source.rows[table] for source in sources for table in ("sends", "reads", "log")))
+    small = fit_to(spark, _rows(sources))
     journal = {
         table: read_table(spark, table, [str(path) for source in sources for path in source.files[table]], small)
         for table in TABLES

@@ -83,17 +83,18 @@ class Session:
         self.close()
 
 
-def warm(master: str = "local[*]", record: bool = False) -> Session:
+def warm(master: str = "local[*]", record: bool = False, large: bool = False) -> Session:
     """Start Spark: one to four seconds, which a caller may spend while something else is still going on.
 
-    `record` is for `prepare`: Java then runs at half its speed, and writes down which classes it loaded.
+    `record` is for `prepare`: Java then runs at half its speed, and writes down which classes it loaded. `large` lets
+    it compile a second time, better, which pays from millions of rows on.
     """
     if SparkContext._active_spark_context is not None:
         raise RuntimeError("this process already has a Spark session")
     _silence()
     folder = Path(tempfile.mkdtemp(prefix="ackproof-judge-"))
     try:
-        spark, jvm = _start(master, folder, record)
+        spark, jvm = _start(master, folder, record, large)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -110,7 +111,7 @@ def _silence() -> None:
         PySparkLogger.getLogger(name).disabled = True
 
 
-def _start(master: str, folder: Path, record: bool) -> tuple[SparkSession, Jvm | None]:
+def _start(master: str, folder: Path, record: bool, large: bool) -> tuple[SparkSession, Jvm | None]:
     (folder / "log4j2.properties").write_text(_QUIET)
     settings = _settings(master, folder)
     conf = SparkConf(loadDefaults=False)
@@ -118,10 +119,10 @@ def _start(master: str, folder: Path, record: bool) -> tuple[SparkSession, Jvm |
     with (folder / "spark.log").open("wb") as log:
         try:
             if master.startswith("local"):
-                jvm = start(settings, _java_options(folder), folder, log, MEMORY, record)
+                jvm = start(settings, _java_options(folder, large), folder, log, MEMORY, record)
                 gateway = _connect(jvm)
             else:
-                settings["spark.driver.extraJavaOptions"] = " ".join(_java_options(folder))
+                settings["spark.driver.extraJavaOptions"] = " ".join(_java_options(folder, large))
                 conf.setAll(list(settings.items()))
                 gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
         except (PySparkRuntimeError, OSError, DidNotStart) as error:
@@ -147,13 +148,14 @@ def _submitted(gateway: Any) -> Jvm:
     return Jvm(gateway.proc, 0, "", None)
 
 
-def _java_options(folder: Path) -> list[str]:
-    return [
+def _java_options(folder: Path, large: bool) -> list[str]:
+    options = [
         f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}",
         f"-Djava.io.tmpdir={folder}",
         "-XX:+UseSerialGC",  # no threads beside ours on a small machine
-        "-XX:TieredStopAtLevel=1",  # short work: the second compiler would never earn its time back
     ]
+    # In short work the second compiler would never earn its time back.
+    return options if large else [*options, "-XX:TieredStopAtLevel=1"]
 
 
 def _settings(master: str, folder: Path) -> dict[str, str]:

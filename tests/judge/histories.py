@@ -330,7 +330,7 @@ def session() -> Session:
 
 def spark() -> SparkSession:
     running = session().spark
-    fit_to(running, 0)
+    fit_to(running, 0, small=True)
     return running
 
 

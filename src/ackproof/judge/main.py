@@ -23,9 +23,9 @@ from ackproof.judge.compare import Findings, found_nothing, verdict_of, write_ve
 from ackproof.judge.fates import fate_counts
 from ackproof.judge.reserved import Producer, irregular, producers_of, unreported, unreported_counts
 from ackproof.judge.sources import Source, Unreadable, damaged_inside, opened
-from ackproof.judge.spark import LARGE_ROWS, Session, fit_to, warm
+from ackproof.judge.spark import LARGE_ROWS, Session, first_line, fit_to, warm
 from ackproof.judge.tables import TP, Span, Tables, make_tables, read_table
-from ackproof.judge.witnesses import first_line, run_checks
+from ackproof.judge.witnesses import run_checks
 from ackproof.verdict import Fitness, Verdict
 
 Progress = Callable[[str], None]
@@ -84,11 +84,11 @@ def _rows(sources: Iterable[Source]) -> int:
 def _judge_batch(session: Session, batch: dict[int, Source]) -> dict[int, Verdict]:
     folder = Path(tempfile.mkdtemp(prefix="witnesses-", dir=session.folder))
     try:
-        try:
-            findings = _find(session.spark, list(batch.values()), folder / "first")
-        except Exception:  # noqa: BLE001  a damaged page looks like any failed job until the files are looked at
+        findings = _try(session.spark, list(batch.values()), folder / "first")
+        if findings is None or findings.broken:
+            # A damaged page, or a hash table that did not fit: without such files, and as if the journal were large.
             batch = {place: source.without(damaged_inside(source)) for place, source in batch.items()}
-            findings = _find(session.spark, list(batch.values()), folder / "again")
+            findings = _find(session.spark, list(batch.values()), folder / "again", small=False)
         return {place: _finish(source, findings) for place, source in batch.items()}
     except Exception as error:  # noqa: BLE001  Spark died, or a bug of ours: no evidence, so unknown
         text = f"The judge could not do its work: {first_line(error)}."
@@ -102,8 +102,15 @@ def _judge_batch(session: Session, batch: dict[int, Source]) -> dict[int, Verdic
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _find(spark: SparkSession, sources: Sequence[Source], folder: Path) -> Findings:
-    small = fit_to(spark, _rows(sources))
+def _try(spark: SparkSession, sources: Sequence[Source], folder: Path) -> Findings | None:
+    try:
+        return _find(spark, sources, folder, small=_rows(sources) < LARGE_ROWS)
+    except Exception:  # noqa: BLE001  whatever it was, it will be said if it happens again
+        return None
+
+
+def _find(spark: SparkSession, sources: Sequence[Source], folder: Path, small: bool) -> Findings:
+    fit_to(spark, _rows(sources), small)
     journal = {
         table: read_table(spark, table, [str(path) for source in sources for path in source.files[table]], small)
         for table in TABLES

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
-from pyspark.errors import PySparkRuntimeError
+from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -30,7 +30,7 @@ from ackproof.errors import CannotHere
 from ackproof.judge.jvm import DidNotStart, Jvm, start
 
 # From so many rows on a journal is worth exchanges, broadcasts and plans that adapt.
-LARGE_ROWS = 5_000_000
+LARGE_ROWS = 3_000_000
 
 MEMORY = os.environ.get("ACKPROOF_JUDGE_MEMORY", "2g")  # of a local judge
 
@@ -129,7 +129,13 @@ def _start(master: str, folder: Path, record: bool, large: bool) -> tuple[SparkS
             said = (folder / "spark.log").read_text(errors="replace").splitlines()[-5:]
             raise CannotHere("Spark's Java did not start; is Java 17 or newer on the PATH?", said) from error
     conf.setAll(list(settings.items()))
-    return SparkSession(SparkContext(conf=conf, gateway=gateway)), jvm
+    try:
+        return SparkSession(SparkContext(conf=conf, gateway=gateway)), jvm
+    except Exception as error:
+        SparkContext._gateway = None
+        SparkContext._jvm = None
+        (jvm or _submitted(gateway)).close()
+        raise CannotHere("Spark did not start.", [first_line(error)]) from error
 
 
 def _connect(jvm: Jvm) -> Any:
@@ -190,13 +196,12 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
     return settings
 
 
-def fit_to(spark: SparkSession, rows: int) -> bool:
-    """Set the session up for a journal of this size; true where one partition holds each table.
+def fit_to(spark: SparkSession, rows: int, small: bool) -> None:
+    """Set the session up for a journal of this size; `small` where one partition holds each table.
 
     Tables of one partition are joined and grouped where they lie: no exchange, no broadcast, and all checks together
     are one stage. For a run of ordinary size that is most of the time saved, for the rows cost less than the stages.
     """
-    small = rows < LARGE_ROWS
     cores = spark.sparkContext.defaultParallelism
     partitions = 1 if small else max(2, 2 * cores, min(4096, rows // 1_000_000))
     for name, value in {
@@ -206,7 +211,6 @@ def fit_to(spark: SparkSession, rows: int) -> bool:
         "spark.sql.maxSinglePartitionBytes": "1t" if small else "128m",
     }.items():
         spark.conf.set(name, value)
-    return small
 
 
 def collected(frame: DataFrame) -> list[Row]:
@@ -214,3 +218,15 @@ def collected(frame: DataFrame) -> list[Row]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         return frame.collect()
+
+
+def first_line(error: BaseException) -> str:
+    """An error in one line: the rest of what Spark says is for its log."""
+    text = str(error.getMessage() or "") if isinstance(error, PySparkException) else ""
+    cause = getattr(error, "java_exception", None)
+    with suppress(Exception):  # Java may be gone by now
+        while cause is not None:
+            text = str(cause.toString())
+            cause = cause.getCause()
+    lines = [line.strip() for line in (text or str(error)).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]

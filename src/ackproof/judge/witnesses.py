@@ -17,10 +17,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from ackproof.judge.spark import first_line
 from ackproof.verdict import WITNESSES_SHOWN
 
 # Up to so many witnesses of one check are sorted before they are written; beyond, they stay as Spark left them.
@@ -54,14 +54,6 @@ def run_checks(questions: Mapping[str, Callable[[], DataFrame]], folder: Path, a
 
 def _write(frame: DataFrame, folder: Path) -> None:
     frame.withColumn("_run", F.col("run")).write.partitionBy("_run").parquet(str(folder))
-
-
-def first_line(error: BaseException) -> str:
-    """An error in one line: the rest of what Spark says is for its log."""
-    said = error.getMessage() if isinstance(error, PySparkException) else None
-    text = str(said or error)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]
 
 
 def parts(folder: Path, check: str, run: int) -> list[Path]:

@@ -130,12 +130,17 @@ def _start(master: str, folder: Path, record: bool, large: bool) -> tuple[SparkS
             raise CannotHere("Spark's Java did not start; is Java 17 or newer on the PATH?", said) from error
     conf.setAll(list(settings.items()))
     try:
-        return SparkSession(SparkContext(conf=conf, gateway=gateway)), jvm
+        spark = SparkSession(SparkContext(conf=conf, gateway=gateway))
+        # If we are killed, Java sees its input end, and takes the folder away.
+        java: Any = gateway.jvm
+        java.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(java.java.io.File(str(folder)))
+        return spark, jvm
     except Exception as error:
+        why = first_line(error)
         SparkContext._gateway = None
         SparkContext._jvm = None
         (jvm or _submitted(gateway)).close()
-        raise CannotHere("Spark did not start.", [first_line(error)]) from error
+        raise CannotHere("Spark did not start:", [why]) from error
 
 
 def _connect(jvm: Jvm) -> Any:
@@ -222,11 +227,12 @@ def collected(frame: DataFrame) -> list[Row]:
 
 def first_line(error: BaseException) -> str:
     """An error in one line: the rest of what Spark says is for its log."""
-    text = str(error.getMessage() or "") if isinstance(error, PySparkException) else ""
-    cause = getattr(error, "java_exception", None)
-    with suppress(Exception):  # Java may be gone by now
+    text = ""
+    with suppress(Exception):  # even an error's text is asked of Java, which may be gone by now
+        text = str(error.getMessage()) if isinstance(error, PySparkException) else str(error)
+        cause = getattr(error, "java_exception", None)
         while cause is not None:
             text = str(cause.toString())
             cause = cause.getCause()
-    lines = [line.strip() for line in (text or str(error)).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else 'no more is known'}"[:300]

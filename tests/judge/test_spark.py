@@ -1,0 +1,100 @@
+"""Spark is started out of sight, says nothing, listens to nobody else, leaves nothing, and fails in words."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+from histories import History
+
+PROGRAM = textwrap.dedent(
+    """
+    import json, os, sys
+    from pathlib import Path
+    from ackproof.judge import judge, warm
+    from ackproof.errors import Problem
+
+    def listening(pid):
+        sockets = {link for fd in Path(f"/proc/{pid}/fd").iterdir() if (link := os.readlink(fd)).startswith("socket:")}
+        for table in ("tcp", "tcp6"):
+            for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
+                    yield fields[1].split(":")[0]
+
+    try:
+        with warm("local[1]") as session:
+            pid = session.jvm.process.pid
+            addresses = set(listening(pid))
+            (verdict,) = judge([Path(sys.argv[1])], session=session)
+            folder = session.folder
+        left = folder.exists() or Path(f"/proc/{pid}").exists()
+        print(json.dumps({"result": verdict.result, "addresses": sorted(addresses), "left": left}))
+    except Problem as problem:
+        print(problem.exit_code, problem.message, *problem.details)
+    """
+)
+LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+
+
+def run(directory: Path, **environment: str) -> tuple[str, str]:
+    ended = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(directory)],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        env={**os.environ, **environment},
+        check=False,
+    )
+    return ended.stdout.strip(), ended.stderr.strip()
+
+
+def test_nothing_is_said_nothing_is_left_and_only_loopback_is_listened_on(tmp_path: Path) -> None:
+    history = History()
+    for seq in range(5):
+        history.send(seq, seq).log(seq, seq)
+    out, err = run(history.write(tmp_path / "run"), TMPDIR=str(tmp_path))
+    assert err == ""
+    found = json.loads(out)
+    assert (found["result"], found["left"]) == ("confirmed", False)
+    assert found["addresses"]
+    assert set(found["addresses"]) <= LOOPBACK
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_without_java_it_is_said_in_words(tmp_path: Path) -> None:
+    out, err = run(tmp_path, JAVA_HOME=str(tmp_path), TMPDIR=str(tmp_path))
+    assert err == ""
+    assert out.startswith("4 Spark's Java did not start; is Java 17 or newer on the PATH?")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_with_too_small_a_heap_it_is_said_in_words(tmp_path: Path) -> None:
+    out, err = run(tmp_path, ACKPROOF_JUDGE_MEMORY="100m", TMPDIR=str(tmp_path))
+    assert err == ""
+    assert out.startswith("4 Spark did not start")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_judge_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
+    killed = (
+        "import os, signal\nfrom ackproof.judge import warm\ns = warm('local[1]')\nprint(s.jvm.process.pid, flush=True)"
+    )
+    program = f"{killed}\nos.kill(os.getpid(), signal.SIGKILL)"
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=110, env=environment, check=False
+    )
+    assert ended.returncode == -signal.SIGKILL
+    java = Path(f"/proc/{ended.stdout.strip()}")
+    deadline = time.monotonic() + 30
+    while (java.exists() or list(tmp_path.iterdir())) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not java.exists()
+    assert list(tmp_path.iterdir()) == []

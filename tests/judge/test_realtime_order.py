@@ -38,7 +38,11 @@ CASES: Cases = {
         [],
     ),
     "near miss: acks that name no offset": (
-        History().send(0, sent=0, done=1).send(1, sent=2, done=3).send(2, 5, partition=-1, sent=4, done=5),
+        History()
+        .send(0, sent=0, done=1)
+        .send(1, sent=2, done=3)
+        .send(2, 5, partition=-1, sent=4, done=5)
+        .send(3, 4, partition=-1, sent=6, done=7),
         [],
     ),
     "near miss: another topic": (History().send(0, 5, sent=0, done=1).send(1, 3, topic=1, sent=2, done=3), []),

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from histories import History
 
+from ackproof.judge import CHECKS
+
 PROGRAM = textwrap.dedent(
     """
     import json, os, sys
@@ -35,7 +37,8 @@ PROGRAM = textwrap.dedent(
             (verdict,) = judge([Path(sys.argv[1])], session=session)
             folder = session.folder
         left = folder.exists() or Path(f"/proc/{pid}").exists()
-        print(json.dumps({"result": verdict.result, "addresses": sorted(addresses), "left": left}))
+        print(json.dumps({"result": verdict.result, "addresses": sorted(addresses), "left": left,
+            "checks": [check.name for check in verdict.checks if check.result == "confirmed"]}))
     except Problem as problem:
         print(problem.exit_code, problem.message, *problem.details)
     """
@@ -63,6 +66,7 @@ def test_nothing_is_said_nothing_is_left_and_only_loopback_is_listened_on(tmp_pa
     assert err == ""
     found = json.loads(out)
     assert (found["result"], found["left"]) == ("confirmed", False)
+    assert found["checks"] == list(CHECKS)
     assert found["addresses"]
     assert set(found["addresses"]) <= LOOPBACK
     assert [path.name for path in tmp_path.iterdir()] == ["run"]

@@ -70,6 +70,25 @@ CASES: Cases = {
         _elected().send(0, 0, done=11).log(0, 0, epoch=0).log(1, 0, epoch=0).end(2, epoch=1),
         [],
     ),
+    "the oldest epoch that it is certainly older than": (
+        _elected()
+        .state(10.2, 2, leader=2, epoch=1, high_watermark=4)
+        .state(10.3, 3, leader=3, epoch=2)
+        .state(15, 2, leader=2, epoch=1, high_watermark=5)
+        .send(0, 5, done=11)
+        .log(0, 9)
+        .end(1, epoch=2),
+        [(0, "lost_truncated", 1)],
+    ),
+    "near miss: that leader's log reached the offset later": (
+        _elected()
+        .state(10.2, 2, leader=2, epoch=1, high_watermark=5)
+        .state(15, 2, leader=2, epoch=1, high_watermark=6)
+        .send(0, 5, done=11)
+        .log(0, 9)
+        .end(1, epoch=2),
+        [],
+    ),
 }
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from histories import History, spark, tables_of
+from asking import spark, tables_of
+from histories import History
 from pyspark.sql import functions as F
 
 from ackproof.judge.fates import FATES

@@ -12,7 +12,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from histories import FIRST_RUN, History, session
+from asking import session
+from histories import FIRST_RUN, History
 
 from ackproof.judge import CHECKS, checks, judge, main, sources
 from ackproof.judge.tables import Tables

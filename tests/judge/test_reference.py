@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 import reference
-from histories import FIRST_RUN, History, spark, tables_of
+from asking import spark, tables_of
+from histories import FIRST_RUN, History
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from histories import Cases, History, found
+from asking import Cases, found
+from histories import History
 
 COLUMNS = ("producer", "seq", "offset", "previous_seq", "previous_offset")
 CASES: Cases = {

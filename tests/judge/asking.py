@@ -1,0 +1,77 @@
+"""Asking the judge about histories: one Spark for all tests, one job for all cases of a check."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from histories import FIRST_RUN, History
+from pyspark.sql import DataFrame, SparkSession
+
+from ackproof.journal import TABLES
+from ackproof.judge.checks import CHECKS
+from ackproof.judge.spark import Session, collected, fit_to, warm
+from ackproof.judge.tables import Tables, make_tables, spark_schema
+
+
+def tables_of(spark: SparkSession, *histories: History, unreported: DataFrame | None = None) -> Tables:
+    """Many histories as the tables of one job."""
+    complete = [(history.run, history.complete()) for history in histories]
+    journal = {
+        name: spark.createDataFrame(
+            [
+                tuple({"run": run, **row}.get(column) for column in spark_schema(name).names)
+                for run, rows in complete
+                for row in rows[name]
+            ],
+            spark_schema(name),
+        ).coalesce(1)
+        for name in TABLES
+    }
+    records = [history.record() for history in histories]
+    return make_tables(spark, journal, records, {h.run: h.span() for h in histories}, unreported)
+
+
+@cache
+def session() -> Session:
+    """One Spark for all tests of this process."""
+    running = warm("local[2]")
+    atexit.register(running.close)
+    return running
+
+
+def spark() -> SparkSession:
+    running = session().spark
+    fit_to(running, 0, small=True)
+    return running
+
+
+Cases = dict[str, tuple[History, list[Any]]]
+
+
+def witnesses(check: str, *histories: History) -> list[dict[str, Any]]:
+    """What a check finds in all of these histories, which differ in their `run`, in one job."""
+    frame = CHECKS[check].function(tables_of(spark(), *histories))
+    return [row.asDict(recursive=True) for row in collected(frame)]
+
+
+_ANSWERS: dict[str, dict[str, list[Any]]] = {}
+
+
+def found(check: str, case: str, cases: Cases, *columns: str) -> list[Any]:
+    """What a check finds in one case: the columns asked for. All cases of a check share one job."""
+    if check not in _ANSWERS:
+        numbered = [replace(history, run=FIRST_RUN + place) for place, (history, _) in enumerate(cases.values())]
+        rows = witnesses(check, *numbered)
+        _ANSWERS[check] = {
+            name: sorted((_picked(row, columns) for row in rows if row["run"] == FIRST_RUN + place), key=repr)
+            for place, name in enumerate(cases)
+        }
+    return _ANSWERS[check][case]
+
+
+def _picked(row: dict[str, Any], columns: Sequence[str]) -> Any:
+    return row[columns[0]] if len(columns) == 1 else tuple(row[name] for name in columns)

@@ -80,7 +80,7 @@ def gather(spec: LabSpec, steps: Steps) -> launch.Ingredients:
 
     java = find_java()
     check_memory(sum(MEMORY_MB[node.role] for node in spec.nodes if node.role != CLIENT.role))
-    kafka = jars.ensure(spec.kafka, java, steps.fetched)
+    kafka = jars.ensure(spec.kafka, java, steps.so_far)
     checkpoint = jars.bootstrap_checkpoint(kafka, java) if spec.mode == "kraft" else None
     return launch.Ingredients(
         java=str(java.path),

@@ -1,9 +1,11 @@
-"""The judge as a process of its own, started early: Spark warms up while the final log is still being read.
+"""The judge as a process of its own. A run starts it with its load, so that it has rehearsed when it is needed.
 
-    python -m ackproof.judging MASTER      directories come in on standard input, one JSON list a line;
-                                           progress and the end of each go out on standard output, one JSON a line
+    python -m ackproof.judging MASTER [rehearse]
 
-So neither `run` nor `report` ever imports Spark, and a Spark that dies takes no run with it.
+Directories come in on standard input, one JSON list a line; progress and the end of each go out on standard output, one
+JSON a line. So neither `run` nor `report` ever imports Spark, and a Spark that dies takes no run with it.
+
+While it rehearses it is nice: it takes what the brokers and the clients leave of the processors, and nothing of theirs.
 """
 
 from __future__ import annotations
@@ -21,15 +23,18 @@ from ackproof.errors import CannotHere
 from ackproof.kafka.java import find_java
 
 Tell = Callable[[str], None]
+SoFar = Callable[[int, int | None, str], None]
+NICE = 19  # the lowest there is
 
 
 class Judging:
     """The parent's end."""
 
-    def __init__(self, master: str = "local[*]") -> None:
+    def __init__(self, master: str = "local[*]", early: bool = False) -> None:
+        """`early`: there is time yet, so it rehearses."""
         java = find_java()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "ackproof.judging", master],
+            [sys.executable, "-m", "ackproof.judging", master, *(["rehearse"] if early else [])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -38,7 +43,7 @@ class Judging:
             start_new_session=True,  # Ctrl-C is ours to hear; we end it
         )
 
-    def judge(self, directories: Sequence[Path], tell: Tell) -> None:
+    def judge(self, directories: Sequence[Path], tell: Tell, so_far: SoFar) -> None:
         """Returns when every verdict is written; CannotHere where Spark did not live to write them."""
         assert self._process.stdin is not None  # noqa: S101  # made with pipes, above
         assert self._process.stdout is not None  # noqa: S101
@@ -49,6 +54,9 @@ class Judging:
             told = json.loads(line)
             if "progress" in told:
                 tell(told["progress"])
+            if "answered" in told:
+                count, of = told["answered"]
+                so_far(count, of, "questions answered")
             if "done" in told:
                 return
             if "problem" in told:
@@ -74,25 +82,40 @@ class Judging:
                 stream.close()
 
 
-def _serve(master: str) -> None:
+def _serve(master: str, early: bool) -> None:
+    if early:
+        os.nice(NICE)
     from ackproof.errors import Problem
-    from ackproof.judge import judge, warm
+    from ackproof.judge import judge, rehearse, warm
 
     def tell(**facts: Any) -> None:
         print(json.dumps(facts), flush=True)
 
     try:
         with warm(master) as session:
+            if early:
+                rehearse(session)
             for line in sys.stdin:
+                if early and session.jvm is not None:
+                    _no_longer_nice(os.getpid(), session.jvm.process.pid)
                 judge(
                     [Path(path) for path in json.loads(line)],
                     session=session,
                     progress=lambda said: tell(progress=said),
+                    answered=lambda count, of: tell(answered=(count, of)),
                 )
                 tell(done=True)
     except Problem as problem:
         tell(problem=problem.message, details=list(problem.details))
 
 
+def _no_longer_nice(*processes: int) -> None:
+    """Only root may take niceness back; for others it matters only where something else wants the processors."""
+    for process in processes:
+        for thread in Path(f"/proc/{process}/task").iterdir():
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, int(thread.name), 0)
+
+
 if __name__ == "__main__":
-    _serve(sys.argv[1])
+    _serve(sys.argv[1], "rehearse" in sys.argv[2:])

@@ -66,6 +66,15 @@ class Live:
         else:
             self._status.update(line)
 
+    def so_far(self, done: int, total: int | None, what: str) -> None:
+        """How far the judge is."""
+        if self._status is not None:
+            filled = round(24 * done / total) if total else 0
+            self._status.update(plain(f"[{'█' * filled}{'·' * (24 - filled)}] {done} of {total} {what}"))
+        elif time.monotonic() - self._drawn >= _PLAIN_EVERY_S or done == total:
+            self._drawn = time.monotonic()
+            self.tell(f"{done} of {total} {what}")
+
     def _bar(self, now: dict[str, int]) -> str:
         share = now["sent"] / self._total if self._total else 1.0
         filled = round(share * 24)

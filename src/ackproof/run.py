@@ -183,13 +183,12 @@ def _verb(plan: FaultPlan) -> tuple[str, dict[str, Any]]:
 # -- the run ---------------------------------------------------------------------------------------------------------
 
 
-def carry_out(run: Ongoing, watch: Callable[[dict[str, int]], None], before_final_read: Callable[[], None]) -> None:
+def carry_out(run: Ongoing, watch: Callable[[dict[str, int]], None], under_way: Callable[[], None]) -> None:
     """From a lab that serves to a run directory that is complete, or says what it lacks."""
     try:
         _prepare(run)
-        _timeline(run, watch)
+        _timeline(run, watch, under_way)
         run.clients.wait_for_outcomes(watch)
-        before_final_read()
         _final_read(run)
         run.note(ended="complete")
     except (KeyboardInterrupt, Ended):
@@ -220,11 +219,12 @@ def _prepare(run: Ongoing) -> None:
     run.clients.start(bootstrap)
 
 
-def _timeline(run: Ongoing, watch: Callable[[dict[str, int]], None]) -> None:
+def _timeline(run: Ongoing, watch: Callable[[dict[str, int]], None], under_way: Callable[[], None]) -> None:
     """Each fault begins and ends when it is due; the load ends with the last send, never with the last outcome."""
     scenario, faults = run.scenario, run.faults
     begun = run.clients.go()
     run.mark(load_begun_ns=begun)
+    under_way()
     deadline = time.monotonic() + scenario.timeout_s
     ended_ns: int | None = None
     while True:

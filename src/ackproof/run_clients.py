@@ -26,6 +26,7 @@ READY_S = 60.0
 FLUSH_S = 120.0  # how long a producer waits for its last outcomes
 FULL_ISR_S = 60.0
 LEADERS_EVERY_S = 0.25
+EXITS_EVERY_S = 0.25
 
 Watch = Callable[[dict[str, int]], None]
 
@@ -43,6 +44,7 @@ class Clients:
         self._bootstrap = ""
         self.leaders: dict[str, tuple[str | None, int | None]] = {}  # TOPIC/PARTITION: who leads, in which epoch
         self._over = threading.Event()
+        self._asked = 0.0
 
     # -- starting --------------------------------------------------------------------------------------------------
 
@@ -179,8 +181,12 @@ class Clients:
         return {field: sum(page[field] for page in pages) for field in Progress.FIELDS}
 
     def all_ended(self) -> bool:
-        pages = [self._progress[name].read() for name in self.producers]
-        return all(page["done"] for page in pages) or set(self.producers) <= set(self._exits())
+        if all(self._progress[name].read()["done"] for name in self.producers):
+            return True
+        if time.monotonic() - self._asked < EXITS_EVERY_S:
+            return False
+        self._asked = time.monotonic()
+        return set(self.producers) <= set(self._exits())
 
     def _exits(self) -> dict[str, Any]:
         exits: dict[str, Any] = control.call(self._lab, "processes", names=sorted(self._running))["exits"]

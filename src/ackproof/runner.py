@@ -143,7 +143,7 @@ def _lab_part(
     try:
         live.follow(ongoing)
         ongoing.mark(ready_ns=time.monotonic_ns())
-        running.carry_out(ongoing, live.counts, lambda: _warm(asked, judging))
+        running.carry_out(ongoing, live.counts, lambda: _rehearse(asked, judging))
     finally:
         if asked.keep:
             launched.detach()
@@ -154,9 +154,9 @@ def _lab_part(
     return 0
 
 
-def _warm(asked: Asked, judging: list[Judging]) -> None:
+def _rehearse(asked: Asked, judging: list[Judging]) -> None:
     if asked.judged:
-        judging.append(Judging())
+        judging.append(Judging(early=True))
 
 
 def _judge_part(done: Done, judging: list[Judging], live: Live) -> None:
@@ -164,7 +164,7 @@ def _judge_part(done: Done, judging: list[Judging], live: Live) -> None:
 
     if not judging:
         judging.append(Judging())
-    judging[0].judge([done.directory], live.tell)
+    judging[0].judge([done.directory], live.tell, live.so_far)
     done.verdict = read_verdict(done.directory)
     done.exit_code = EXIT_CODES[done.verdict.result]
     done.report = write_report(done.directory)
@@ -291,7 +291,7 @@ def judge_runs(directories: list[Path], master: str, as_json: bool) -> None:
     judging = Judging(master)
     try:
         with Steps("judging").running() as steps:
-            judging.judge(directories, steps)
+            judging.judge(directories, steps, steps.so_far)
     finally:
         judging.close()
     outcome = Outcome(as_json, None)

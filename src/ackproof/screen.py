@@ -68,8 +68,8 @@ class Steps:
         else:
             self._console.print(line, style="dim")
 
-    def fetched(self, done: int, total: int | None, what: str) -> None:
-        """How far a download is: a bar on a terminal, a line for each tenth elsewhere."""
+    def so_far(self, done: int, total: int | None, what: str) -> None:
+        """How far it is: a bar on a terminal, a line for each tenth elsewhere."""
         if self._status is not None:
             filled = round(24 * done / total) if total else 0
             bar = f"[{'█' * filled}{'·' * (24 - filled)}] {done}/{total}" if total else str(done)

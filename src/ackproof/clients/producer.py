@@ -31,6 +31,7 @@ from ackproof.journal import FLUSH_EVERY_S, FLUSH_ROWS, Writer
 
 BLOCK = 65_536
 BATCH_MAX = 1_000  # messages given to the client between two looks at the clock
+TICK_S = 0.001  # the shortest wait that librdkafka knows; what falls due within one is sent together
 NO_OFFSET = -1001
 QUEUE_MESSAGES = 100_000  # librdkafka's own default
 GO_S = 120.0
@@ -216,7 +217,7 @@ class Load:
             if rate is not None and seq == due < count:
                 wait_s = (self._begun_ns + seq * 1e9 / rate - time.monotonic_ns()) / 1e9
                 if wait_s > 0:
-                    self._poll(client, min(wait_s, 0.05))
+                    self._poll(client, min(max(wait_s, TICK_S), 0.05))
 
     def _poll(self, client: KafkaProducer, wait_s: float) -> None:
         client.poll(wait_s)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ackproof.judge.checks import CHECKS, Check
 from ackproof.judge.main import judge
-from ackproof.judge.rehearsal import prepare, rehearse
+from ackproof.judge.rehearsal import rehearse
 from ackproof.judge.spark import Session, warm
 
-__all__ = ["CHECKS", "Check", "Session", "judge", "prepare", "rehearse", "warm"]
+__all__ = ["CHECKS", "Check", "Session", "judge", "rehearse", "warm"]

@@ -1,23 +1,18 @@
 """The Java process that Spark lives in, started so that it is ready soon.
 
 `spark-submit` is a shell script that starts a second Java to compute the command line of the first, and puts 280 jars
-on its path. For a local master we write that command line ourselves: without what a judge never touches (Hive,
-Kubernetes, machine learning), and with an archive of the classes that an earlier judge loaded, which Java maps instead
-of parsing and verifying twenty thousand of them again. The archive is made once per machine, kept in the user's cache,
-and only ever saves time: Java ignores one that does not fit.
+on its path. For a local master we write that command line ourselves, without what a judge never touches (Hive,
+Kubernetes, machine learning).
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
 import signal
 import struct
 import subprocess
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -26,7 +21,6 @@ import pyspark
 
 START_DEADLINE_S = 60.0
 END_DEADLINE_S = 5.0
-RECORD_DEADLINE_S = 120.0  # Java writes the archive when it ends
 
 # Jars by the beginning of their names: whatever belongs to a part of Spark that is not used here.
 # fmt: off
@@ -57,40 +51,27 @@ class Jvm:
     process: subprocess.Popen[bytes]
     port: int
     secret: str
-    archive: Path | None  # being recorded; to be put in place once Java has written it
 
     def close(self) -> None:
         """Java ends by itself when its input ends; if it does not, it is ended."""
         if self.process.stdin is not None:
             self.process.stdin.close()
         try:
-            self.process.wait(timeout=RECORD_DEADLINE_S if self.archive else END_DEADLINE_S)
+            self.process.wait(timeout=END_DEADLINE_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        if self.archive is not None:
-            recorded = _recording(self.archive)
-            with suppress(OSError):
-                if self.process.returncode == 0 and recorded.stat().st_size:
-                    recorded.rename(self.archive)
-            recorded.unlink(missing_ok=True)
 
 
 class DidNotStart(Exception):
     """Java ended, or said nothing in time."""
 
 
-def start(
-    settings: Mapping[str, str], options: list[str], folder: Path, log: IO[bytes], memory: str, record: bool
-) -> Jvm:
+def start(settings: Mapping[str, str], options: list[str], folder: Path, log: IO[bytes], memory: str) -> Jvm:
     """Start Java with Spark's gateway, its words in `log`, and wait until it says where it listens."""
-    jars = _jars()
-    archive = _archive(jars)
-    record = record and archive is not None
     answer = folder / "gateway"
     command = [
         _java(),
-        *_sharing(archive, record),
         f"-Xmx{memory}",
         "-XX:+IgnoreUnrecognizedVMOptions",
         *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENS),
@@ -98,7 +79,7 @@ def start(
         "-Dio.netty.tryReflectionSetAccessible=true",
         *options,
         "-cp",
-        ":".join(map(str, jars)),
+        ":".join(map(str, _jars())),
         "org.apache.spark.deploy.SparkSubmit",
         *(part for name, value in settings.items() for part in ("--conf", f"{name}={value}")),
         "pyspark-shell",
@@ -126,7 +107,7 @@ def start(
         time.sleep(0.02)
     said = answer.read_bytes()  # the port, the length of the secret, the secret
     port, length = struct.unpack(">ii", said[:8])
-    return Jvm(process, port, said[8 : 8 + length].decode(), archive if record else None)
+    return Jvm(process, port, said[8 : 8 + length].decode())
 
 
 def _jars() -> list[Path]:
@@ -137,37 +118,3 @@ def _jars() -> list[Path]:
 def _java() -> str:
     home = os.environ.get("JAVA_HOME")
     return str(Path(home) / "bin" / "java") if home else "java"
-
-
-def _archive(jars: list[Path]) -> Path | None:
-    """Where the archive for this Java and these jars belongs; null where nothing can be kept."""
-    found = shutil.which(_java())
-    if found is None:
-        return None
-    real = Path(found).resolve()
-    marks = [f"{real} {real.stat().st_mtime_ns}", *(f"{jar} {jar.stat().st_mtime_ns}" for jar in jars)]
-    name = hashlib.sha256("\n".join(marks).encode()).hexdigest()[:16]
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ackproof" / "judge"
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError:
-        return None
-    return folder / f"{name}.jsa"
-
-
-def archive_exists() -> bool:
-    archive = _archive(_jars())
-    return archive is not None and archive.is_file()
-
-
-def _sharing(archive: Path | None, record: bool) -> list[str]:
-    """Options that record the archive, or use it where there is one."""
-    if archive is not None and record:
-        return [f"-XX:ArchiveClassesAtExit={_recording(archive)}"]
-    if archive is not None and archive.is_file():
-        return [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto"]
-    return []
-
-
-def _recording(archive: Path) -> Path:
-    return archive.with_suffix(f".{os.getpid()}")

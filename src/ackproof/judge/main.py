@@ -29,6 +29,7 @@ from ackproof.judge.witnesses import run_checks
 from ackproof.verdict import Fitness, Verdict
 
 Progress = Callable[[str], None]
+Answered = Callable[[int, int], None]  # so many questions of so many
 
 # Questions that are no checks, asked beside them: how many sends met each fate, what is odd about the numbers.
 FATES, RECORDS, UNREPORTED, IRREGULAR = "_fates", "_records", "_unreported", "_irregular"
@@ -40,6 +41,7 @@ def judge(
     master: str = "local[*]",
     progress: Progress | None = None,
     session: Session | None = None,
+    answered: Answered | None = None,
 ) -> list[Verdict]:
     """One verdict for each directory, in their order, also written to its `verdict/`.
 
@@ -60,7 +62,7 @@ def judge(
                 say("starting Spark")
                 session = stack.enter_context(warm(master, large=_rows(sources.values()) >= LARGE_ROWS))
             say(f"judging {len(batch)} run{'s' if len(batch) > 1 else ''}")
-            verdicts |= _judge_batch(session, batch)
+            verdicts |= _judge_batch(session, batch, answered or (lambda *_: None))
     return [verdicts[place] for place in range(len(run_directories))]
 
 
@@ -81,14 +83,14 @@ def _rows(sources: Iterable[Source]) -> int:
     return sum(source.rows[table] for source in sources for table in ("sends", "reads", "log"))
 
 
-def _judge_batch(session: Session, batch: dict[int, Source]) -> dict[int, Verdict]:
+def _judge_batch(session: Session, batch: dict[int, Source], answered: Answered) -> dict[int, Verdict]:
     folder = Path(tempfile.mkdtemp(prefix="witnesses-", dir=session.folder))
     try:
-        findings = _try(session.spark, list(batch.values()), folder / "first")
+        findings = _try(session.spark, list(batch.values()), folder / "first", answered)
         if findings is None or findings.broken:
             # A damaged page, or a hash table that did not fit: without such files, and as if the journal were large.
             batch = {place: source.without(damaged_inside(source)) for place, source in batch.items()}
-            findings = _find(session.spark, list(batch.values()), folder / "again", small=False)
+            findings = _find(session.spark, list(batch.values()), folder / "again", False, answered)
         return {place: _finish(source, findings) for place, source in batch.items()}
     except Exception as error:  # noqa: BLE001  Spark died, or a bug of ours: no evidence, so unknown
         text = f"The judge could not do its work: {first_line(error)}."
@@ -102,14 +104,14 @@ def _judge_batch(session: Session, batch: dict[int, Source]) -> dict[int, Verdic
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _try(spark: SparkSession, sources: Sequence[Source], folder: Path) -> Findings | None:
+def _try(spark: SparkSession, sources: Sequence[Source], folder: Path, answered: Answered) -> Findings | None:
     try:
-        return _find(spark, sources, folder, small=_rows(sources) < LARGE_ROWS)
+        return _find(spark, sources, folder, _rows(sources) < LARGE_ROWS, answered)
     except Exception:  # noqa: BLE001  whatever it was, it will be said if it happens again
         return None
 
 
-def _find(spark: SparkSession, sources: Sequence[Source], folder: Path, small: bool) -> Findings:
+def _find(spark: SparkSession, sources: Sequence[Source], folder: Path, small: bool, answered: Answered) -> Findings:
     fit_to(spark, _rows(sources), small)
     journal = {
         table: read_table(spark, table, [str(path) for source in sources for path in source.files[table]], small)
@@ -137,7 +139,7 @@ def _find(spark: SparkSession, sources: Sequence[Source], folder: Path, small: b
     questions[FATES] = partial(fate_counts, tables.fates)
     questions[RECORDS] = partial(_records, tables)
     questions |= {name: partial(check.function, tables) for name, check in CHECKS.items()}
-    broken = run_checks(questions, folder, at_once=max(2, min(4, spark.sparkContext.defaultParallelism)))
+    broken = run_checks(questions, folder, max(2, min(4, spark.sparkContext.defaultParallelism)), answered)
     essential = [name for name in broken if name not in CHECKS]
     if essential:
         raise RuntimeError(f"the sends could not be counted: {broken[essential[0]]}")

@@ -2,7 +2,7 @@
 
 What a first verdict spends most on is not its rows but Java itself: loading classes, generating and compiling the code
 of some five hundred stages. A run of a few made-up messages has the same plans. `rehearse` judges one in a session that
-waits for the real journal anyway; `prepare` does so once per machine to record the archive of classes (see `jvm`).
+waits for the real journal anyway.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ import tempfile
 from pathlib import Path
 
 from ackproof.journal import TABLES, Writer
-from ackproof.judge.jvm import archive_exists
 from ackproof.judge.main import judge
-from ackproof.judge.spark import Session, warm
+from ackproof.judge.spark import Session
 from ackproof.record import Clock, FaultRecord, ProducerRecord, RunRecord, write_record
 
 _RUN = 1
@@ -29,14 +28,6 @@ def rehearse(session: Session) -> None:
         judge([folder], session=session)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def prepare() -> bool:
-    """Record the archive of classes, unless there is one: half a minute, once per machine. True if there is one now."""
-    if not archive_exists():
-        with warm("local[2]", record=True) as session:
-            rehearse(session)
-    return archive_exists()
 
 
 def _make_run(folder: Path) -> None:

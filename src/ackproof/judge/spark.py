@@ -83,18 +83,17 @@ class Session:
         self.close()
 
 
-def warm(master: str = "local[*]", record: bool = False, large: bool = False) -> Session:
+def warm(master: str = "local[*]", large: bool = False) -> Session:
     """Start Spark: one to four seconds, which a caller may spend while something else is still going on.
 
-    `record` is for `prepare`: Java then runs at half its speed, and writes down which classes it loaded. `large` lets
-    it compile a second time, better, which pays from millions of rows on.
+    `large` lets Java compile a second time, better, which pays from millions of rows on.
     """
     if SparkContext._active_spark_context is not None:
         raise RuntimeError("this process already has a Spark session")
     _silence()
     folder = Path(tempfile.mkdtemp(prefix="ackproof-judge-"))
     try:
-        spark, jvm = _start(master, folder, record, large)
+        spark, jvm = _start(master, folder, large)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -111,7 +110,7 @@ def _silence() -> None:
         PySparkLogger.getLogger(name).disabled = True
 
 
-def _start(master: str, folder: Path, record: bool, large: bool) -> tuple[SparkSession, Jvm | None]:
+def _start(master: str, folder: Path, large: bool) -> tuple[SparkSession, Jvm | None]:
     (folder / "log4j2.properties").write_text(_QUIET)
     settings = _settings(master, folder)
     conf = SparkConf(loadDefaults=False)
@@ -119,7 +118,7 @@ def _start(master: str, folder: Path, record: bool, large: bool) -> tuple[SparkS
     with (folder / "spark.log").open("wb") as log:
         try:
             if master.startswith("local"):
-                jvm = start(settings, _java_options(folder, large), folder, log, MEMORY, record)
+                jvm = start(settings, _java_options(folder, large), folder, log, MEMORY)
                 gateway = _connect(jvm)
             else:
                 settings["spark.driver.extraJavaOptions"] = " ".join(_java_options(folder, large))
@@ -156,7 +155,7 @@ def _connect(jvm: Jvm) -> Any:
 
 
 def _submitted(gateway: Any) -> Jvm:
-    return Jvm(gateway.proc, 0, "", None)
+    return Jvm(gateway.proc, 0, "")
 
 
 def _java_options(folder: Path, large: bool) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,12 @@ class Witnesses:
     first: list[dict[str, Any]] = field(default_factory=list)
 
 
-def run_checks(questions: Mapping[str, Callable[[], DataFrame]], folder: Path, at_once: int) -> dict[str, str]:
+def run_checks(
+    questions: Mapping[str, Callable[[], DataFrame]],
+    folder: Path,
+    at_once: int,
+    answered: Callable[[int, int], None],
+) -> dict[str, str]:
     """Ask every question and write its rows below `folder`; the answer names those that broke, and why."""
 
     def ask(name: str) -> str | None:
@@ -48,8 +53,10 @@ def run_checks(questions: Mapping[str, Callable[[], DataFrame]], folder: Path, a
         return None
 
     with ThreadPoolExecutor(at_once) as pool:
-        reasons = dict(zip(questions, pool.map(ask, questions), strict=True))
-    return {name: reason for name, reason in reasons.items() if reason is not None}
+        asked = {pool.submit(ask, name): name for name in questions}
+        for count, _ in enumerate(as_completed(asked), start=1):
+            answered(count, len(asked))
+    return {name: reason for future, name in asked.items() if (reason := future.result()) is not None}
 
 
 def _write(frame: DataFrame, folder: Path) -> None:

@@ -63,18 +63,23 @@ class Outcomes:
     """What came back, in the order it came; emptied into the journal by `take`.
 
     The callback runs once for every message and is what a producer at full speed spends its time on. So it only keeps
-    what it was given; what that says is worked out later, for thousands of messages at a time. Whoever polls the
-    client calls `stamp` afterwards: what one poll brought came at one moment.
+    what it was given. Whoever polls the client calls `stamp` afterwards: what one poll brought came at one moment, and
+    is asked for its number and its offset while it is still in the processor's cache. The rest is worked out by `take`,
+    for thousands of messages at a time.
     """
 
     def __init__(self, retries: bool, say: Callable[[int, int | None, str | None], None] | None = None) -> None:
         self._retries = retries
         self._partitions = 0  # not known
         self.acked = self.failed = self.unknown = 0
-        self._messages: list[Any] = []
-        self._errors: dict[int, str] = {}  # by place among the messages: few, so a dict costs nothing
+        self._messages: list[Any] = []  # since the last stamp
+        self._values: list[bytes] = []  # these and the next two: one entry for each stamp
+        self._offsets: list[Numbers] = []
+        self._partition: list[Numbers] = []
+        self._stamped = 0
+        self._errors: dict[int, str] = {}  # by place among all: few, so a dict costs nothing
         self._refused: list[tuple[int, str, int]] = []
-        self._stamps: list[tuple[int, int]] = []  # how many there were, and when
+        self._stamps: list[tuple[int, int]] = []  # how many came, and when
         self.delivered = self._keeping() if say is None else self._saying(say)
 
     def _keeping(self) -> Callable[[KafkaError | None, Any], None]:
@@ -82,7 +87,7 @@ class Outcomes:
 
         def delivered(error: KafkaError | None, message: Any) -> None:
             if error is not None:
-                errors[len(messages)] = error.name()
+                errors[self._stamped + len(messages)] = error.name()
             keep(message)
 
         return delivered
@@ -106,31 +111,39 @@ class Outcomes:
         self._partitions = count
 
     def stamp(self) -> None:
-        count = len(self._messages)
-        if count and (not self._stamps or self._stamps[-1][0] < count):
-            self._stamps.append((count, time.monotonic_ns()))
+        messages = self._messages
+        if not messages:
+            return
+        now, count = time.monotonic_ns(), len(messages)
+        self._values.append(b"".join(map(_VALUE, messages)))
+        self._offsets.append(np.fromiter(map(_OFFSET, messages), np.int64, count))
+        if self._partitions != 1:
+            self._partition.append(np.fromiter(map(_PARTITION, messages), np.int64, count))
+        self._stamps.append((count, now))
+        self._stamped += count
+        messages.clear()
 
     def __len__(self) -> int:
-        return len(self._messages) + len(self._refused)
+        return self._stamped + len(self._refused)
 
     def take(self) -> dict[str, Any]:
         """The columns of `sends` for all that came since the last time; `seq` as numpy has it."""
         self.stamp()
-        messages, errors, refused, stamps = self._messages.copy(), dict(self._errors), self._refused, self._stamps
-        self._messages.clear()  # the callback holds this very list, and this very dict
-        self._errors.clear()
-        self._refused, self._stamps = [], []
-        count, total = len(messages), len(messages) + len(refused)
+        errors, refused, stamps = dict(self._errors), self._refused, self._stamps
+        count, total = self._stamped, len(self)
         seq = np.empty(total, dtype=np.int64)
-        seq[:count] = _numbers(messages)
+        seq[:count] = _numbers(b"".join(self._values), count)
         seq[count:] = [number for number, _, _ in refused]
         done_ns = np.empty(total, dtype=np.int64)
-        done_ns[:count] = np.repeat([at for _, at in stamps], np.diff([0, *(upto for upto, _ in stamps)]))
+        done_ns[:count] = np.repeat([at for _, at in stamps], [came for came, _ in stamps])
         done_ns[count:] = [at for _, _, at in refused]
         partition = np.full(total, -1, dtype=np.int32)
         offset = np.full(total, NO_OFFSET, dtype=np.int64)
-        partition[:count] = 0 if self._partitions == 1 else np.fromiter(map(_PARTITION, messages), np.int32, count)
-        offset[:count] = np.fromiter(map(_OFFSET, messages), np.int64, count)
+        partition[:count] = np.concatenate(self._partition) if self._partition else 0
+        offset[:count] = np.concatenate(self._offsets) if self._offsets else ()
+        self._errors.clear()  # the callback holds this very dict
+        self._stamped = 0
+        self._values, self._offsets, self._partition, self._refused, self._stamps = [], [], [], [], []
         wrong = {**errors, **{count + place: name for place, (_, name, _) in enumerate(refused)}}
         offset[list(wrong)] = NO_OFFSET
         return {
@@ -155,13 +168,13 @@ class Outcomes:
         return {"outcome": pa.array(outcome, pa.string()), "error": pa.array(error, pa.string())}
 
 
-_PARTITION, _OFFSET, _VALUE = Message.partition, Message.offset, cast(Callable[[Any], bytes], Message.value)
+_VALUE = cast(Callable[[Any], bytes], Message.value)
+_OFFSET, _PARTITION = (cast(Callable[[Any], int], method) for method in (Message.offset, Message.partition))
 
 
-def _numbers(messages: list[Any]) -> Numbers:
-    """The number of each message, from its own value."""
-    joined = b"".join(map(_VALUE, messages))
-    step = len(joined) // len(messages) if messages else MESSAGE.size
+def _numbers(joined: bytes, count: int) -> Numbers:
+    """The number of each of so many messages, from their own values."""
+    step = len(joined) // count if count else MESSAGE.size
     if step != MESSAGE.size:  # padded, all of them to the same size
         joined = b"".join(joined[place : place + MESSAGE.size] for place in range(0, len(joined), step))
     return np.frombuffer(joined, dtype=_MESSAGE_DTYPE)["seq"].astype(np.int64)
@@ -233,17 +246,21 @@ class Load:
             return seq
         batch = self._batch(seq, min(last, seq + room, self._reserved))
         now = time.monotonic_ns()
-        client.produce_batch(self._config.topic, batch, on_delivery=self._outcomes.delivered)
+        taken = client.produce_batch(self._config.topic, batch, on_delivery=self._outcomes.delivered)
+        count = len(batch) if taken == len(batch) else self._refusals(client, seq, batch)
+        self._sent_ns.extend(array("q", (now,)) * count)
+        return seq + count
+
+    def _refusals(self, client: KafkaProducer, seq: int, batch: list[dict[str, Any]]) -> int:
+        """Note what the client refused for good; how many of the batch are done with, one way or the other."""
         for place, message in enumerate(batch):
             if (error := message.get("_error")) is None:
                 continue
             if error.name() == "_QUEUE_FULL":  # by bytes; nothing behind it was taken either, so order holds
-                batch = batch[:place]
                 self._poll(client, 0.01)
-                break
+                return place
             self._outcomes.refused(seq + place, error.name())
-        self._sent_ns.extend([now] * len(batch))
-        return seq + len(batch)
+        return len(batch)
 
     def _batch(self, first: int, last: int) -> list[dict[str, Any]]:
         make, number, keys = MESSAGE.pack, self._config.id, self._config.keys

@@ -106,12 +106,9 @@ def _line(record: RunRecord, verdict: Verdict) -> str:
 
 
 def _seconds(record: RunRecord) -> str:
-    """From the end of healing to the verdict on the disk: the file's own time against the run's clocks."""
-    path = HOME / "runs" / "catalogue" / record.name / "verdict" / "verdict.json"
-    if record.marks.healed_ns is None or not path.exists():
-        return "?"
-    healed_wall_ns = record.began.wall_ns + record.marks.healed_ns - record.began.monotonic_ns
-    return f"{(path.stat().st_mtime_ns - healed_wall_ns) / 1e9:.1f} s"
+    """From the end of healing to the printed verdict."""
+    healed, printed = record.marks.healed_ns, record.marks.verdict_ns
+    return "?" if healed is None or printed is None else f"{(printed - healed) / 1e9:.1f} s"
 
 
 def _machine(found: Found) -> str:

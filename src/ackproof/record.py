@@ -59,6 +59,7 @@ class Marks(msgspec.Struct, frozen=True):
     load_ended_ns: int | None = None
     healed_ns: int | None = None
     drained_ns: int | None = None
+    verdict_ns: int | None = None  # printed, by the run itself; judged later, there is none
 
 
 class RunRecord(msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ from ackproof.kafka.jars import DEFAULT_KRAFT, DEFAULT_ZOOKEEPER
 from ackproof.lab import control, launch
 from ackproof.lab.spec import LabSpec, Setting, check
 from ackproof.live import Live
-from ackproof.record import Clock, ConsumerRecord, FaultRecord, ProducerRecord, RunRecord, write_record
+from ackproof.record import Clock, ConsumerRecord, FaultRecord, ProducerRecord, RunRecord, read_record, write_record
 from ackproof.scenario import Scenario
 from ackproof.screen import Steps, console, plain, say, say_json, say_problem
 from ackproof.verdict import EXIT_CODES, Verdict, read_verdict
@@ -126,7 +126,15 @@ def run_one(asked: Asked, quiet: bool) -> Done:
             each.close()
     if not quiet:
         _print(done, asked)
+    if done.verdict is not None:
+        _mark_verdict(directory)
     return done
+
+
+def _mark_verdict(directory: Path) -> None:
+    record = read_record(directory)
+    marks = msgspec.structs.replace(record.marks, verdict_ns=time.monotonic_ns())
+    write_record(directory, msgspec.structs.replace(record, marks=marks))
 
 
 def _lab_part(

@@ -99,10 +99,24 @@ def _place(cell: Cell) -> tuple[str, int, str]:
 def _line(record: RunRecord, verdict: Verdict) -> str:
     others = ", ".join(f"{name} {count:,}" for name, count in verdict.fates.items() if count and name != "survived")
     expected = record.expect.get("lost", "allowed")
-    return (
-        f"| {record.scenario} | {record.shape} | {record.mode} | {record.kafka} | {expected} | {verdict.acked:,} "
-        f"| {verdict.high_watermark:,} | {verdict.lost:,} | {others or '-'} | {verdict.result} | {_seconds(record)} |"
+    cells = (
+        record.scenario,
+        record.shape,
+        record.mode,
+        record.kafka,
+        expected,
+        _count(verdict.acked),
+        _count(verdict.high_watermark),
+        _count(verdict.lost),
+        others or "-",
+        verdict.result,
+        _seconds(record),
     )
+    return f"| {' | '.join(cells)} |"
+
+
+def _count(found: int | None) -> str:
+    return "?" if found is None else f"{found:,}"
 
 
 def _seconds(record: RunRecord) -> str:

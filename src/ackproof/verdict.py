@@ -25,7 +25,7 @@ WITNESSES_SHOWN = 100
 class CheckResult(msgspec.Struct, frozen=True):
     name: str
     expected: Expected
-    found: int | None  # witnesses; null where the check broke
+    found: int | None  # witnesses; null where the check broke, or had nothing to look at
     result: Result
     text: str  # one sentence
     witnesses: list[dict[str, Any]] = []  # the first hundred; all are in verdict/<name>/*.parquet
@@ -57,11 +57,12 @@ class Verdict(msgspec.Struct, frozen=True):
     acked: int
     failed: int
     unknown: int
-    high_watermark: int
-    log_start: int
-    lost: int
-    duplicated: int
-    reordered: int
+    # Null, and the next two empty, where the final log was not read to its end: nobody counted.
+    high_watermark: int | None
+    log_start: int | None
+    lost: int | None
+    duplicated: int | None
+    reordered: int | None
     fates: dict[str, int]
     identity: dict[str, int]  # the parts that add up to high watermark - log start
     unavailable_ms: float

@@ -248,5 +248,5 @@ def test_a_journal_that_was_torn_is_fit_and_says_how_many_bytes(tmp_path: Path) 
 def test_every_question_is_asked() -> None:
     asked = {question.__name__ for question in questions.QUESTIONS}
     assert asked == {
-        "ended", "faults", "traffic", "final_log", "numbers", "outcomes", "identity", "nodes", "clocks"
+        "faults", "traffic", "final_log", "numbers", "outcomes", "identity", "nodes", "clocks"
     }  # fmt: skip

@@ -36,6 +36,7 @@ class Observer:
         self._config = config
         self._writer = Writer(Path(config.directory), "state", config.run, config.name)
         self._turn = threading.Lock()
+        self._known: set[tuple[str, int]] = set()  # every partition that any broker told of
         self._over = threading.Event()
         self._progress = Progress(Path(config.progress), create=True)
 
@@ -72,10 +73,9 @@ class Observer:
             wanted = [(view.topic, view.partition) for view in metadata.partitions]
             offsets = broker.offsets(wanted)
         except NoAnswer as silence:
-            took_ns = time.monotonic_ns() - at_ns
-            row = {"at_ns": at_ns, "took_ns": took_ns, "broker": number, "topic": -1, "partition": -1}
-            return [row | {"error": f"{silence.kind}: {silence.reason}"}]
+            return self._silence(at_ns, number, f"{silence.kind}: {silence.reason}")
         took_ns = time.monotonic_ns() - at_ns
+        self._known |= set(wanted)
         rows = []
         for view in metadata.partitions:
             own = offsets[(view.topic, view.partition)]
@@ -97,6 +97,12 @@ class Observer:
                 }
             )
         return rows
+
+    def _silence(self, at_ns: int, number: int, error: str) -> list[dict[str, Any]]:
+        """A row for each partition: whatever the broker said of it before, it says no longer."""
+        row = {"at_ns": at_ns, "took_ns": time.monotonic_ns() - at_ns, "broker": number, "error": error}
+        places = [(self._config.topics[topic], partition) for topic, partition in sorted(self._known)]
+        return [row | {"topic": topic, "partition": partition} for topic, partition in places or [(-1, -1)]]
 
 
 def main() -> None:

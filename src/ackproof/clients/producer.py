@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,7 +32,7 @@ from ackproof.journal import FLUSH_EVERY_S, FLUSH_ROWS, Writer
 BLOCK = 65_536
 BATCH_MAX = 1_000  # messages given to the client between two looks at the clock
 TICK_S = 0.001  # the shortest wait that librdkafka knows; what falls due within one is sent together
-NO_OFFSET = -1001
+NO_OFFSET, NO_PARTITION = -1001, -1
 QUEUE_MESSAGES = 100_000  # librdkafka's own default
 GO_S = 120.0
 
@@ -116,9 +116,9 @@ class Outcomes:
             return
         now, count = time.monotonic_ns(), len(messages)
         self._values.append(b"".join(map(_VALUE, messages)))
-        self._offsets.append(np.fromiter(map(_OFFSET, messages), np.int64, count))
+        self._offsets.append(_asked(_OFFSET, messages, NO_OFFSET))
         if self._partitions != 1:
-            self._partition.append(np.fromiter(map(_PARTITION, messages), np.int64, count))
+            self._partition.append(_asked(_PARTITION, messages, NO_PARTITION))
         self._stamps.append((count, now))
         self._stamped += count
         messages.clear()
@@ -137,7 +137,7 @@ class Outcomes:
         done_ns = np.empty(total, dtype=np.int64)
         done_ns[:count] = np.repeat([at for _, at in stamps], [came for came, _ in stamps])
         done_ns[count:] = [at for _, _, at in refused]
-        partition = np.full(total, -1, dtype=np.int32)
+        partition = np.full(total, NO_PARTITION, dtype=np.int32)
         offset = np.full(total, NO_OFFSET, dtype=np.int64)
         partition[:count] = np.concatenate(self._partition) if self._partition else 0
         offset[:count] = np.concatenate(self._offsets) if self._offsets else ()
@@ -169,7 +169,16 @@ class Outcomes:
 
 
 _VALUE = cast(Callable[[Any], bytes], Message.value)
-_OFFSET, _PARTITION = (cast(Callable[[Any], int], method) for method in (Message.offset, Message.partition))
+_OFFSET, _PARTITION = (cast(Callable[[Any], int | None], method) for method in (Message.offset, Message.partition))
+
+
+def _asked(method: Callable[[Any], int | None], messages: list[Any], unknown: int) -> Numbers:
+    """A number from each message; where one has none, as all have with acks=0, the slow way."""
+    try:
+        return np.fromiter(cast(Iterator[int], map(method, messages)), np.int64, len(messages))
+    except TypeError:
+        found = map(method, messages)
+        return np.fromiter((unknown if number is None else number for number in found), np.int64, len(messages))
 
 
 def _numbers(joined: bytes, count: int) -> Numbers:
@@ -346,7 +355,7 @@ class Load:
             self._journal(
                 missing,
                 {
-                    "partition": pa.repeat(pa.scalar(-1, pa.int32()), count),
+                    "partition": pa.repeat(pa.scalar(NO_PARTITION, pa.int32()), count),
                     "outcome": pa.repeat("info", count),
                     "error": pa.repeat("no answer", count),
                 },

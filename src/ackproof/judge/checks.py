@@ -51,7 +51,9 @@ CHECKS: dict[str, Check] = {
     "duplicated": Check(duplicated, "message(s) in the healed log more than once"),
     "reordered": Check(reordered, "step(s) back in the order of a producer"),
     "inconsistent_offset": Check(inconsistent_offset, "offset(s) that named two messages"),
-    "unstable_read": Check(unstable_read, "read(s) of what the healed log does not hold there", needs=("reads",)),
+    "unstable_read": Check(
+        unstable_read, "read(s) of what the healed log does not hold there", needs=("reads", "ends")
+    ),
     "phantom": Check(phantom, "record(s) that no producer reserved", "forbidden"),
     "aborted_read": Check(aborted_read, "read(s) of a message whose send had failed", "forbidden", needs=("sends",)),
     "resurrected": Check(resurrected, "message(s) in the log whose send had failed", "forbidden"),

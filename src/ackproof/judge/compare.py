@@ -13,7 +13,7 @@ import msgspec
 
 from ackproof.judge.checks import CHECKS, Check
 from ackproof.judge.fates import FATES, IN_LOG, LOST
-from ackproof.judge.fitness import Evidence, fitness, missing
+from ackproof.judge.fitness import Evidence, fitness, log_was_read, missing
 from ackproof.judge.reserved import Producer
 from ackproof.judge.sentences import check_text, sentence
 from ackproof.judge.sources import Source
@@ -36,12 +36,6 @@ def verdict_of(source: Source, findings: Findings, into: Path | None) -> Verdict
     record, run = source.record, source.record.run
     counted = rows(findings.folder, "_fates", run)
     fates = {fate: sum(row["sends"] for row in counted if row["fate"] == fate) for fate in FATES}
-    found: dict[str, Witnesses] = {}
-    for name, check in CHECKS.items():
-        if name not in findings.broken:
-            found[name] = collect(findings.folder, name, run, into and into / name, check.marked)
-    checks = [_check(source, name, check, found.get(name), findings.broken) for name, check in CHECKS.items()]
-    checks += _unasked(record)
     identity = _identity(source, findings, counted, fates)
     evidence = Evidence(
         source,
@@ -51,9 +45,17 @@ def verdict_of(source: Source, findings: Findings, into: Path | None) -> Verdict
         _irregular(findings.folder, run),
     )
     lines = fitness(evidence)
+    was_read = log_was_read(lines)
+    found: dict[str, Witnesses] = {}
+    for name, check in CHECKS.items():
+        if name not in findings.broken and (was_read or "ends" not in check.needs):
+            found[name] = collect(findings.folder, name, run, into and into / name, check.marked)
+    checks = [_check(source, name, check, found.get(name), findings.broken) for name, check in CHECKS.items()]
+    checks += _unasked(record)
     acked = evidence.total("ok")
     faults = _faults(source)
     result = overall(lines, checks, acked)
+    ends = source.small["ends"]
     return Verdict(
         run=record.name,
         scenario=record.scenario,
@@ -66,13 +68,13 @@ def verdict_of(source: Source, findings: Findings, into: Path | None) -> Verdict
         acked=acked,
         failed=evidence.total("fail"),
         unknown=fates["recovered"] + fates["not_written"],
-        high_watermark=sum(row["high_watermark"] for row in source.small["ends"]),
-        log_start=sum(row["log_start"] for row in source.small["ends"]),
-        lost=sum(fates[fate] for fate in LOST),
+        high_watermark=sum(row["high_watermark"] for row in ends) if was_read else None,
+        log_start=sum(row["log_start"] for row in ends) if was_read else None,
+        lost=sum(fates[fate] for fate in LOST) if was_read else None,
         duplicated=_count(found, "duplicated"),
         reordered=_count(found, "reordered"),
-        fates=fates,
-        identity=identity,
+        fates=fates if was_read else {},
+        identity=identity if was_read else {},
         unavailable_ms=_unavailable_ms(findings, run),
         checks=checks,
         fitness=lines,
@@ -84,8 +86,11 @@ def verdict_of(source: Source, findings: Findings, into: Path | None) -> Verdict
 
 def _check(source: Source, name: str, check: Check, found: Witnesses | None, broken: Mapping[str, str]) -> CheckResult:
     expected = source.record.expect.get(name, check.default)
-    if found is None:
+    if name in broken:
         return CheckResult(name, expected, None, "unknown", f"The check {name} broke.", broke=broken[name])
+    if found is None:
+        text = f"The final log was not read to its end, so {name} cannot be judged; {expected}."
+        return CheckResult(name, expected, None, "unknown", text)
     witnesses = [_shown(source.record, row) for row in found.first]
     absent = missing(source, check.needs)
     if absent and expected != "allowed":
@@ -155,8 +160,8 @@ def _faults(source: Source) -> list[FaultSummary]:
     return summaries
 
 
-def _count(found: Mapping[str, Witnesses], name: str) -> int:
-    return found[name].rows if name in found else 0
+def _count(found: Mapping[str, Witnesses], name: str) -> int | None:
+    return found[name].rows if name in found else None
 
 
 def _rows(findings: Findings, name: str, run: int) -> list[dict[str, Any]]:
@@ -203,11 +208,11 @@ def found_nothing(record: RunRecord | None, why: Fitness, name: str = "") -> Ver
         acked=0,
         failed=0,
         unknown=0,
-        high_watermark=0,
-        log_start=0,
-        lost=0,
-        duplicated=0,
-        reordered=0,
+        high_watermark=None,
+        log_start=None,
+        lost=None,
+        duplicated=None,
+        reordered=None,
         fates={},
         identity={},
         unavailable_ms=0.0,

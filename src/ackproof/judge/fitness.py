@@ -36,8 +36,8 @@ class Evidence:
 
 
 def fitness(e: Evidence) -> list[Fitness]:
-    """Every question, in a fixed order; what is wrong with the journal's files comes first."""
-    lines = list(e.source.remarks)
+    """Every question, in a fixed order: how it ended, then what is wrong with the journal's files, then the rest."""
+    lines = [*ended(e), *e.source.remarks]
     for question in QUESTIONS:
         lines.extend(question(e))
     return lines
@@ -212,7 +212,6 @@ def _servers(e: Evidence) -> set[str]:
 
 
 QUESTIONS: tuple[Callable[[Evidence], list[Fitness]], ...] = (
-    ended,
     faults,
     traffic,
     final_log,
@@ -222,6 +221,11 @@ QUESTIONS: tuple[Callable[[Evidence], list[Fitness]], ...] = (
     nodes,
     clocks,
 )
+
+
+def log_was_read(lines: Sequence[Fitness]) -> bool:
+    """Whether the final log is there, whole: if not, what it lacks is no loss, and nothing can be counted in it."""
+    return all(line.fit for line in lines if line.name in ("journal", "final_log"))
 
 
 def missing(source: Source, tables: Sequence[str]) -> list[str]:

@@ -80,7 +80,7 @@ def _against(verdict: Verdict) -> list[str]:
     """Why it is no pass: the unfit, and the checks that do not confirm."""
     lines = [f"unfit: {entry.name}: {entry.text}" for entry in verdict.fitness if not entry.fit]
     return lines + [
-        f"{check.name}: {check.expected}, {check.found if check.found is not None else 'broke'}: "
+        f"{check.name}: {check.expected}, {check.found if check.found is not None else 'no answer'}: "
         f"{check.broke or check.text}"
         for check in verdict.checks
         if check.result != "confirmed"

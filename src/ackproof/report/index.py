@@ -19,10 +19,10 @@ from ackproof.report.page import REPORT
 from ackproof.report.public import PUBLIC
 from ackproof.report.reading import Run, open_run
 from ackproof.report.words import RESULTS
-from ackproof.verdict import Verdict
 
 _SHAPES = ("base", "slow", "crowd")
 _SPLITS = ("isolated", "without-zookeeper")
+Loss = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -106,9 +106,12 @@ def _rows(runs: Sequence[Run], columns: Sequence[tuple[str, str]], folder: Path)
 def _mark(run: Run, folder: Path) -> Mark:
     result = _result(run)
     sign, word = RESULTS[result]
-    text = (
-        "nobody has judged it" if run.verdict is None else f"{run.verdict.lost:,} lost of {run.verdict.acked:,} acked"
-    )
+    if run.verdict is None:
+        text = "nobody has judged it"
+    elif run.verdict.lost is None:
+        text = f"{run.verdict.acked:,} acked, the final log not read"
+    else:
+        text = f"{run.verdict.lost:,} lost of {run.verdict.acked:,} acked"
     page = run.directory / REPORT
     return Mark(
         run.record.name,
@@ -141,19 +144,16 @@ def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return made
 
 
-def _losses(runs: Sequence[Run], scenario: str) -> list[Verdict]:
-    """Unknown runs say nothing, so they do not count here."""
-    return [
-        run.verdict
-        for run in runs
-        if run.verdict is not None and run.verdict.result != "unknown" and run.record.scenario == scenario
-    ]
+def _losses(runs: Sequence[Run], scenario: str) -> list[Loss]:
+    """Lost of acknowledged. Unknown runs say nothing, so they do not count here."""
+    verdicts = [run.verdict for run in runs if run.verdict is not None and run.record.scenario == scenario]
+    return [(each.lost, each.acked) for each in verdicts if each.result != "unknown" and each.lost is not None]
 
 
-def _compared(crash: list[Verdict], splits: dict[str, list[Verdict]]) -> dict[str, Any]:
+def _compared(crash: list[Loss], splits: dict[str, list[Loss]]) -> dict[str, Any]:
     rows = [("leader killed", crash)] + [(f"leader {kind.replace('-', ' ')}", found) for kind, found in splits.items()]
-    worst_crash = max(verdict.lost for verdict in crash)
-    worst_split = max(verdict.lost for found in splits.values() for verdict in found)
+    worst_crash = max(lost for lost, _ in crash)
+    worst_split = max(lost for found in splits.values() for lost, _ in found)
     if worst_crash == worst_split == 0:
         said = "Neither a crash nor a split lost an acknowledged message."
     elif worst_split > worst_crash:
@@ -167,8 +167,8 @@ def _compared(crash: list[Verdict], splits: dict[str, list[Verdict]]) -> dict[st
         "rows": [
             {
                 "name": name,
-                "lost": ", ".join(f"{verdict.lost:,}" for verdict in found),
-                "share": ", ".join(share(verdict.lost, verdict.acked) for verdict in found),
+                "lost": ", ".join(f"{lost:,}" for lost, _ in found),
+                "share": ", ".join(share(lost, acked) for lost, acked in found),
             }
             for name, found in rows
         ],

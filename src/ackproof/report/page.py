@@ -104,7 +104,9 @@ def _numbers(verdict: Verdict) -> list[dict[str, Any]]:
         {
             "name": "high watermark",
             "count": verdict.high_watermark,
-            "text": f"acknowledged minus high watermark = {verdict.acked - verdict.high_watermark:,}",
+            "text": "the final log was not read to its end"
+            if verdict.high_watermark is None
+            else f"acknowledged minus high watermark = {verdict.acked - verdict.high_watermark:,}",
             "check": None,
         },
     ]

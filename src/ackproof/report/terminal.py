@@ -54,21 +54,25 @@ def _numbers(verdict: Verdict) -> Table:
     made = table("", "found", "expected", "result", right=("found",))
     made.add_row("sent", f"{verdict.sent:,}", "", "")
     made.add_row("acknowledged", f"{verdict.acked:,}", "", "")
-    made.add_row("high watermark", f"{verdict.high_watermark:,}", "", "")
+    made.add_row("high watermark", _count(verdict.high_watermark), "", "")
     counts = {"lost": verdict.lost, "duplicated": verdict.duplicated, "reordered": verdict.reordered}
     for name, count in counts.items():
         check = checks.get(name)
         if check is None:
-            made.add_row(name, f"{count:,}", "", "not checked")
+            made.add_row(name, _count(count), "", "not checked")
         else:
             # What an unfit run found or did not find is no evidence, and must not look like some.
             told = check.result if fit else "unknown"
             result = Text(f"{RESULTS[told][0]} {told if fit else 'no evidence'}", style=_STYLES[told])
-            made.add_row(name, "?" if check.found is None else f"{count:,}", check.expected, result)
+            made.add_row(name, "?" if check.found is None else _count(count), check.expected, result)
     return made
 
 
+def _count(found: int | None) -> str:
+    return "?" if found is None else f"{found:,}"
+
+
 def _told(check: CheckResult) -> str:
-    found = "broke" if check.found is None else f"{check.found:,} found"
+    found = "no answer" if check.found is None else f"{check.found:,} found"
     sign = RESULTS[check.result][0]
     return f"{sign} {plain(check.name)}: {found}, {check.expected}: {plain(check.broke or check.text)}"

@@ -1,0 +1,127 @@
+"""The producer's outcomes: what the client's reports become, without a cluster."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError, Message
+
+from ackproof.clients.common import pack
+from ackproof.clients.producer import Outcomes, Spoken
+
+
+def report(seq: int, offset: int | None, partition: int | None = 0, padding: bytes = b"") -> Message:
+    """The client makes None of the numbers that stand for "not known"."""
+    value, at, place = (
+        pack(7, seq, padding),
+        -1001 if offset is None else offset,
+        -1 if partition is None else partition,
+    )
+    made = Message(topic="orders", value=value, offset=at, partition=place)
+    assert (made.offset(), made.partition()) == (offset, partition)
+    return made
+
+
+def failed(outcomes: Outcomes, seq: int, code: int, partition: int | None = None) -> None:
+    outcomes.delivered(KafkaError(code), report(seq, None, partition))
+
+
+def acked(outcomes: Outcomes, seq: int, offset: int | None, partition: int = 0) -> None:
+    outcomes.delivered(None, report(seq, offset, partition))
+
+
+def taken(outcomes: Outcomes) -> list[tuple[object, ...]]:
+    columns = outcomes.take()
+    rest = [columns[name].to_pylist() for name in ("partition", "offset", "outcome", "error")]
+    return list(zip(columns["seq"].tolist(), *rest, strict=True))
+
+
+def test_acknowledgements_keep_number_and_offset() -> None:
+    outcomes = Outcomes(retries=False)
+    acked(outcomes, 5, 100)
+    acked(outcomes, 6, 101)
+    outcomes.stamp()
+    acked(outcomes, 4, 102, partition=2)
+    assert taken(outcomes) == [(5, 0, 100, "ok", None), (6, 0, 101, "ok", None), (4, 2, 102, "ok", None)]
+    assert (outcomes.acked, len(outcomes)) == (3, 0)
+
+
+def test_without_offsets_as_with_acks_0() -> None:
+    outcomes = Outcomes(retries=False)
+    outcomes.know_partitions(1)
+    acked(outcomes, 0, None)
+    acked(outcomes, 1, None)
+    assert taken(outcomes) == [(0, 0, None, "ok", None), (1, 0, None, "ok", None)]
+
+
+def test_an_error_keeps_its_place_across_polls() -> None:
+    outcomes = Outcomes(retries=False)
+    acked(outcomes, 0, 10)
+    outcomes.stamp()
+    failed(outcomes, 1, KafkaError._MSG_TIMED_OUT)
+    acked(outcomes, 2, 11)
+    outcomes.stamp()
+    failed(outcomes, 3, KafkaError.MSG_SIZE_TOO_LARGE)
+    rows = taken(outcomes)
+    assert [(row[0], row[2], row[4]) for row in rows] == [
+        (0, 10, None),
+        (1, None, "_MSG_TIMED_OUT"),
+        (2, 11, None),
+        (3, None, "MSG_SIZE_TOO_LARGE"),
+    ]
+    assert [row[3] for row in rows][1:] == ["info", "ok", "fail"]
+    assert (outcomes.acked, outcomes.failed, outcomes.unknown) == (2, 1, 1)
+
+
+def test_taking_begins_anew() -> None:
+    outcomes = Outcomes(retries=False)
+    failed(outcomes, 0, KafkaError._MSG_TIMED_OUT)
+    taken(outcomes)
+    acked(outcomes, 1, 10)
+    assert taken(outcomes) == [(1, 0, 10, "ok", None)]
+    assert taken(outcomes) == []
+
+
+def test_what_one_poll_brought_came_at_one_moment() -> None:
+    outcomes = Outcomes(retries=False)
+    for seq in (0, 1):
+        acked(outcomes, seq, seq)
+    outcomes.stamp()
+    acked(outcomes, 2, 2)
+    outcomes.stamp()
+    outcomes.refused(3, "_QUEUE_FULL")
+    done = outcomes.take()["done_ns"].to_pylist()
+    assert done[0] == done[1] < done[2] <= done[3]
+
+
+def test_what_the_client_refused_is_told_with_the_rest() -> None:
+    outcomes = Outcomes(retries=False)
+    acked(outcomes, 0, 10)
+    outcomes.refused(1, "MSG_SIZE_TOO_LARGE")
+    assert len(outcomes.take()["seq"]) == 2
+    assert (outcomes.acked, outcomes.failed) == (1, 1)
+
+
+def test_the_number_of_a_padded_message() -> None:
+    outcomes = Outcomes(retries=False)
+    for seq in (3, 4):
+        outcomes.delivered(None, report(seq, seq, padding=b"." * 84))
+    assert outcomes.take()["seq"].tolist() == [3, 4]
+
+
+def test_the_slow_shape_says_each_message_and_names_the_fail_over(capsys: pytest.CaptureFixture[str]) -> None:
+    spoken = Spoken("producer1")
+    outcomes = Outcomes(retries=False, say=spoken.say)
+    acked(outcomes, 0, 10)
+    acked(outcomes, 1, 11)
+    failed(outcomes, 2, KafkaError._MSG_TIMED_OUT)
+    acked(outcomes, 3, 8)
+    acked(outcomes, 4, None)
+    assert capsys.readouterr().out.splitlines() == [
+        "producer1: 0 at offset 10",
+        "producer1: 1 at offset 11",
+        "producer1: 2 not acknowledged: _MSG_TIMED_OUT",
+        "producer1: failed over, 4 lost",
+        "producer1: 3 at offset 8",
+        "producer1: 4 acknowledged without offset",
+    ]
+    assert len(outcomes.take()["seq"]) == 5

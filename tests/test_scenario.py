@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from ackproof.errors import UsageProblem
-from ackproof.scenario import Scenario, bundled, find, json_schema, line_numbers, load, merged, read_source
+from ackproof.scenario import (
+    FAULT_KINDS,
+    FaultPlan,
+    Scenario,
+    bundled,
+    find,
+    json_schema,
+    line_numbers,
+    load,
+    merged,
+    read_source,
+)
 from ackproof.scenario_check import CHECK_NAMES
+from ackproof.showing import rule
 
 GOOD = """name = "good"
 section = "X"
@@ -148,9 +163,50 @@ def test_all_problems_of_shape_are_listed_at_once() -> None:
     assert all(f"bad.toml:{line}:" in told for line in (8, 13, 14))
 
 
-def test_what_is_no_toml_says_so() -> None:
-    with pytest.raises(UsageProblem, match="not TOML"):
-        read_source("bad.toml", "name = ")
+def test_problems_of_shape_and_of_sense_are_listed_together() -> None:
+    text = GOOD.replace("rate = 100", "rtae = 100").replace("leader:orders/1", "kafka9").replace("lost =", "lots =")
+    told = problems_of(text)
+    assert told.startswith("bad.toml: 3 problems:")
+    assert all(f"bad.toml:{line}:" in told for line in (13, 17, 23))
+
+
+def test_what_only_follows_from_another_problem_is_not_listed() -> None:
+    told = problems_of(GOOD.replace('[[topics]]\nname = "orders"', '[[topics]]\nnam = "orders"'))
+    assert "unknown key 'nam' (did you mean name?)" in told
+    assert "missing required field `name`" in told
+    assert "no topic" not in told
+    assert "no such partition" not in told
+
+
+def test_a_file_without_producers_is_checked_to_its_end() -> None:
+    start, _, rest = GOOD.partition("[[producers]]")
+    told = problems_of(start + "[[faults]]" + rest.partition("[[faults]]")[2].replace("leader:orders/1", "kafka9"))
+    assert "missing required field `producers`" in told
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "hint"),
+    [
+        ('topic = "orders"', 'topic = "ordres"', "did you mean orders?"),
+        ('"isolate"', '"isolat"', "did you mean isolate?"),
+        ("leader:orders/1", "kafak1", "did you mean kafka1?"),
+        ("lost =", "losst =", "did you mean lost?"),
+    ],
+)
+def test_a_near_miss_gets_a_hint(old: str, new: str, hint: str) -> None:
+    assert hint in problems_of(changed(old, new))
+
+
+def test_what_is_no_toml_says_so_with_its_line() -> None:
+    with pytest.raises(UsageProblem, match=r"bad\.toml:2: not TOML: .+[^)]$"):
+        read_source("bad.toml", 'title = "x"\nname = \n')
+
+
+def test_a_file_named_without_its_ending_gets_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.toml").write_text(GOOD)
+    with pytest.raises(UsageProblem, match=r"did you mean mine\.toml\?"):
+        find("mine")
 
 
 def test_required_loss_without_a_fault_contradicts_itself() -> None:
@@ -177,3 +233,18 @@ def test_the_schema_for_editors_knows_every_field() -> None:
 def test_the_scenario_knows_exactly_the_checks_of_the_judge() -> None:
     checks = pytest.importorskip("ackproof.judge.checks")
     assert set(CHECK_NAMES) == set(checks.CHECKS)
+
+
+def test_the_published_schema_is_the_one_of_this_version() -> None:
+    published = Path(__file__).parents[1] / "docs" / "scenario.schema.json"
+    assert json.loads(published.read_text()) == json_schema(), "ackproof schema > docs/scenario.schema.json"
+
+
+def test_a_plan_tells_each_fault_in_words() -> None:
+    assert rule(good().faults[0]).startswith("nftables drops every packet between leader:orders/1 and all other nodes")
+    cut = FaultPlan("cut", ["kafka1"], apart_from=["zk*"], one_way=True, port=2181, reset=True)
+    assert rule(cut) == (
+        "nftables answers with a reset every packet from kafka1 to zk*, and lets the other way pass, only to port 2181"
+    )
+    for kind in FAULT_KINDS:
+        assert "kafka1" in rule(FaultPlan(kind, ["kafka1"], ["kafka2"], [["kafka1"]], loss=0.1, delay_ms=10.0))

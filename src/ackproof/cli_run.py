@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,7 +11,7 @@ import typer
 
 from ackproof.cli_options import Json
 from ackproof.errors import UsageProblem
-from ackproof.scenario import bundled, find, json_schema, load
+from ackproof.scenario import Scenario, Source, bundled, find, json_schema, load, located
 from ackproof.screen import say, say_json
 
 Shape = Annotated[str, typer.Option("--shape", help="base, slow or crowd, or another that the scenario has.")]
@@ -50,14 +51,16 @@ def run(
       ackproof run my-scenario.toml --set producer.acks=all --repeat 3 --junit results.xml
     """
     from ackproof import runner
+    from ackproof.showing import show_plan
 
-    plans = [load(find(name), shape, settings or []) for name in scenarios]
+    plans = [_loaded(find(name), shape, settings or []) for name in scenarios]
     for scenario in plans:
         if mode not in scenario.modes:
             raise UsageProblem(f"{scenario.name} does not run in {mode} mode; it runs in {', '.join(scenario.modes)}")
     if dry_run:
         for scenario in plans:
-            runner.show_plan(scenario, mode, shape, kafka)
+            asked = runner.Asked(scenario, mode, shape, scenario.seed, out, keep, not no_judge, kafka, settings or [])
+            show_plan(scenario, asked.lab("run"), shape)
         return
     outcome = runner.Outcome(as_json=as_json, junit=junit)
     for scenario in plans:
@@ -66,6 +69,19 @@ def run(
             asked = runner.Asked(scenario, mode, shape, chosen, out, keep, not no_judge, kafka, settings or [])
             outcome.add(runner.run_one(asked, quiet=as_json))
     raise typer.Exit(outcome.finish())
+
+
+def _loaded(source: Source, shape: str, settings: Sequence[str] = ()) -> Scenario:
+    """The scenario, checked in full, also against what this machine's kernel can do to a network."""
+    scenario = load(source, shape, settings)
+    delayed = [f"faults.{number}.kind" for number, fault in enumerate(scenario.faults) if fault.kind == "slow"]
+    if delayed:
+        from ackproof.doctor import cannot_delay
+
+        if problem := cannot_delay():
+            told = f"slow cannot be done here ({problem}); `flaky`, `pause` and `cut` can"
+            raise UsageProblem(located(source, delayed[0], told))
+    return scenario
 
 
 def judge(
@@ -140,7 +156,7 @@ def show(scenario: Annotated[str, typer.Argument(autocompletion=bundled)], shape
 
     Example: ackproof show acks1-leader-isolated
     """
-    from ackproof.runner import show_scenario
+    from ackproof.showing import show_scenario
 
     show_scenario(load(find(scenario), shape))
 
@@ -155,7 +171,7 @@ def check(files: Annotated[list[str], typer.Argument(help="Scenario files, or na
         try:
             source = find(name)
             for shape in source.shapes:
-                load(source, shape)
+                _loaded(source, shape)
         except UsageProblem as problem:
             problems += list(problem.details) or [problem.message]
         else:

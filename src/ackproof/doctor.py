@@ -154,6 +154,11 @@ def _netem(name: str) -> Finding:
     return Finding(name, "warn", problem, _first_namespaces(problem) or cure)
 
 
+def cannot_delay() -> str:
+    """Why packets cannot be delayed here; empty where they can."""
+    return _tried(_delay_something)
+
+
 def _first_namespaces(problem: str) -> str:
     return "put the namespaces right first" if problem.startswith(NOT_TRIED) else ""
 

@@ -178,8 +178,7 @@ def find(name: str) -> Source:
         except UnicodeDecodeError:
             raise UsageProblem(f"{name} is no text in UTF-8") from None
     if name not in bundled():
-        near = difflib.get_close_matches(name, bundled(), n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
+        hint = did_you_mean(name, [f"{name}.toml"] if Path(f"{name}.toml").exists() else bundled())
         raise UsageProblem(f"no scenario {name!r}{hint}: `ackproof list` shows them; a file's name ends in .toml")
     text = (resources.files("ackproof") / "scenarios" / f"{name}.toml").read_text(encoding="utf-8")
     return read_source(f"{name}.toml", text)
@@ -189,7 +188,15 @@ def read_source(path: str, text: str) -> Source:
     try:
         return Source(path, text, tomllib.loads(text))
     except tomllib.TOMLDecodeError as problem:
-        raise UsageProblem(f"{path}: not TOML: {problem}") from None
+        what, line = str(problem), re.search(r" \(at line (\d+), column \d+\)", str(problem))
+        if line is None:
+            raise UsageProblem(f"{path}: not TOML: {what}") from None
+        raise UsageProblem(f"{path}:{line[1]}: not TOML: {what.replace(line[0], '')}") from None
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def load(source: Source, shape: str = "base", settings: Sequence[str] = ()) -> Scenario:
@@ -202,14 +209,13 @@ def load(source: Source, shape: str = "base", settings: Sequence[str] = ()) -> S
         data = merged(data, shapes[shape])
     for setting in settings:
         _override(data, setting)
-    lines = line_numbers(source.text)
     scenario, found = _converted(data)
     if scenario is not None:
         from ackproof.scenario_check import problems
 
-        found = problems(scenario)
+        found += [(where, what) for where, what in problems(scenario) if not _follows(where, what, found)]
     if scenario is None or found:
-        told = [_located(source.path, lines, where, what) for where, what in found]
+        told = [located(source, where, what) for where, what in found]
         raise UsageProblem(told[0] if len(told) == 1 else f"{source.path}: {len(told)} problems:", told[1:] and told)
     return scenario
 
@@ -218,9 +224,9 @@ _PROBLEMS_MAX = 50
 
 
 def _converted(data: dict[str, Any]) -> tuple[Scenario | None, list[tuple[str, str]]]:
-    """The scenario, or everything that is wrong with its shape.
+    """Everything that is wrong with the scenario's shape, and what is left of it without that.
 
-    msgspec stops at the first problem; so what it complains of is taken out and it is asked again.
+    msgspec stops at the first problem; so what it complains of is taken out, or put in, and it is asked again.
     """
     found: list[tuple[str, str]] = []
     while len(found) < _PROBLEMS_MAX:
@@ -229,21 +235,36 @@ def _converted(data: dict[str, Any]) -> tuple[Scenario | None, list[tuple[str, s
         except msgspec.ValidationError as problem:
             where, what = _shape_problem(str(problem))
             found.append((where, what))
-            if not _take_out(data, where):
+            if not _mend(data, where, what):
                 break
         else:
-            return (None if found else scenario), found
+            return scenario, found
     return None, found
 
 
-def _take_out(data: Any, where: str) -> bool:
-    *path, last = where.split(".")
+def _mend(data: Any, where: str, what: str) -> bool:
+    *path, last = where.split(".") if where else [""]
     for step in path:
         data = data[int(step)] if isinstance(data, list) else data.get(step)
+    if missing := re.search(r"required field `(\w+)`", what):
+        table = data[int(last)] if isinstance(data, list) else data.get(last) if last else data
+        if not isinstance(table, dict):
+            return False
+        table[missing[1]] = [] if missing[1] in ("topics", "producers") else 1 if missing[1] == "count" else "-"
+        return True
     if isinstance(data, dict) and last in data:
         del data[last]
         return True
     return False
+
+
+def _follows(where: str, what: str, found: Sequence[tuple[str, str]]) -> bool:
+    """Whether this may only be a consequence of what was mended to be able to read on."""
+    mended = {".".join(place.split(".")[:2]) for place, _ in found}
+    if any(not place or where == place or where.startswith(f"{place}.") for place in mended):
+        return True
+    topics_mended = any(place.startswith("topics") for place in mended)
+    return topics_mended and ("no such partition" in what or "no topic" in what)
 
 
 def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
@@ -336,9 +357,9 @@ def line_numbers(text: str) -> dict[str, int]:
     return lines
 
 
-def _located(path: str, lines: Mapping[str, int], where: str, what: str) -> str:
+def located(source: Source, where: str, what: str) -> str:
     """Name the line of the field or, where a shape or --set gave it, of the nearest table that holds it."""
-    place = where
+    path, lines, place = source.path, line_numbers(source.text), where
     while place and place not in lines:
         place = place.rpartition(".")[0]
     number = lines.get(place)
@@ -352,8 +373,7 @@ def _shape_problem(message: str) -> tuple[str, str]:
     where = where.replace("[...]", "")
     if match := re.match(r"Object contains unknown field `(.+)`", what):
         known = _fields(where)
-        near = difflib.get_close_matches(match[1], known, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else f": known are {', '.join(known)}"
+        hint = did_you_mean(match[1], known) or f": known are {', '.join(known)}"
         return f"{where}.{match[1]}".strip("."), f"unknown key {match[1]!r}{hint}"
     return where, f"{where or 'the file'}: {what[0].lower()}{what[1:]}"
 
@@ -371,7 +391,19 @@ def _fields(where: str) -> list[str]:
 
 def json_schema() -> dict[str, Any]:
     """For editors: what a scenario file may hold. A shape may change any part of it."""
+    from ackproof.scenario_check import CHECK_NAMES
+
     schema = msgspec.json.schema(Scenario)
-    properties = schema["$defs"]["Scenario"]["properties"]
+    definitions = schema["$defs"]
+    properties = definitions["Scenario"]["properties"]
     properties["shapes"] = {"type": "object", "description": "Changes to the scenario, by the shape's name."}
+    for name in ("expect", "expect_zookeeper", "expect_kraft"):
+        word = {"enum": ["required", "allowed", "forbidden"]}
+        properties[name] = {
+            "type": "object",
+            "properties": dict.fromkeys(CHECK_NAMES, word),
+            "additionalProperties": False,
+        }
+    kinds = [{"const": kind, "description": words} for kind, words in FAULT_KINDS.items()]
+    definitions["FaultPlan"]["properties"]["kind"] = {"oneOf": kinds}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Ackproof scenario", **schema}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from ackproof.lab.spec import BROKERS_MAX, QUORUM_SIZES
-from ackproof.scenario import FAULT_KINDS, PLAIN_ROLES, ROLE_PREFIXES, FaultPlan, Scenario
+from ackproof.scenario import FAULT_KINDS, PLAIN_ROLES, ROLE_PREFIXES, FaultPlan, Scenario, did_you_mean
 
 CHECK_NAMES = (
     "lost",
@@ -82,13 +82,13 @@ def _basics(scenario: Scenario) -> Iterator[Problem]:
 
 
 def _clients(scenario: Scenario) -> Iterator[Problem]:
-    topics = {topic.name for topic in scenario.topics}
+    topics = [topic.name for topic in scenario.topics]
     if not scenario.producers:
         yield "producers", "there is no producer, so there is nothing to judge"
     for number, producer in enumerate(scenario.producers):
         where = f"producers.{number}"
         if producer.topic not in topics:
-            yield f"{where}.topic", f"no topic {producer.topic!r}"
+            yield f"{where}.topic", f"no topic {producer.topic!r}{did_you_mean(producer.topic, topics)}"
         if not 1 <= producer.count <= 10**12:
             yield f"{where}.count", f"count = {producer.count}: at least one message"
         if producer.rate is not None and not 0 < producer.rate <= 10**7:
@@ -104,14 +104,15 @@ def _clients(scenario: Scenario) -> Iterator[Problem]:
                 yield f"{where}.settings.{key}", f"{key}: {'use acks =' if 'acks' in key else 'the laboratory sets it'}"
     for number, consumer in enumerate(scenario.consumers):
         if consumer.topic not in topics:
-            yield f"consumers.{number}.topic", f"no topic {consumer.topic!r}"
+            yield f"consumers.{number}.topic", f"no topic {consumer.topic!r}{did_you_mean(consumer.topic, topics)}"
         if not 1 <= consumer.copies <= 100:
             yield f"consumers.{number}.copies", f"copies = {consumer.copies}: from 1 to 100"
 
 
 def _fault(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem]:
     if fault.kind not in FAULT_KINDS:
-        yield f"{where}.kind", f"no kind of fault {fault.kind!r}: known are {', '.join(FAULT_KINDS)}"
+        hint = did_you_mean(fault.kind, list(FAULT_KINDS))
+        yield f"{where}.kind", f"no kind of fault {fault.kind!r}{hint}: known are {', '.join(FAULT_KINDS)}"
         return
     if (needed := _NEEDS.get(fault.kind, "targets")) and not getattr(fault, needed):
         yield where, f"{fault.kind} needs {needed}"
@@ -183,7 +184,8 @@ def _unknown(scenario: Scenario, name: str) -> str | None:
         return None
     both = " (both modes run it: say quorum for the ZooKeeper or controller nodes)" if len(scenario.modes) > 1 else ""
     roles = ", ".join((*PLAIN_ROLES, *(f"{prefix}…" for prefix in ROLE_PREFIXES)))
-    return f"no node or role {name!r}: nodes are {', '.join(names)}; roles are {roles}{both}"
+    hint = did_you_mean(name, [*names, *PLAIN_ROLES])
+    return f"no node or role {name!r}{hint}: nodes are {', '.join(names)}; roles are {roles}{both}"
 
 
 def _is_partition(scenario: Scenario, text: str) -> bool:
@@ -197,7 +199,8 @@ def _expectations(scenario: Scenario) -> Iterator[Problem]:
     for field in ("expect", "expect_zookeeper", "expect_kraft"):
         for name, word in getattr(scenario, field).items():
             if name not in CHECK_NAMES:
-                yield f"{field}.{name}", f"no check {name!r}: known are {', '.join(CHECK_NAMES)}"
+                hint = did_you_mean(name, CHECK_NAMES)
+                yield f"{field}.{name}", f"no check {name!r}{hint}: known are {', '.join(CHECK_NAMES)}"
             if word not in ("required", "allowed", "forbidden"):
                 yield f"{field}.{name}", f"{name} = {word!r}: required, allowed or forbidden"
     for mode in scenario.modes:

@@ -1,0 +1,111 @@
+"""A scenario in words and as a timeline, and the plan of a run of it: what `show` and `run --dry-run` print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ackproof.lab.spec import LabSpec
+from ackproof.scenario import FaultPlan, Scenario
+from ackproof.screen import say
+
+
+def show_scenario(scenario: Scenario) -> None:
+    """The scenario as a person would tell it, with its timeline drawn."""
+    say(f"{scenario.name} (section {scenario.section}): {scenario.title}", "", scenario.summary.strip(), "")
+    cluster = scenario.cluster
+    say(
+        f"cluster   {cluster.brokers} brokers, {cluster.quorum} ZooKeeper nodes or controllers; "
+        f"modes {', '.join(scenario.modes)}"
+    )
+    for topic in scenario.topics:
+        settings = "".join(f", {key}={value}" for key, value in topic.settings.items())
+        say(f"topic     {topic.name}: {topic.partitions} partition(s), {topic.replication} replicas{settings}")
+    for producer in scenario.producers:
+        rate = "as fast as it goes" if producer.rate is None else f"at {producer.rate:,.0f} a second"
+        settings = "".join(f", {key}={value}" for key, value in producer.settings.items())
+        say(
+            f"producer  {producer.copies} with {producer.count:,} messages each, {rate}, to {producer.topic}, "
+            f"acks={producer.acks}{settings}"
+        )
+    say("", *_timeline(scenario), "")
+    for mode in scenario.modes:
+        words = [f"{name} is {expected}" for name, expected in scenario.expected(mode).items()]
+        say(f"expected  in {mode} mode: {', '.join(words) or 'nothing in particular'}")
+
+
+_WIDTH = 60
+
+
+def _timeline(scenario: Scenario) -> list[str]:
+    """Messages run from left to right; a fault is a bar under them."""
+    total = scenario.total
+    seconds = max((producer.count / producer.rate for producer in scenario.producers if producer.rate), default=0.0)
+
+    def place(at_s: float | None, at_messages: int | None) -> int:
+        share = at_messages / total if at_messages is not None else (at_s or 0) / seconds if seconds else 0
+        return min(_WIDTH, round(share * _WIDTH))
+
+    span = f" in about {seconds:,.0f} s" if seconds else ""
+    lines = [f"timeline  0 {'─' * _WIDTH}▶ {total:,} messages{span}"]
+    for fault in scenario.faults:
+        begins = place(fault.at_s, fault.at_messages)
+        ends = _WIDTH + 1 if fault.until or not fault.lasting else place(fault.until_s, fault.until_messages)
+        bar = "▲" if not fault.lasting else "█" * max(1, ends - begins)
+        what = f"{fault.kind} {' '.join(fault.targets)}" + (
+            f" from {' '.join(fault.apart_from)}" if fault.apart_from else ""
+        )
+        lines.append(f"            {' ' * begins}{bar}")
+        lines.append(f"            {what}: {fault.when()}" + (f"; healed {fault.heals()}" if fault.lasting else ""))
+    return lines
+
+
+def show_plan(scenario: Scenario, spec: LabSpec, shape: str) -> None:
+    """What would be done: the timeline, the rules, the settings of every server. Nothing is started."""
+    from ackproof.kafka.config import NodeFiles, main_class, properties
+
+    show_scenario(scenario)
+    say("", f"plan      Kafka {spec.kafka}, {spec.mode} mode, shape {shape}; nothing is started")
+    for number, fault in enumerate(scenario.faults, start=1):
+        say(f"fault {number}   {fault.when()}: {rule(fault)}" + (f"; healed {fault.heals()}" if fault.lasting else ""))
+    for node in spec.nodes:
+        if node.role != "client":
+            say(f"server    {node.name} at {node.address} ({main_class(node)})")
+            files = NodeFiles(Path("settings") / node.name, Path("data") / node.name)
+            say(*(f"            {key}={value}" for key, value in properties(spec, node, files).items()))
+
+
+def rule(fault: FaultPlan) -> str:
+    """What the kernel is told. Who has a role is asked when the fault begins."""
+    targets = " and ".join(fault.targets)
+    match fault.kind:
+        case "kill":
+            return f"SIGKILL to {targets}"
+        case "stop":
+            return f"SIGTERM to {targets}, and wait until it has ended"
+        case "start":
+            return f"start {targets} on its old disk"
+        case "restart":
+            return f"SIGTERM to {targets}, and start it again on its old disk"
+        case "pause":
+            return f"SIGSTOP to {targets}; SIGCONT heals it"
+        case "isolate" if not fault.apart_from:
+            return f"nftables drops every packet between {targets} and all other nodes; clients still reach {targets}"
+        case "partition":
+            sides = " | ".join(" ".join(group) for group in fault.groups)
+            return f"nftables drops every packet between the groups {sides}"
+        case "flaky":
+            return f"nftables drops {fault.loss:.0%} of all packets to and from {targets}, at random"
+        case "slow":
+            return f"netem delays every packet to and from {targets}, {fault.delay_ms:g} ms there and back"
+        case _:
+            return f"nftables {_drops(fault, targets)}"
+
+
+def _drops(fault: FaultPlan, targets: str) -> str:
+    other = " and ".join(fault.apart_from)
+    act = "answers with a reset" if fault.reset else "drops"
+    what = "every new connection" if fault.new_connections else "every packet"
+    way = (
+        f"from {targets} to {other}, and lets the other way pass" if fault.one_way else f"between {targets} and {other}"
+    )
+    return f"{act} {what} {way}" + (f", only to port {fault.port}" if fault.port else "")

@@ -9,6 +9,9 @@ from ackproof.scenario import FaultPlan, Scenario
 from ackproof.screen import say
 
 
+_MUST = {"required": "must", "allowed": "may", "forbidden": "must not"}
+
+
 def show_scenario(scenario: Scenario) -> None:
     """The scenario as a person would tell it, with its timeline drawn."""
     say(f"{scenario.name} (section {scenario.section}): {scenario.title}", "", scenario.summary.strip(), "")
@@ -29,7 +32,7 @@ def show_scenario(scenario: Scenario) -> None:
         )
     say("", *_timeline(scenario), "")
     for mode in scenario.modes:
-        words = [f"{name} is {expected}" for name, expected in scenario.expected(mode).items()]
+        words = [f"{name} {_MUST[expected]} be found" for name, expected in scenario.expected(mode).items()]
         say(f"expected  in {mode} mode: {', '.join(words) or 'nothing in particular'}")
 
 

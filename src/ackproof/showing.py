@@ -8,7 +8,6 @@ from ackproof.lab.spec import LabSpec
 from ackproof.scenario import FaultPlan, Scenario
 from ackproof.screen import say
 
-
 _MUST = {"required": "must", "allowed": "may", "forbidden": "must not"}
 
 

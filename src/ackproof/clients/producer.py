@@ -68,8 +68,12 @@ class Outcomes:
     for thousands of messages at a time.
     """
 
-    def __init__(self, retries: bool, say: Callable[[int, int | None, str | None], None] | None = None) -> None:
+    def __init__(
+        self, retries: bool, answered: bool = True, say: Callable[[int, int | None, str | None], None] | None = None
+    ) -> None:
+        """`answered`: not with acks=0, where what the client calls an offset is only a place in its own batch."""
         self._retries = retries
+        self._answered = answered
         self._partitions = 0  # not known
         self.acked = self.failed = self.unknown = 0
         self._messages: list[Any] = []  # since the last stamp
@@ -98,7 +102,7 @@ class Outcomes:
         def delivered(error: KafkaError | None, message: Any) -> None:
             keep(error, message)
             seq = MESSAGE.unpack_from(message.value())[2]
-            say(seq, message.offset() if error is None else None, error.name() if error else None)
+            say(seq, message.offset() if error is None and self._answered else None, error.name() if error else None)
 
         return delivered
 
@@ -145,7 +149,7 @@ class Outcomes:
         self._stamped = 0
         self._values, self._offsets, self._partition, self._refused, self._stamps = [], [], [], [], []
         wrong = {**errors, **{count + place: name for place, (_, name, _) in enumerate(refused)}}
-        offset[list(wrong)] = NO_OFFSET
+        offset[list(wrong) if self._answered else slice(None)] = NO_OFFSET
         return {
             "seq": seq,
             "done_ns": pa.array(done_ns),
@@ -200,7 +204,7 @@ class Load:
         self._settings = client_settings(config)
         retries = str(self._settings.get("retries", "")) not in ("0",)
         self._say = Spoken(config.name).say if config.print else None
-        self._outcomes = Outcomes(retries, self._say)
+        self._outcomes = Outcomes(retries, config.acks != "0", self._say)
         directory = Path(config.directory)
         self._sends = Writer(directory, "sends", config.run, config.name)
         self._blocks = Writer(directory, "blocks", config.run, config.name)

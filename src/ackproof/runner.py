@@ -198,7 +198,7 @@ def _print(done: Done, asked: Asked) -> None:
 
 def _tell_where(done: Done, asked: Asked) -> None:
     lines = [f"run: {done.directory}"] + ([f"report: {done.report}"] if done.report else [])
-    if done.verdict is None:
+    if done.verdict is None and (done.directory / "journal" / "sends").is_dir():
         lines.append(f"not judged: ackproof judge {done.directory}")
     for line in lines:
         print(plain(line), file=sys.stdout)

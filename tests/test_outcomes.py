@@ -24,6 +24,12 @@ def test_refused_after_the_append_may_stay(retries: bool) -> None:
     assert meaning("NOT_ENOUGH_REPLICAS_AFTER_APPEND", retries).outcome == "info"
 
 
+@pytest.mark.parametrize("error", ["_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "_PURGE_QUEUE"])
+def test_what_the_client_did_not_send_again_may_have_been_written_before(error: str) -> None:
+    assert meaning(error, retries=False).outcome == "fail"
+    assert meaning(error, retries=True).outcome == "info"
+
+
 def test_what_never_left_the_client_failed() -> None:
     assert meaning("_QUEUE_FULL", retries=True).outcome == "fail"
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from confluent_kafka import KafkaError, Message
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ackproof.clients.common import pack
-from ackproof.clients.producer import Outcomes, Spoken
+from ackproof.clients.producer import Outcomes, Pace, Spoken
 
 
 def report(seq: int, offset: int | None, partition: int | None = 0, padding: bytes = b"") -> Message:
@@ -118,6 +121,13 @@ def test_the_number_of_a_padded_message() -> None:
     assert outcomes.take()["seq"].tolist() == [3, 4]
 
 
+def test_offsets_of_two_partitions_are_no_fail_over(capsys: pytest.CaptureFixture[str]) -> None:
+    outcomes = Outcomes(retries=False, say=Spoken("producer1").say)
+    acked(outcomes, 0, 10, partition=0)
+    acked(outcomes, 1, 5, partition=1)
+    assert "failed over" not in capsys.readouterr().out
+
+
 def test_the_slow_shape_says_each_message_and_names_the_fail_over(capsys: pytest.CaptureFixture[str]) -> None:
     spoken = Spoken("producer1")
     outcomes = Outcomes(retries=False, say=spoken.say)
@@ -135,3 +145,23 @@ def test_the_slow_shape_says_each_message_and_names_the_fail_over(capsys: pytest
         "producer1: 4 acknowledged without offset",
     ]
     assert len(outcomes.take()["seq"]) == 5
+
+
+@given(
+    st.floats(0.5, 5_000),
+    st.lists(st.tuples(st.integers(1, 50), st.floats(0.001, 10)), max_size=3, unique_by=lambda pause: pause[0]),
+    st.integers(0, 200),
+)
+def test_a_message_is_due_from_its_moment_on_and_not_before(
+    rate: float, pauses: list[tuple[int, float]], seq: int
+) -> None:
+    pace = Pace(rate, pauses)
+    moment = pace.when(seq)
+    assert pace.all(np.array([seq]))[0] == moment
+    assert pace.due(moment + 2) > seq
+    assert pace.due(moment - 2) <= seq
+
+
+def test_nothing_is_due_in_a_pause() -> None:
+    pace = Pace(10.0, [(5, 2.0)])
+    assert [pace.due(round(seconds * 1e9)) for seconds in (0.0, 0.45, 0.6, 2.4, 2.5, 2.61)] == [1, 5, 5, 5, 6, 7]

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from ackproof.clients.settings import refused
 from ackproof.errors import UsageProblem
 from ackproof.scenario import (
     FAULT_KINDS,
@@ -248,3 +249,44 @@ def test_a_plan_tells_each_fault_in_words() -> None:
     )
     for kind in FAULT_KINDS:
         assert "kafka1" in rule(FaultPlan(kind, ["kafka1"], ["kafka2"], [["kafka1"]], loss=0.1, delay_ms=10.0))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('kind = "isolate"', 'kind = "kill"\napart_from = ["kafka2"]', "kill has no apart_from"),
+        ('kind = "isolate"', 'kind = "isolate"\none_way = true', "isolate without apart_from has no one_way"),
+        ('kind = "isolate"', 'kind = "isolate"\napart_from = ["kafka2"]\nport = 999999', "from 1 to 65535"),
+        ('kind = "isolate"', 'kind = "partition"\ngroups = [["kafka1"], ["kafka1"]]', "in more than one group"),
+        ("leader:orders/1", "client", "not a server"),
+        ("partitions = 2", 'partitions = 2\nsettings = { "min.insync.replicas" = 9 }', "from 1 to the number of"),
+        ("partitions = 2", 'partitions = 2\nsettings = { "retention.mss" = 9 }', "did you mean retention.ms"),
+        ("[[topics]]", "[cluster.settings.nobody]\na = 1\n\n[[topics]]", "nobody"),
+        ("rate = 100", "rate = 100\npauses = [{ after = 5000, seconds = 1 }]", "from 1 to its messages"),
+        ("rate = 100", "pauses = [{ after = 5, seconds = 1 }]", "for a producer with a rate"),
+    ],
+)
+def test_what_would_be_ignored_or_never_happen_is_a_problem(old: str, new: str, words: str) -> None:
+    text = changed(old, new)
+    assert words in problems_of(text.replace('"isolate"', '"pause"') if "client" in new else text)
+
+
+@pytest.mark.parametrize("shapes", ["shapes = 3", "shapes = { slow = 3 }"])
+def test_shapes_that_are_no_tables(shapes: str) -> None:
+    start, _, _ = GOOD.partition("[[shapes")
+    with pytest.raises(UsageProblem, match="write each as a table"):
+        load(read_source("bad.toml", f"{shapes}\n{start}"))
+
+
+@pytest.mark.parametrize("settings", [["cluster=1", "cluster.settings.broker.x=1"], ["topics=1", "topic.name=x"]])
+def test_settings_that_contradict_each_other(settings: list[str]) -> None:
+    with pytest.raises(UsageProblem, match="--set"):
+        good("base", *settings)
+
+
+def test_librdkafka_is_asked_for_its_settings() -> None:
+    text = changed("rate = 100", "rate = 100\nsettings = { retires = 0, retries = 1 }")
+    ((where, words),) = refused(load(read_source("bad.toml", text)))
+    assert where == "producers.0.settings.retires"
+    assert "retires" in words
+    assert list(refused(good())) == []

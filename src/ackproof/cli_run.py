@@ -30,7 +30,7 @@ def run(
     ] = "zookeeper",
     shape: Shape = "base",
     settings: Settings = None,
-    seed: Annotated[int | None, typer.Option(help="Where randomness begins; told with every run.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Kept with the run, for what is left to chance.")] = None,
     repeat: Annotated[int, typer.Option(min=1, help="Run each this many times.")] = 1,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan; start nothing.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the lab up afterwards.")] = False,
@@ -57,23 +57,40 @@ def run(
     for scenario in plans:
         if mode not in scenario.modes:
             raise UsageProblem(f"{scenario.name} does not run in {mode} mode; it runs in {', '.join(scenario.modes)}")
-    if dry_run:
-        for scenario in plans:
-            asked = runner.Asked(scenario, mode, shape, scenario.seed, out, keep, not no_judge, kafka, settings or [])
-            show_plan(scenario, asked.lab("run"), shape)
-        return
-    outcome = runner.Outcome(as_json=as_json, junit=junit)
-    for scenario in plans:
+    wanted = []
+    for name, scenario in zip(scenarios, plans, strict=True):
         for _ in range(repeat):
             chosen = random.SystemRandom().randrange(2**32) if seed is None else seed
-            asked = runner.Asked(scenario, mode, shape, chosen, out, keep, not no_judge, kafka, settings or [])
-            outcome.add(runner.run_one(asked, quiet=as_json))
-    raise typer.Exit(outcome.finish())
+            judged = not no_judge
+            wanted.append(runner.Asked(name, scenario, mode, shape, chosen, out, keep, judged, kafka, settings or []))
+    specs = [asked.lab("run") for asked in wanted]  # complains of any of them before the first begins
+    if dry_run:
+        if as_json:
+            say_json({"plans": [asked.scenario for asked in wanted]})
+            return
+        for asked, spec in zip(wanted, specs, strict=True):
+            show_plan(asked.scenario, spec, shape)
+        return
+    outcome = runner.Outcome(as_json=as_json, junit=junit)
+    try:
+        for asked in wanted:
+            runner.run_one(asked, outcome)
+            outcome.write_junit()
+    except BaseException:
+        outcome.write_junit()
+        outcome.tell()
+        raise
+    outcome.tell()
+    raise typer.Exit(outcome.exit_code())
 
 
 def _loaded(source: Source, shape: str, settings: Sequence[str] = ()) -> Scenario:
-    """The scenario, checked in full, also against what this machine's kernel can do to a network."""
+    """The scenario, checked in full, also by librdkafka, and against what this kernel can do to a network."""
     scenario = load(source, shape, settings)
+    from ackproof.clients.settings import refused
+
+    if wrong := [located(source, where, what) for where, what in refused(scenario)]:
+        raise UsageProblem(wrong[0] if len(wrong) == 1 else f"{len(wrong)} problems:", wrong[1:] and wrong)
     delayed = [f"faults.{number}.kind" for number, fault in enumerate(scenario.faults) if fault.kind == "slow"]
     if delayed:
         from ackproof.doctor import cannot_delay
@@ -110,6 +127,8 @@ def report(
     """
     from ackproof.report import write_index, write_report
 
+    if len(runs) > 1:  # runs/* also names the index of the last time
+        runs = [path for path in runs if path.is_dir()] or runs
     _check_runs(runs)
     pages = [write_report(path) for path in runs]
     page = pages[0] if len(pages) == 1 else write_index(runs, out or runs[0].parent / "index.html")

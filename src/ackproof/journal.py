@@ -94,7 +94,7 @@ TABLES: dict[str, Table] = {
                 _SEQ,
                 _TOPIC,
                 Column("partition", _INT, "The partition, where the client said one; else -1."),
-                Column("key", _LONG, "A hash of the message's key, where it has one.", True),
+                Column("key", _LONG, "The number that is the message's key, where it has one.", True),
                 Column("due_ns", _LONG, "When it should have been sent, by the rate asked for."),
                 Column("sent_ns", _LONG, "When it was given to the client."),
                 Column("done_ns", _LONG, "When its outcome was known; null where it never was.", True),
@@ -189,7 +189,9 @@ TABLES: dict[str, Table] = {
                 Column("kind", _TEXT, "The kind of fault: kill, isolate, cut, pause, start, ..."),
                 Column("asked", _TEXTS, "The targets as the scenario has them: names or roles."),
                 Column("targets", _TEXTS, "The nodes that they were at that moment."),
-                Column("by", _TEXT, "Who ended it: the scenario, the kernel, a watchdog.", True),
+                Column(
+                    "by", _TEXT, "Who ended it: `the scenario`, `the interrupt`, or `done`: it does not last.", True
+                ),
                 Column("text", _TEXT, "The proof, or the problem, in words.", True),
             ),
             ("fault", "at_ns"),
@@ -246,12 +248,12 @@ TABLES: dict[str, Table] = {
         ),
         Table(
             "nodes",
-            "Processes of nodes and clients as they started and ended.",
+            "Processes of nodes and clients as they ended.",
             (
                 _RUN,
                 _AT,
                 Column("node", _TEXT, "The node, or the client."),
-                Column("event", _TEXT, "`started` or `exited`."),
+                Column("event", _TEXT, "`exited`."),
                 Column("code", _INT, "The exit code, where it exited by itself.", True),
                 Column("signal", _INT, "The signal that ended it.", True),
                 Column("by_itself", _BOOL, "Whether nobody had asked for it."),

@@ -19,8 +19,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ackproof.errors import CannotHere
 from ackproof.kafka.java import find_java
+from ackproof.verdict import Verdict
 
 Tell = Callable[[str], None]
 SoFar = Callable[[int, int | None, str], None]
@@ -43,8 +46,8 @@ class Judging:
             start_new_session=True,  # Ctrl-C is ours to hear; we end it
         )
 
-    def judge(self, directories: Sequence[Path], tell: Tell, so_far: SoFar) -> None:
-        """Returns when every verdict is written; CannotHere where Spark did not live to write them."""
+    def judge(self, directories: Sequence[Path], tell: Tell, so_far: SoFar) -> list[Verdict]:
+        """The verdicts, which are also written where that can be done; CannotHere where Spark did not live to say."""
         assert self._process.stdin is not None  # noqa: S101  # made with pipes, above
         assert self._process.stdout is not None  # noqa: S101
         with suppress(BrokenPipeError):
@@ -57,8 +60,8 @@ class Judging:
             if "answered" in told:
                 count, of = told["answered"]
                 so_far(count, of, "questions answered")
-            if "done" in told:
-                return
+            if "verdicts" in told:
+                return msgspec.convert(told["verdicts"], list[Verdict])
             if "problem" in told:
                 raise CannotHere(told["problem"], told["details"])
         raise CannotHere("the judge ended before its verdict; `ackproof judge RUN` tries again:", self._last_words())
@@ -98,13 +101,13 @@ def _serve(master: str, early: bool) -> None:
             for line in sys.stdin:
                 if early and session.jvm is not None:
                     _no_longer_nice(os.getpid(), session.jvm.process.pid)
-                judge(
+                verdicts = judge(
                     [Path(path) for path in json.loads(line)],
                     session=session,
                     progress=lambda said: tell(progress=said),
                     answered=lambda count, of: tell(answered=(count, of)),
                 )
-                tell(done=True)
+                tell(verdicts=msgspec.to_builtins(verdicts))
     except Problem as problem:
         tell(problem=problem.message, details=list(problem.details))
 

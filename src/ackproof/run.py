@@ -78,7 +78,8 @@ class Ongoing:
                 if not held:
                     self.journal_fault(fault, "broken", at_ns=at_ns, text=text)
             elif kind == "exited":
-                self._nodes_table.add(node=event["node"], at_ns=at_ns, event="exited", by_itself=event["by_itself"])
+                ended = {name: event[name] for name in ("node", "code", "signal", "by_itself")}
+                self._nodes_table.add(at_ns=at_ns, event="exited", **ended)
         self._probes_table.flush_if_due()
         self._nodes_table.flush_if_due()
 
@@ -124,7 +125,7 @@ class Fault:
             run.tell(f"{plan.kind} could not be proved: {problem.message}")
             return
         self.names = result.get("faults", [])
-        self.targets = result.get("nodes") or result.get("targets") or []
+        self.targets = result.get("nodes") or result.get("hit") or []
         self.over = not plan.lasting
         run.journal_fault(self, "proved", text="; ".join(result["said"]))
         if self.over:

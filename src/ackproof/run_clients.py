@@ -20,7 +20,7 @@ from ackproof.clients.producer import ProducerConfig
 from ackproof.errors import CannotHere, Problem
 from ackproof.lab import control
 from ackproof.record import ConsumerRecord, RunRecord
-from ackproof.scenario import Scenario
+from ackproof.scenario import Scenario, TopicPlan, Value
 
 READY_S = 60.0
 FLUSH_S = 120.0  # how long a producer waits for its last outcomes
@@ -114,6 +114,7 @@ class Clients:
             go=str(self._folder / "go"),
             progress=str(self._page(producer.name)),
             flush_s=FLUSH_S,
+            pauses=[(pause.after, pause.seconds) for pause in plan.pauses],
             settings=plan.settings,
         )
 
@@ -186,7 +187,7 @@ class Clients:
         if time.monotonic() - self._asked < EXITS_EVERY_S:
             return False
         self._asked = time.monotonic()
-        return set(self.producers) <= set(self._exits())
+        return set(self.producers) <= set(self.raise_if_one_died())
 
     def _exits(self) -> dict[str, Any]:
         exits: dict[str, Any] = control.call(self._lab, "processes", names=sorted(self._running))["exits"]
@@ -203,14 +204,19 @@ class Clients:
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
+    def raise_if_one_died(self) -> dict[str, Any]:
+        """Without its observer or one of its consumers a run has a hole that nobody would see."""
+        exits = self._exits()
+        ended = {name for name in exits if name not in self.producers or exits[name] != [0, None]}
+        if dead := sorted(ended - {"final-read"}):
+            raise CannotHere(f"{dead[0]} ended by itself; its log ends:", self._log_tail(dead[0]))
+        return exits
+
     def wait_for_outcomes(self, watch: Watch) -> None:
         deadline = time.monotonic() + FLUSH_S + 10
         waiting = set(self.producers)
         while waiting:
-            exits = self._exits()
-            if dead := [name for name in waiting if name in exits and exits[name] != [0, None]]:
-                raise CannotHere(f"{dead[0]} ended by itself; its log ends:", self._log_tail(dead[0]))
-            waiting -= set(exits)
+            waiting -= set(self.raise_if_one_died())
             watch(self.counts())
             if time.monotonic() > deadline:
                 raise CannotHere(f"{', '.join(sorted(waiting))} did not end within {FLUSH_S:.0f} s")
@@ -225,11 +231,14 @@ class Clients:
             bootstrap=self._bootstrap,
             brokers=self._brokers,
             topics=topics,
-            min_isr={topic.name: int(topic.settings.get("min.insync.replicas", 1)) for topic in self._scenario.topics},
+            partitions={topic.name: topic.partitions for topic in self._scenario.topics},
+            min_isr={
+                topic.name: int(self._setting(topic, "min.insync.replicas", 1)) for topic in self._scenario.topics
+            },
             compacted=[
                 topic.name
                 for topic in self._scenario.topics
-                if "compact" in str(topic.settings.get("cleanup.policy", ""))
+                if "compact" in str(self._setting(topic, "cleanup.policy", ""))
             ],
             progress=str(self._page("final-read")),
             settle_s=settle_s,
@@ -237,12 +246,20 @@ class Clients:
         )
         self._spawn("final-read", "drain", "observer", config)
         deadline = time.monotonic() + settle_s + 600
-        while "final-read" not in self._exits():
+        while "final-read" not in self.raise_if_one_died():
             if time.monotonic() > deadline:
                 raise CannotHere("the final read did not end")
             time.sleep(0.02)
         for line in self._log_tail("final-read"):
             tell(f"final read: {line}")
+
+    def _setting(self, topic: TopicPlan, name: str, default: Value) -> Value:
+        """The topic's own, or what the brokers were given for all topics."""
+        servers = self._scenario.cluster.settings
+        for_all = [servers.get(scope, {}) for scope in ("broker", "all")]
+        names = (name, f"log.{name}")
+        given = [scope[each] for scope in for_all for each in names if each in scope]
+        return topic.settings.get(name, given[0] if given else default)
 
     def read_so_far(self) -> int:
         return sum(self._progress[name].read()["sent"] for name in self.consumers)

@@ -23,13 +23,14 @@ from ackproof.live import Live
 from ackproof.record import Clock, ConsumerRecord, FaultRecord, ProducerRecord, RunRecord, read_record, write_record
 from ackproof.scenario import Scenario
 from ackproof.screen import Steps, console, plain, say, say_json, say_problem
-from ackproof.verdict import EXIT_CODES, Verdict, read_verdict
+from ackproof.verdict import EXIT_CODES, Fitness, Verdict, not_judged
 
 
 @dataclass(frozen=True)
 class Asked:
     """One run as asked for."""
 
+    given: str  # the scenario's name, or its file
     scenario: Scenario
     mode: Literal["zookeeper", "kraft"]
     shape: str
@@ -69,7 +70,7 @@ class Asked:
         words = [
             "ackproof",
             "run",
-            self.scenario.name,
+            self.given,
             "--mode",
             self.mode,
             "--shape",
@@ -90,11 +91,20 @@ class Done:
     verdict: Verdict | None = None
     report: Path | None = None
 
+    def told(self) -> Verdict:
+        """For whoever reads results by program: a run without a verdict is unknown, never left out."""
+        if self.verdict is not None:
+            return self.verdict
+        record = read_record(self.directory)
+        why = record.problems[-1] if record.problems else f"the run was {record.ended or 'cut short'}"
+        return not_judged(record, Fitness("judged", False, f"Not judged: {why}."))
 
-def run_one(asked: Asked, quiet: bool) -> Done:
-    """A problem becomes this run's exit code; only an interrupt ends the others too."""
+
+def run_one(asked: Asked, outcome: Outcome) -> None:
+    """A problem becomes this run's exit code, once it has a directory; only an interrupt ends the others too."""
     from ackproof.cli_lab import gather
 
+    quiet = outcome.as_json
     spec = asked.lab("run")
     with Steps("looking for Java and Kafka").running() as steps:
         ingredients = gather(spec, steps)  # complains before anything is made
@@ -105,15 +115,17 @@ def run_one(asked: Asked, quiet: bool) -> Done:
     record = _record(asked, spec, directory)
     write_record(directory, record)
     done = Done(directory, 3)
+    outcome.runs.append(done)
     judging: list[Judging] = []
     try:
         done.exit_code = _lab_part(asked, spec, ingredients, record, directory, live, judging)
         if asked.judged:
             _judge_part(done, judging, live)
     except (KeyboardInterrupt, Ended):
-        live.tell("interrupted: not judged; `ackproof judge` does the rest")
+        live.tell("interrupted: not judged")
         _partial_report(done)
-        _tell_where(done, asked)
+        if not quiet:
+            _tell_where(done, asked)
         raise
     except Problem as problem:
         live.close()
@@ -128,7 +140,6 @@ def run_one(asked: Asked, quiet: bool) -> Done:
         _print(done, asked)
     if done.verdict is not None:
         _mark_verdict(directory)
-    return done
 
 
 def _mark_verdict(directory: Path) -> None:
@@ -172,10 +183,12 @@ def _judge_part(done: Done, judging: list[Judging], live: Live) -> None:
 
     if not judging:
         judging.append(Judging())
-    judging[0].judge([done.directory], live.tell, live.so_far)
-    done.verdict = read_verdict(done.directory)
+    (done.verdict,) = judging[0].judge([done.directory], live.tell, live.so_far)
     done.exit_code = EXIT_CODES[done.verdict.result]
-    done.report = write_report(done.directory)
+    try:
+        done.report = write_report(done.directory)
+    except Exception as problem:  # noqa: BLE001  whatever a report dies of, the verdict stands
+        live.tell(f"the report could not be written: {problem}")
 
 
 def _partial_report(done: Done) -> None:
@@ -275,18 +288,24 @@ class Outcome:
     junit: Path | None
     runs: list[Done] = field(default_factory=list)
 
-    def add(self, done: Done) -> None:
-        self.runs.append(done)
-        if self.junit is not None:
-            from ackproof.report import write_junit
+    def write_junit(self) -> None:
+        """After each run, so that the file is valid whenever somebody looks."""
+        from ackproof.report import write_junit
 
-            write_junit([each.verdict for each in self.runs if each.verdict is not None], self.junit)
+        if self.junit is None:
+            return
+        try:
+            write_junit([each.told() for each in self.runs], self.junit)
+        except OSError as problem:
+            say_problem(CannotHere(f"{self.junit} could not be written ({problem.strerror})"))
 
-    def finish(self) -> int:
+    def tell(self) -> None:
         if self.as_json:
             from ackproof.report import run_json
 
-            say_json({"runs": [run_json(each.verdict, each.report) for each in self.runs if each.verdict is not None]})
+            say_json({"runs": [run_json(each.told(), each.report) for each in self.runs]})
+
+    def exit_code(self) -> int:
         codes = {each.exit_code for each in self.runs}
         return next((code for code in (BUG_EXIT_CODE, 1, 4, 3) if code in codes), max(codes, default=0))
 
@@ -299,14 +318,13 @@ def judge_runs(directories: list[Path], master: str, as_json: bool) -> None:
     judging = Judging(master)
     try:
         with Steps("judging").running() as steps:
-            judging.judge(directories, steps, steps.so_far)
+            verdicts = judging.judge(directories, steps, steps.so_far)
     finally:
         judging.close()
     outcome = Outcome(as_json, None)
-    for directory in directories:
-        verdict = read_verdict(directory)
+    for directory, verdict in zip(directories, verdicts, strict=True):
         done = Done(directory, EXIT_CODES[verdict.result], verdict)
-        with suppress(OSError, KeyError, ValueError):
+        with suppress(Exception):  # whatever a report dies of, the verdict stands
             done.report = write_report(directory)
         outcome.runs.append(done)
         if not as_json:
@@ -314,4 +332,5 @@ def judge_runs(directories: list[Path], master: str, as_json: bool) -> None:
             for part in terminal_summary(verdict):
                 screen.print(part)
             say(*([f"report: {done.report}"] if done.report else []))
-    raise typer.Exit(outcome.finish())
+    outcome.tell()
+    raise typer.Exit(outcome.exit_code())

@@ -64,6 +64,11 @@ class TopicPlan(Strict, frozen=True):
     settings: dict[str, Value] = {}
 
 
+class PausePlan(Strict, frozen=True):
+    after: int  # so many messages of this producer
+    seconds: float
+
+
 class ProducerPlan(Strict, frozen=True):
     topic: str
     count: int
@@ -73,6 +78,7 @@ class ProducerPlan(Strict, frozen=True):
     size: int = 16  # bytes of the value
     keys: int | None = None  # this many different keys; null: no key
     print: bool = False  # say each value and its offset
+    pauses: list[PausePlan] = []  # in which nothing is due; only with a rate
     settings: dict[str, Value] = {}  # any of librdkafka's
 
 
@@ -121,6 +127,14 @@ class FaultPlan(Strict, frozen=True):
         return f"{end}, and not before a new leader epoch was seen or {self.not_before_max_s:g} s have passed"
 
 
+class JudgePlan(Strict, frozen=True):
+    """The judge's lines, where the scenario wants others than the judge's own."""
+
+    unavailable_ms: float | None = None  # a wait for an acknowledgement that counts as an outage
+    late_ms: float | None = None  # an acknowledgement that counts as late
+    rate_line: float | None = None  # messages a second below which somebody should be told
+
+
 class Scenario(Strict, frozen=True):
     name: str
     section: str
@@ -135,12 +149,23 @@ class Scenario(Strict, frozen=True):
     expect: dict[str, str] = {}  # check: required, allowed or forbidden
     expect_zookeeper: dict[str, str] = {}
     expect_kraft: dict[str, str] = {}
+    judge: JudgePlan = JudgePlan()
     timeout_s: float = 600.0
     seed: int = 0
 
     def expected(self, mode: str) -> dict[str, Expected]:
         words = self.expect | (self.expect_kraft if mode == "kraft" else self.expect_zookeeper)
         return cast(dict[str, Expected], words)  # the words were checked when it was loaded
+
+    @property
+    def lasts_s(self) -> float | None:
+        """How long the load lasts if nothing holds it up; null where a producer has no rate."""
+        spans = [
+            producer.count / producer.rate + sum(pause.seconds for pause in producer.pauses)
+            for producer in self.producers
+            if producer.rate
+        ]
+        return max(spans) if spans and len(spans) == len(self.producers) else None
 
     @property
     def total(self) -> int:
@@ -159,7 +184,8 @@ class Source(msgspec.Struct, frozen=True):
 
     @property
     def shapes(self) -> list[str]:
-        return ["base", *self.data.get("shapes", {})]
+        shapes = self.data.get("shapes", {})
+        return ["base", *(shapes if isinstance(shapes, dict) else ())]
 
 
 def bundled() -> list[str]:
@@ -203,8 +229,10 @@ def load(source: Source, shape: str = "base", settings: Sequence[str] = ()) -> S
     """The scenario as it will run, or all its problems, each with its line."""
     data = copy.deepcopy(source.data)
     shapes = data.pop("shapes", {})
+    if not isinstance(shapes, dict) or not all(isinstance(each, dict) for each in shapes.values()):
+        raise UsageProblem(located(source, "shapes", "shapes: write each as a table, [shapes.NAME]"))
     if shape != "base":
-        if not isinstance(shapes, dict) or shape not in shapes:
+        if shape not in shapes:
             raise UsageProblem(f"{source.path} has no shape {shape!r}: it has {', '.join(source.shapes)}")
         data = merged(data, shapes[shape])
     for setting in settings:
@@ -297,10 +325,17 @@ def _override(data: dict[str, Any], setting: str) -> None:
     plurals = {"producer": "producers", "consumer": "consumers", "topic": "topics", "fault": "faults"}
     value = _value(text)
     if path[:2] == ["cluster", "settings"] and len(path) > 3:  # cluster.settings.SCOPE.KEY, as `up --set` has it
-        scopes = data.setdefault("cluster", {}).setdefault("settings", {})
-        scopes.setdefault(path[2], {})[".".join(path[3:])] = value
+        table: Any = data
+        for step in path[:3]:
+            table = table.setdefault(step, {})
+            if not isinstance(table, dict):
+                raise UsageProblem(f"--set {setting}: {step} is no table")
+        table[".".join(path[3:])] = value
     elif path[0] in plurals and len(path) > 1:
-        for entry in data.get(plurals[path[0]], []):
+        entries = data.get(plurals[path[0]], [])
+        if not isinstance(entries, list):
+            raise UsageProblem(f"--set {setting}: {plurals[path[0]]} is no list of tables")
+        for entry in entries:
             _put(entry, path[1:], value, setting)
     else:
         _put(data, path, value, setting)
@@ -315,15 +350,15 @@ def _value(text: str) -> Any:
 
 
 def _put(data: Any, path: list[str], value: Any, setting: str) -> None:
+    if "settings" in path[:-1]:  # a key of Kafka's has dots of its own
+        place = path.index("settings")
+        path = [*path[: place + 1], ".".join(path[place + 1 :])]
     for number, step in enumerate(path[:-1]):
         if isinstance(data, list):
             if not step.isdigit() or int(step) >= len(data):
                 raise UsageProblem(f"--set {setting}: there is no {'.'.join(path[: number + 1])}")
             data = data[int(step)]
-        else:
-            if step == "settings":  # a key of Kafka's has dots of its own
-                data.setdefault("settings", {})[".".join(path[number + 1 :])] = value
-                return
+        elif isinstance(data, dict):
             data = data.setdefault(step, {})
     if not isinstance(data, dict):
         raise UsageProblem(f"--set {setting}: there is no such field")
@@ -385,6 +420,7 @@ def _fields(where: str) -> list[str]:
         "producers": ProducerPlan,
         "consumers": ConsumerPlan,
         "faults": FaultPlan,
+        "judge": JudgePlan,
     }
     return [field.name for field in msgspec.structs.fields(kinds.get(where.split(".")[0], Scenario))]
 

@@ -6,10 +6,13 @@ Each problem is a place in the file and a sentence. Pure; nothing is started to 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from ackproof.lab.spec import BROKERS_MAX, QUORUM_SIZES
+from ackproof.errors import UsageProblem
+from ackproof.kafka.jars import DEFAULT_KRAFT, DEFAULT_ZOOKEEPER
+from ackproof.lab.spec import BROKERS_MAX, QUORUM_SIZES, LabSpec, Setting, check
 from ackproof.scenario import FAULT_KINDS, PLAIN_ROLES, ROLE_PREFIXES, FaultPlan, Scenario, did_you_mean
 
 CHECK_NAMES = (
@@ -34,6 +37,20 @@ CHECK_NAMES = (
     "rate",
 )
 
+PROCESS_KINDS = ("kill", "stop", "start", "restart", "pause")
+TOPIC_SETTINGS = (
+    "cleanup.policy", "compression.gzip.level", "compression.lz4.level", "compression.type", "compression.zstd.level",
+    "delete.retention.ms", "file.delete.delay.ms", "flush.messages", "flush.ms",
+    "follower.replication.throttled.replicas", "index.interval.bytes", "leader.replication.throttled.replicas",
+    "local.retention.bytes", "local.retention.ms", "max.compaction.lag.ms", "max.message.bytes",
+    "message.downconversion.enable", "message.format.version", "message.timestamp.after.max.ms",
+    "message.timestamp.before.max.ms", "message.timestamp.difference.max.ms", "message.timestamp.type",
+    "min.cleanable.dirty.ratio", "min.compaction.lag.ms", "min.insync.replicas", "preallocate",
+    "remote.log.copy.disable", "remote.log.delete.on.disable", "remote.storage.enable", "retention.bytes",
+    "retention.ms", "segment.bytes", "segment.index.bytes", "segment.jitter.ms", "segment.ms",
+    "unclean.leader.election.enable",
+)  # fmt: skip
+
 Problem = tuple[str, str]
 _NEEDS = {"isolate": "targets", "cut": "targets", "partition": "groups", "flaky": "targets", "slow": "targets"}
 
@@ -41,6 +58,7 @@ _NEEDS = {"isolate": "targets", "cut": "targets", "partition": "groups", "flaky"
 def problems(scenario: Scenario) -> list[Problem]:
     return [
         *_basics(scenario),
+        *(dict.fromkeys(_servers(scenario)) if 1 <= scenario.cluster.brokers <= BROKERS_MAX else ()),
         *_clients(scenario),
         *(
             found
@@ -74,11 +92,37 @@ def _basics(scenario: Scenario) -> Iterator[Problem]:
         seen.add(topic.name)
         if not 1 <= topic.partitions <= 1000:
             yield f"{where}.partitions", f"partitions = {topic.partitions}: from 1 to 1000"
+        for key in topic.settings:
+            if key not in TOPIC_SETTINGS:
+                yield (
+                    f"{where}.settings.{key}",
+                    f"Kafka has no topic setting {key!r}{did_you_mean(key, TOPIC_SETTINGS)}",
+                )
+        least = topic.settings.get("min.insync.replicas", 1)
+        if not isinstance(least, int) or not 1 <= least <= topic.replication:
+            most = f"from 1 to the number of replicas, {topic.replication}"
+            yield f"{where}.settings.min.insync.replicas", f"min.insync.replicas = {least}: {most}"
         if not 1 <= topic.replication <= scenario.cluster.brokers:
             yield (
                 f"{where}.replication",
                 f"replication = {topic.replication}: from 1 to the number of brokers, {scenario.cluster.brokers}",
             )
+
+
+def _servers(scenario: Scenario) -> Iterator[Problem]:
+    """What `up` would refuse, in any of the modes."""
+    for mode in scenario.modes:
+        version = DEFAULT_ZOOKEEPER if mode == "zookeeper" else DEFAULT_KRAFT
+        settings = tuple(
+            Setting(scope, key, str(value))
+            for scope, values in scenario.cluster.settings.items()
+            for key, value in values.items()
+        )
+        spec = LabSpec(kafka=version, mode=mode, brokers=scenario.cluster.brokers, settings=settings)
+        try:
+            check(spec)
+        except UsageProblem as problem:
+            yield from (("cluster.settings", what) for what in problem.details or [problem.message])
 
 
 def _clients(scenario: Scenario) -> Iterator[Problem]:
@@ -99,6 +143,16 @@ def _clients(scenario: Scenario) -> Iterator[Problem]:
             yield f"{where}.size", f"size = {producer.size}: from 16 bytes (the number must fit) to 1,000,000"
         if producer.keys is not None and producer.keys < 1:
             yield f"{where}.keys", f"keys = {producer.keys}: at least one"
+        for place, pause in enumerate(producer.pauses):
+            if producer.rate is None:
+                yield f"{where}.pauses", "pauses are for a producer with a rate: without one nothing is ever due"
+            if not 0 < pause.after < producer.count:
+                yield (
+                    f"{where}.pauses.{place}",
+                    f"after = {pause.after}: from 1 to its messages, {producer.count}",
+                )
+            if not 0 < pause.seconds <= 3600:
+                yield f"{where}.pauses.{place}", f"seconds = {pause.seconds:g}: above 0, up to 3600"
         for key in ("acks", "request.required.acks", "bootstrap.servers", "client.id"):
             if key in producer.settings:
                 yield f"{where}.settings.{key}", f"{key}: {'use acks =' if 'acks' in key else 'the laboratory sets it'}"
@@ -116,6 +170,16 @@ def _fault(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem
         return
     if (needed := _NEEDS.get(fault.kind, "targets")) and not getattr(fault, needed):
         yield where, f"{fault.kind} needs {needed}"
+    yield from _ignored(fault, where)
+    if fault.port is not None and not 1 <= fault.port <= 65_535:
+        yield f"{where}.port", f"port = {fault.port}: from 1 to 65535"
+    if fault.kind in PROCESS_KINDS and "client" in fault.targets:
+        yield f"{where}.targets", f"client is a place for programs, not a server: there is nothing to {fault.kind}"
+    named_twice = [
+        name for name, count in Counter(name for group in fault.groups for name in group).items() if count > 1
+    ]
+    if named_twice:
+        yield f"{where}.groups", f"{', '.join(named_twice)}: in more than one group"
     if fault.kind == "cut" and not fault.apart_from:
         yield where, "cut needs apart_from: the other side of the links"
     if fault.kind == "flaky" and not (fault.loss and 0 < fault.loss <= 1):
@@ -139,6 +203,22 @@ def _fault(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem
         )
 
 
+def _ignored(fault: FaultPlan, where: str) -> Iterator[Problem]:
+    """Options that this kind of fault would not heed."""
+    links = ("one_way", "port", "new_connections", "reset")
+    heeded = {
+        "cut": ("targets", "apart_from", *links),
+        "isolate": ("targets", "apart_from", *(links if fault.apart_from else ())),
+        "partition": ("groups",),
+        "flaky": ("targets", "loss"),
+        "slow": ("targets", "delay_ms"),
+    }.get(fault.kind, ("targets",))
+    for name in ("targets", "apart_from", "groups", *links, "loss", "delay_ms"):
+        if getattr(fault, name) not in (None, False, []) and name not in heeded:
+            hint = " without apart_from" if fault.kind == "isolate" and name in links else ""
+            yield f"{where}.{name}", f"{fault.kind}{hint} has no {name}"
+
+
 def _times(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem]:
     if (fault.at_s is None) == (fault.at_messages is None):
         yield where, "a fault begins at_s or at_messages: give one of the two"
@@ -153,8 +233,9 @@ def _times(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem
             f"{where}.at_messages",
             f"at_messages = {fault.at_messages}: only {scenario.total} messages are sent, so it would never begin",
         )
-    if fault.at_s is not None and not 0 <= fault.at_s < scenario.timeout_s:
-        yield f"{where}.at_s", f"at_s = {fault.at_s:g}: from 0 to the time-out, {scenario.timeout_s:g}"
+    ends_s = min(scenario.timeout_s, scenario.lasts_s or scenario.timeout_s)
+    if fault.at_s is not None and not 0 <= fault.at_s < ends_s:
+        yield f"{where}.at_s", f"at_s = {fault.at_s:g}: the load lasts {ends_s:g} s, so it would never begin"
     if fault.until_s is not None and fault.at_s is not None and fault.until_s <= fault.at_s:
         yield f"{where}.until_s", f"until_s = {fault.until_s:g} is not after at_s = {fault.at_s:g}"
     if fault.until_messages is not None and fault.at_messages is not None and fault.until_messages <= fault.at_messages:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ackproof.record import Expected
+from ackproof.record import Expected, RunRecord
 
 Result = Literal["confirmed", "refuted", "unknown"]
 EXIT_CODES: dict[Result, int] = {"confirmed": 0, "refuted": 1, "unknown": 3}
@@ -71,6 +71,37 @@ class Verdict(msgspec.Struct, frozen=True):
     faults: list[FaultSummary]
     failover: list[dict[str, Any]] = []
     latency_ms: dict[str, dict[str, float]] = {}  # "due" and "sent": p50, p90, p99, p999, max
+
+
+def not_judged(record: RunRecord | None, why: Fitness, name: str = "") -> Verdict:
+    """What can be said of a run that nobody could judge, or has judged yet: unknown."""
+    expected: dict[str, Expected] = dict(record.expect) if record else {}
+    return Verdict(
+        run=record.name if record else name,
+        scenario=record.scenario if record else "",
+        shape=record.shape if record else "",
+        mode=record.mode if record else "",
+        kafka=record.kafka if record else "",
+        result="unknown",
+        sentence=f"Unknown: {why.text[:1].lower()}{why.text[1:]}",
+        sent=0,
+        acked=0,
+        failed=0,
+        unknown=0,
+        high_watermark=None,
+        log_start=None,
+        lost=None,
+        duplicated=None,
+        reordered=None,
+        fates={},
+        identity={},
+        unavailable_ms=0.0,
+        checks=[
+            CheckResult(check, expected[check], None, "unknown", "Not judged.", broke=why.text) for check in expected
+        ],
+        fitness=[why],
+        faults=[],
+    )
 
 
 def judge_check(expected: Expected, found: int | None) -> Result:

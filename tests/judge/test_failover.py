@@ -48,8 +48,12 @@ CASES: Cases = {
         [(1, 0, 0, None, None, None, None, None)],
     ),
     "near miss: an error before the fault is none of its own": (
-        _faulty().send(0, outcome="fail", done=99).send(1, 0, done=99).log(0, 1),
+        _faulty().send(0, outcome="fail", done=89).send(1, 0, done=99).log(0, 1),
         [(1, 0, 0, None, None, None, None, None)],
+    ),
+    "an error between asking for the fault and its proof": (
+        _faulty().send(0, outcome="info", done=96).send(1, 0, done=99).log(0, 1),
+        [(1, 0, 0, None, -4.0, None, None, None)],
     ),
     "near miss: an ISR that shrinks again is not full": (
         _faulty()

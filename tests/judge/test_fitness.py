@@ -155,6 +155,15 @@ def test_a_partition_read_twice_or_a_topic_never_read_is_unfit(tmp_path: Path) -
     assert "never read" in dict(unfit(replace(never, source=replace(never.source, small=small))))["final_log"]
 
 
+def test_a_partition_that_was_never_read_is_unfit(tmp_path: Path) -> None:
+    e = evidence(tmp_path, ordinary())
+    for partitions, fit in ((1, True), (2, False)):
+        record = msgspec.structs.replace(e.source.record, plan={"topics": [{"partitions": partitions}]})
+        found = dict(unfit(replace(e, source=replace(e.source, record=record))))
+        assert ("final_log" not in found) is fit
+    assert "orders/1 was never read" in found["final_log"]
+
+
 @pytest.mark.parametrize("irregular", ["holes", "twice", "unreserved"])
 def test_numbers_that_do_not_agree_are_unfit(tmp_path: Path, irregular: str) -> None:
     e = evidence(tmp_path, ordinary())
@@ -189,6 +198,7 @@ def test_figures_that_do_not_add_up_are_unfit(tmp_path: Path, found: int) -> Non
 NODES: dict[str, tuple[dict[str, Any], str | None]] = {
     "a broker that dies by itself": ({"node": "kafka2", "code": 1, "by_itself": True}, "kafka2 died by itself"),
     "a ZooKeeper that is killed by somebody": ({"node": "zk1", "signal": 9, "by_itself": True}, "signal 9"),
+    "a broker that ends by itself, however well": ({"node": "kafka2", "code": 0, "by_itself": True}, "kafka2 died"),
     "near miss: a broker that was killed on purpose": ({"node": "kafka2", "signal": 9, "by_itself": False}, None),
     "near miss: a client that ends well": ({"node": "producer0", "code": 0, "by_itself": True}, None),
     "near miss: a client that ends badly is a remark": ({"node": "producer0", "code": 3, "by_itself": True}, None),

@@ -31,6 +31,7 @@ class DrainConfig(msgspec.Struct, frozen=True):
     bootstrap: str
     brokers: dict[int, tuple[str, int]]
     topics: dict[str, int]
+    partitions: dict[str, int]  # how many each topic has
     min_isr: dict[str, int]
     compacted: list[str]
     progress: str
@@ -61,9 +62,10 @@ def ends(config: DrainConfig) -> list[End] | str:
             except NoAnswer:
                 continue  # a broker that is down leads nothing that counts
         result = []
-        for topic in config.topics:
-            if not any(key[0] == topic for key in best):
-                return f"no broker leads {topic}"
+        for topic, count in config.partitions.items():
+            for number in range(count):
+                if (topic, number) not in best:
+                    return f"no broker leads {topic}/{number}"
         for key, said in sorted(best.items()):
             own = brokers[said.leader or 0].offsets([key])[key]
             if own.high_watermark is None or own.log_end is None or own.log_start is None:

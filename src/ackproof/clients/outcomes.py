@@ -20,15 +20,16 @@ class Meaning(NamedTuple):
 # Refused by the client itself: it never reached the wire, whatever the retries.
 NEVER_SENT: dict[str, str] = {
     "_QUEUE_FULL": "the client's own queue was full, and it took the message not at all",
-    "_UNKNOWN_TOPIC": "the client found no such topic and sent nothing",
-    "_UNKNOWN_PARTITION": "the client found no such partition and sent nothing",
-    "_PURGE_QUEUE": "purged from the client's queue before it was sent",
     "MSG_SIZE_TOO_LARGE": "too large: refused by the client, or by the broker before writing",
     "_INVALID_ARG": "the client did not accept it",
 }
 
-# Refused by a broker before it wrote anything: proof where this was the only attempt.
+# Refused by a broker before it wrote anything, or by the client before it sent it again: proof where this was the only
+# attempt.
 REFUSED_BEFORE_WRITING: dict[str, str] = {
+    "_UNKNOWN_TOPIC": "the client found no such topic and sent nothing",
+    "_UNKNOWN_PARTITION": "the client found no such partition and sent nothing",
+    "_PURGE_QUEUE": "purged from the client's queue before it was sent",
     "NOT_ENOUGH_REPLICAS": "the leader checks the size of the ISR before it appends",
     "TOPIC_AUTHORIZATION_FAILED": "the authorizer stands before the log",
     "CLUSTER_AUTHORIZATION_FAILED": "the authorizer stands before the log",

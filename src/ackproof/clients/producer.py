@@ -10,11 +10,12 @@ Outcomes are noted as they come and go to the journal as whole columns.
 from __future__ import annotations
 
 import gc
+import math
 import signal
 import sys
 import time
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -37,6 +38,7 @@ QUEUE_MESSAGES = 100_000  # librdkafka's own default
 GO_S = 120.0
 
 Numbers = npt.NDArray[np.int64]
+Say = Callable[[int, int | None, int | None, str | None], None]  # number, partition, offset, error
 
 
 class ProducerConfig(msgspec.Struct, frozen=True):
@@ -56,6 +58,7 @@ class ProducerConfig(msgspec.Struct, frozen=True):
     go: str
     progress: str
     flush_s: float
+    pauses: list[tuple[int, float]] = []  # after so many messages nothing is due for so many seconds
     settings: dict[str, Value] = {}
 
 
@@ -68,9 +71,7 @@ class Outcomes:
     for thousands of messages at a time.
     """
 
-    def __init__(
-        self, retries: bool, answered: bool = True, say: Callable[[int, int | None, str | None], None] | None = None
-    ) -> None:
+    def __init__(self, retries: bool, answered: bool = True, say: Say | None = None) -> None:
         """`answered`: not with acks=0, where what the client calls an offset is only a place in its own batch."""
         self._retries = retries
         self._answered = answered
@@ -96,13 +97,14 @@ class Outcomes:
 
         return delivered
 
-    def _saying(self, say: Callable[[int, int | None, str | None], None]) -> Callable[[KafkaError | None, Any], None]:
+    def _saying(self, say: Say) -> Callable[[KafkaError | None, Any], None]:
         keep = self._keeping()
 
         def delivered(error: KafkaError | None, message: Any) -> None:
             keep(error, message)
             seq = MESSAGE.unpack_from(message.value())[2]
-            say(seq, message.offset() if error is None and self._answered else None, error.name() if error else None)
+            offset = message.offset() if error is None and self._answered else None
+            say(seq, message.partition(), offset, error.name() if error else None)
 
         return delivered
 
@@ -196,6 +198,31 @@ def _numbers(joined: bytes, count: int) -> Numbers:
 _MESSAGE_DTYPE = np.dtype([("magic", "S4"), ("producer", ">i4"), ("seq", ">i8")])
 
 
+class Pace:
+    """When each message is due, in nanoseconds since the load began."""
+
+    def __init__(self, rate: float, pauses: Sequence[tuple[int, float]]) -> None:
+        self._step_ns = 1e9 / rate
+        self._pauses = [(after, round(seconds * 1e9)) for after, seconds in sorted(pauses)]
+
+    def when(self, seq: int) -> int:
+        return int(seq * self._step_ns) + sum(pause_ns for after, pause_ns in self._pauses if seq >= after)
+
+    def all(self, seq: Numbers) -> Numbers:
+        due = (seq * self._step_ns).astype(np.int64)
+        for after, pause_ns in self._pauses:
+            due[seq >= after] += pause_ns
+        return due
+
+    def due(self, elapsed_ns: int) -> int:
+        """How many messages are due by now."""
+        for after, pause_ns in self._pauses:
+            if elapsed_ns < after * self._step_ns:
+                break
+            elapsed_ns = max(int(after * self._step_ns) - 1, elapsed_ns - pause_ns)
+        return math.floor(elapsed_ns / self._step_ns) + 1
+
+
 class Load:
     """The producer at work."""
 
@@ -212,6 +239,7 @@ class Load:
         self._sent_ns = array("q")  # by number
         self._answered: list[Numbers] = []
         self._queue_max = int(self._settings.get("queue.buffering.max.messages", QUEUE_MESSAGES))
+        self._pace = Pace(config.rate or 1.0, config.pauses)
         self._begun_ns = 0
         self._reserved = 0
         self._flushed = time.monotonic()
@@ -234,14 +262,13 @@ class Load:
     def _send_all(self, client: KafkaProducer) -> None:
         seq, count, rate = 0, self._config.count, self._config.rate
         while seq < count and not self._stopped:
-            now = time.monotonic_ns()
-            due = count if rate is None else min(count, int((now - self._begun_ns) * rate / 1e9) + 1)
+            due = count if rate is None else min(count, self._pace.due(time.monotonic_ns() - self._begun_ns))
             if seq < due:
                 seq = self._send(client, seq, min(due, seq + BATCH_MAX))
             self._poll(client, 0)
             self._tell_if_due()
             if rate is not None and seq == due < count:
-                wait_s = (self._begun_ns + seq * 1e9 / rate - time.monotonic_ns()) / 1e9
+                wait_s = (self._begun_ns + self._pace.when(seq) - time.monotonic_ns()) / 1e9
                 if wait_s > 0:
                     self._poll(client, min(max(wait_s, TICK_S), 0.05))
 
@@ -285,10 +312,19 @@ class Load:
         ]
 
     def _reserve(self, seq: int) -> None:
+        if seq:
+            self._close_block(seq)
         count = min(BLOCK, self._config.count - seq)
         self._blocks.add(producer=self._config.id, first_seq=seq, count=count, at_ns=time.monotonic_ns())
         self._blocks.flush()
         self._reserved = seq + count
+
+    def _close_block(self, used_to: int) -> None:
+        """Say how many numbers of the last block were used: all below this one."""
+        first = (used_to - 1) // BLOCK * BLOCK
+        count = min(BLOCK, self._config.count - first)
+        now = time.monotonic_ns()
+        self._blocks.add(producer=self._config.id, first_seq=first, count=count, used=used_to - first, at_ns=now)
 
     def _wait_for_outcomes(self, client: KafkaProducer) -> None:
         deadline = time.monotonic() + self._config.flush_s
@@ -317,7 +353,7 @@ class Load:
         count, lowest = len(seq), int(seq.min())
         sent_ns = np.frombuffer(self._sent_ns[lowest : int(seq.max()) + 1], dtype=np.int64)[seq - lowest]
         rate, keys = self._config.rate, self._config.keys
-        due_ns = sent_ns if rate is None else self._begun_ns + (seq * (1e9 / rate)).astype(np.int64)
+        due_ns = sent_ns if rate is None else self._begun_ns + self._pace.all(seq)
         self._sends.add_columns(
             {
                 **columns,
@@ -336,14 +372,7 @@ class Load:
         total = len(self._sent_ns)
         self._journal_unanswered(total)
         if total:
-            first = (total - 1) // BLOCK * BLOCK
-            self._blocks.add(
-                producer=self._config.id,
-                first_seq=first,
-                count=min(BLOCK, self._config.count - first),
-                used=total - first,
-                at_ns=time.monotonic_ns(),
-            )
+            self._close_block(total)
         self._blocks.close(seal=False)
         self._sends.close(seal=False)
         outcomes = self._outcomes
@@ -382,15 +411,16 @@ class Spoken:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._last: int | None = None
+        self._last: dict[int | None, int] = {}  # by partition
 
-    def say(self, seq: int, offset: int | None, error: str | None) -> None:
+    def say(self, seq: int, partition: int | None, offset: int | None, error: str | None) -> None:
         if offset is None or offset < 0:
             print(f"{self._name}: {seq} {'not acknowledged: ' + error if error else 'acknowledged without offset'}")
         else:
-            if self._last is not None and offset <= self._last:
-                print(f"{self._name}: failed over, {self._last + 1 - offset} lost")
-            self._last = offset
+            last = self._last.get(partition, -1)
+            if offset <= last:
+                print(f"{self._name}: failed over, {last + 1 - offset} lost")
+            self._last[partition] = offset
             print(f"{self._name}: {seq} at offset {offset}")
         sys.stdout.flush()
 

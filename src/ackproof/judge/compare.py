@@ -18,8 +18,8 @@ from ackproof.judge.reserved import Producer
 from ackproof.judge.sentences import check_text, sentence
 from ackproof.judge.sources import Source
 from ackproof.judge.witnesses import Witnesses, collect, count_where, rows
-from ackproof.record import Expected, RunRecord
-from ackproof.verdict import CheckResult, FaultSummary, Fitness, Verdict, judge_check, overall
+from ackproof.record import RunRecord
+from ackproof.verdict import CheckResult, FaultSummary, Verdict, judge_check, overall
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def _faults(source: Source) -> list[FaultSummary]:
         )
         proved = [row for row in events if row["event"] == "proved"]
         targets = (proved or events or [{"targets": []}])[-1]["targets"]
-        text = next((row["text"] for row in reversed(events) if row["text"]), "") or ""
+        text = next((row["text"] for row in [*reversed(proved), *reversed(events)] if row["text"]), "") or ""
         summaries.append(FaultSummary(fault.kind, list(targets), bool(proved), text))
     return summaries
 
@@ -191,37 +191,6 @@ def _shown(record: RunRecord, row: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(topic, int) and 0 <= topic < len(record.topics):
         shown["topic"] = record.topics[topic]
     return shown
-
-
-def found_nothing(record: RunRecord | None, why: Fitness, name: str = "") -> Verdict:
-    """The verdict on a run that could not be looked at: unknown."""
-    expected: dict[str, Expected] = dict(record.expect) if record else {}
-    return Verdict(
-        run=record.name if record else name,
-        scenario=record.scenario if record else "",
-        shape=record.shape if record else "",
-        mode=record.mode if record else "",
-        kafka=record.kafka if record else "",
-        result="unknown",
-        sentence=f"Unknown: {why.text[:1].lower()}{why.text[1:]}",
-        sent=0,
-        acked=0,
-        failed=0,
-        unknown=0,
-        high_watermark=None,
-        log_start=None,
-        lost=None,
-        duplicated=None,
-        reordered=None,
-        fates={},
-        identity={},
-        unavailable_ms=0.0,
-        checks=[
-            CheckResult(check, expected[check], None, "unknown", "Not judged.", broke=why.text) for check in expected
-        ],
-        fitness=[why],
-        faults=[],
-    )
 
 
 def write_verdict(home: Path | None, verdict: Verdict, witnesses: Path | None) -> Verdict:

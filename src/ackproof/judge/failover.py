@@ -2,9 +2,9 @@
 
     proved -> first error at a client -> a new leader epoch seen -> first acknowledgement from that epoch -> ISR full
 
-A step that never came is null. The new epoch's first acknowledgement is known from the final log: a value that stands
-there once, written in that epoch or a later one. The ISR is full again when the last leader's view of it became so and
-stayed so.
+Times are from the proof; an error may come before it, since the fault was asked for. A step that never came is null.
+The new epoch's first acknowledgement is known from the final log: a value that stands there once, written in that
+epoch or a later one. The ISR is full again when the last leader's view of it became so and stayed so.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ def failover(t: Tables) -> DataFrame:
 
 def _new_epoch(t: Tables) -> DataFrame:
     """Each fault at each tp with the epoch before it, and when the next one was first seen."""
+    when = {name: F.min(F.when(F.col("event") == name, F.col("at_ns"))) for name in ("asked", "proved")}
     proved = (
-        t.faults.filter(F.col("event") == "proved")
-        .groupBy("run", "fault", "kind")
-        .agg(F.min("at_ns").alias("proved_ns"))
+        t.faults.groupBy("run", "fault", "kind")
+        .agg(when["proved"].alias("proved_ns"), F.coalesce(when["asked"], when["proved"]).alias("asked_ns"))
+        .filter(F.col("proved_ns").isNotNull())
     )
     epochs = (
         t.state.filter(F.col("leader_epoch").isNotNull())
@@ -67,6 +68,7 @@ def _new_epoch(t: Tables) -> DataFrame:
         .select(
             *_FAULT_AT_TP,
             "kind",
+            "asked_ns",
             "proved_ns",
             "old_epoch",
             F.col("next.leader_epoch").alias("new_epoch"),
@@ -81,7 +83,7 @@ def _first_error(t: Tables, stage: DataFrame) -> DataFrame:
     its_own = (F.col("said") == F.col("partition")) | (F.col("said") < 0)
     return (
         of_topic.join(t.beside(stage), on=["run", "topic"], how="inner")
-        .filter(its_own & (F.col("done_ns") >= F.col("proved_ns")))
+        .filter(its_own & (F.col("done_ns") >= F.col("asked_ns")))
         .groupBy(*_FAULT_AT_TP)
         .agg(F.min("done_ns").alias("error_ns"))
     )

@@ -117,8 +117,8 @@ def final_log(e: Evidence) -> list[Fitness]:
     places = {(row["topic"], row["partition"]) for row in ends}
     if len(places) < len(ends):
         lines.append(Fitness("final_log", False, "The final log of a partition was read twice."))
-    unread = sorted({p.topic for p in e.source.record.producers} - {topic for topic, _ in places})
-    lines.extend(Fitness("final_log", False, f"The final log of {_topic(e, t)} was never read.") for t in unread)
+    unread = sorted(_partitions(e) - places)
+    lines.extend(Fitness("final_log", False, f"The final log of {_topic(e, t)}/{p} was never read.") for t, p in unread)
     return lines or [Fitness("final_log", True, f"All {len(ends):,} partition(s) were read to their end.")]
 
 
@@ -170,13 +170,25 @@ def identity(e: Evidence) -> list[Fitness]:
     ]
 
 
+def _partitions(e: Evidence) -> set[tuple[int, int]]:
+    """Every partition that a producer may have written to, by the plan; without one, at least one of each topic."""
+    topics = {producer.topic for producer in e.source.record.producers}
+    planned = e.source.record.plan.get("topics")
+    if isinstance(planned, list):
+        return {(t, p) for t in topics for p in range(planned[t]["partitions"])}
+    seen = {row["topic"]: row["partition"] for row in e.source.small["ends"]}
+    return {(t, seen.get(t, 0)) for t in topics}
+
+
 def nodes(e: Evidence) -> list[Fitness]:
     """A server that dies by itself is not the fault that was asked for."""
     lines = []
     clients = {p.name for p in e.source.record.producers} | {c.name for c in e.source.record.consumers}
     for row in e.source.small["nodes"]:
-        if row["event"] != "exited" or not row["by_itself"] or not (row["code"] or row["signal"]):
+        if row["event"] != "exited" or not row["by_itself"]:
             continue
+        if row["node"] not in _servers(e) and row["code"] == 0:
+            continue  # a client that had done its work
         how = f"signal {row['signal']}" if row["signal"] else f"exit code {row['code']}"
         is_client = row["node"] in clients or row["node"] not in _servers(e)
         lines.append(Fitness("nodes", is_client, f"{row['node']} died by itself ({how})."))

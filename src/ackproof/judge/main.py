@@ -19,14 +19,14 @@ from pyspark.sql import types as T
 
 from ackproof.journal import TABLES
 from ackproof.judge.checks import CHECKS
-from ackproof.judge.compare import Findings, found_nothing, verdict_of, write_verdict
+from ackproof.judge.compare import Findings, verdict_of, write_verdict
 from ackproof.judge.fates import fate_counts
 from ackproof.judge.reserved import Producer, irregular, producers_of, unreported, unreported_counts
 from ackproof.judge.sources import Source, Unreadable, damaged_inside, opened
 from ackproof.judge.spark import LARGE_ROWS, Session, first_line, fit_to, warm
 from ackproof.judge.tables import TP, Span, Tables, make_tables, read_table
 from ackproof.judge.witnesses import run_checks
-from ackproof.verdict import Fitness, Verdict
+from ackproof.verdict import Fitness, Verdict, not_judged
 
 Progress = Callable[[str], None]
 Answered = Callable[[int, int], None]  # so many questions of so many
@@ -95,7 +95,7 @@ def _judge_batch(session: Session, batch: dict[int, Source], answered: Answered)
     except Exception as error:  # noqa: BLE001  Spark died, or a bug of ours: no evidence, so unknown
         text = f"The judge could not do its work: {first_line(error)}."
         return {
-            place: write_verdict(source.home, found_nothing(source.record, Fitness("judge", False, text)), None)
+            place: write_verdict(source.home, not_judged(source.record, Fitness("judge", False, text)), None)
             for place, source in batch.items()
         }
     finally:
@@ -174,8 +174,5 @@ def _finish(source: Source, findings: Findings) -> Verdict:
 
 
 def _unreadable(directory: Path, why: str) -> Verdict:
-    verdict = found_nothing(None, Fitness("journal", False, f"{why[:1].upper()}{why[1:]}."), directory.name)
-    try:
-        return write_verdict(directory if directory.is_dir() else None, verdict, None)
-    except OSError:
-        return verdict
+    """Nothing is written where there is no run."""
+    return not_judged(None, Fitness("journal", False, f"{why[:1].upper()}{why[1:]}."), directory.name)

@@ -74,6 +74,7 @@ class Lab:
         self.cluster: Cluster  # set once, by the supervisor, before anybody can ask
         self.turn = threading.RLock()  # one change of a node's state at a time
         self.standing: dict[str, Standing] = {}
+        self.clients: set[str] = set()  # programs of a run's
         self._count = 0
 
     def _on_exit(self, name: str, how: Exit) -> None:
@@ -81,8 +82,9 @@ class Lab:
             self._tell_exit(name, how)
 
     def _tell_exit(self, name: str, how: Exit) -> None:
-        if name in self.cluster.nodes:
-            self.events.add("exited", node=name, how=str(how), by_itself=not how.asked)
+        if name in self.cluster.nodes or name in self.clients:
+            exit_facts = {"how": str(how), "code": how.code, "signal": how.signal, "by_itself": not how.asked}
+            self.events.add("exited", node=name, **exit_facts)
         elif not how.asked and how.code != 0:
             self.events.add("helper failed", helper=name, how=str(how))
 

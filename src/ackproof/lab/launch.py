@@ -11,8 +11,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,21 +86,28 @@ def launch(spec: LabSpec, ingredients: Ingredients, progress: Progress, logs: Pa
                 each.close()
         _follow(ours, progress, supervisor_pid)
     except BaseException:
-        _ignore_interrupts()  # a second Ctrl-C must not stop the clearing up
-        ours.close()
-        for pid in supervisor_pid:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        directory.wait_until_gone(GONE_S)
-        directory.remove()
+        with _uninterrupted():  # a second Ctrl-C must not stop the clearing up
+            ours.close()
+            for pid in supervisor_pid:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            directory.wait_until_gone(GONE_S)
+            directory.remove()
         raise
     return Launched(directory, ours)
 
 
-def _ignore_interrupts() -> None:
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    before = {}
     with suppress(ValueError):  # not the main thread: then none comes here either
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
+            before[number] = signal.signal(number, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _spawn_supervisor(directory: LabDirectory, descriptors: list[int]) -> None:

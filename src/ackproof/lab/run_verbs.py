@@ -28,6 +28,7 @@ def bootstrap(server: Server, _: Request) -> Result:
 def spawn(server: Server, request: Request) -> Result:
     """Start a program of a run's where a node stands; it ends with the lab at the latest."""
     lab, node = server.lab, request.get("node")
+    lab.clients.add(request.get("process"))
     lab.processes.spawn(
         request.get("process"),
         request.get("argv"),

@@ -142,8 +142,15 @@ def _receive(connection: socket.socket) -> dict[str, Any]:
 
 
 def _sever(
-    server: Server, request: Request, kind: str, targets: list[str], links: frozenset[Link], match: Match
+    server: Server,
+    request: Request,
+    kind: str,
+    targets: list[str],
+    links: frozenset[Link],
+    match: Match,
+    hit: list[str] | None = None,
 ) -> Result:
+    """`hit`: the nodes that were meant, where `targets` names both sides."""
     lab, for_s = server.lab, request.get("for_s")
     name = lab.next_name()
     standing = lab.begin(
@@ -156,7 +163,7 @@ def _sever(
         for_s=for_s,
     )
     said = f"{name}: {kind} {' '.join(targets)}: {standing.held.proved}"
-    return {**standing.told(), "faults": [name], "said": [said]}
+    return {**standing.told(), "hit": hit or targets, "faults": [name], "said": [said]}
 
 
 def partition(server: Server, request: Request) -> Result:
@@ -164,7 +171,7 @@ def partition(server: Server, request: Request) -> Result:
     links = severed_by_groups(groups, server.lab.network.names())
     if not links:
         raise UsageProblem("these groups cut nothing: every pair of nodes shares one")
-    return _sever(server, request, "partition", [",".join(group) for group in groups], links, Match())
+    return _sever(server, request, "partition", [",".join(group) for group in groups], links, Match(), groups[0])
 
 
 def cut(server: Server, request: Request) -> Result:
@@ -179,7 +186,7 @@ def cut(server: Server, request: Request) -> Result:
         new_connections=request.get("new_connections", False),
         reset=request.get("reset", False),
     )
-    return _sever(server, request, "cut", [",".join(left), ",".join(right)], links, match)
+    return _sever(server, request, "cut", [",".join(left), ",".join(right)], links, match, left)
 
 
 def flaky(server: Server, request: Request) -> Result:
@@ -212,7 +219,7 @@ def slow(server: Server, request: Request) -> Result:
         ]
         node_verbs.start_watchdog(server, standing, for_s, ["undelay", *where], descriptors)
     said = f"{name}: slow {' '.join(names)}: {standing.held.proved}"
-    return {**standing.told(), "faults": [name], "said": [said]}
+    return {**standing.told(), "hit": names, "faults": [name], "said": [said]}
 
 
 def join(server: Server, _: Request) -> Result:

@@ -106,7 +106,7 @@ def open_run(directory: Path) -> Run:
         record = read_record(directory)
     except FileNotFoundError:
         raise UsageProblem(f"{directory} is no run directory: it has no run.json") from None
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, OSError, UnicodeDecodeError) as error:
         raise UsageProblem(f"{directory / 'run.json'} cannot be read: {error}") from None
     run = Run(directory, record, None, list(record.problems))
     try:

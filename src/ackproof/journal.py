@@ -16,6 +16,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -264,6 +265,19 @@ TABLES: dict[str, Table] = {
 }
 
 
+@cache
+def _repeated(value: Any, kind: pa.DataType, count: int) -> pa.Array:
+    return pa.nulls(count, kind) if value is None else pa.repeat(pa.scalar(value, kind), count)
+
+
+def same(value: Any, kind: pa.DataType, count: int) -> pa.Array:
+    """One value, so many times. Made once: a part of it costs nothing."""
+    size = FLUSH_ROWS
+    while size < count:
+        size *= 2
+    return _repeated(value, kind, size).slice(0, count)
+
+
 class Writer:
     """Appends rows of one table to one file of its own; other processes have files of their own."""
 
@@ -303,12 +317,12 @@ class Writer:
         arrays = []
         for field in self._schema:
             if field.name == "run":
-                arrays.append(pa.repeat(pa.scalar(self._run, field.type), count))
+                arrays.append(same(self._run, field.type, count))
             elif field.name in columns:
                 column = columns[field.name]
                 arrays.append(column if isinstance(column, pa.Array) else pa.array(column, type=field.type))
             else:
-                arrays.append(pa.nulls(count, field.type))
+                arrays.append(same(None, field.type, count))
         self._stream.write_batch(pa.record_batch(arrays, schema=self._schema))
         self._flushed = time.monotonic()
 

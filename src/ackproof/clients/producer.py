@@ -28,7 +28,7 @@ from confluent_kafka import Producer as KafkaProducer
 
 from ackproof.clients.common import MAGIC, MESSAGE, Progress, Value, kafka_settings, read_config, wait_for_go
 from ackproof.clients.outcomes import meaning
-from ackproof.journal import FLUSH_EVERY_S, FLUSH_ROWS, Writer
+from ackproof.journal import FLUSH_EVERY_S, FLUSH_ROWS, Writer, same
 
 BLOCK = 65_536
 BATCH_MAX = 1_000  # messages given to the client between two looks at the clock
@@ -152,18 +152,19 @@ class Outcomes:
         self._values, self._offsets, self._partition, self._refused, self._stamps = [], [], [], [], []
         wrong = {**errors, **{count + place: name for place, (_, name, _) in enumerate(refused)}}
         offset[list(wrong) if self._answered else slice(None)] = NO_OFFSET
+        unknown = offset < 0
         return {
             "seq": seq,
             "done_ns": pa.array(done_ns),
             "partition": pa.array(partition),
-            "offset": pa.array(offset, mask=offset < 0),
+            "offset": pa.array(offset, mask=unknown) if unknown.any() else pa.array(offset),
             **self._judged(total, wrong),
         }
 
     def _judged(self, total: int, wrong: dict[int, str]) -> dict[str, Any]:
         self.acked += total - len(wrong)
         if not wrong:
-            return {"outcome": pa.repeat("ok", total), "error": pa.nulls(total, pa.string())}
+            return {"outcome": same("ok", pa.string(), total), "error": same(None, pa.string(), total)}
         outcome = np.full(total, "ok", dtype=object)
         error = np.full(total, None, dtype=object)
         for place, name in wrong.items():
@@ -357,10 +358,10 @@ class Load:
         self._sends.add_columns(
             {
                 **columns,
-                "producer": pa.repeat(pa.scalar(self._config.id, pa.int32()), count),
-                "topic": pa.repeat(pa.scalar(self._config.topic_id, pa.int32()), count),
+                "producer": same(self._config.id, pa.int32(), count),
+                "topic": same(self._config.topic_id, pa.int32(), count),
                 "seq": pa.array(seq),
-                "key": pa.nulls(count, pa.int64()) if keys is None else pa.array(seq % keys),
+                "key": same(None, pa.int64(), count) if keys is None else pa.array(seq % keys),
                 "due_ns": pa.array(due_ns),
                 "sent_ns": pa.array(sent_ns),
             }
@@ -388,9 +389,9 @@ class Load:
             self._journal(
                 missing,
                 {
-                    "partition": pa.repeat(pa.scalar(NO_PARTITION, pa.int32()), count),
-                    "outcome": pa.repeat("info", count),
-                    "error": pa.repeat("no answer", count),
+                    "partition": same(NO_PARTITION, pa.int32(), count),
+                    "outcome": same("info", pa.string(), count),
+                    "error": same("no answer", pa.string(), count),
                 },
             )
 

@@ -1,0 +1,87 @@
+"""Real runs, recorded once and judged again: the same journal gives the same numbers, today and next year.
+
+`tests/runs/NAME` holds the `run.json` and the `journal/` of a run as it left them, without its logs; small ones, most
+of them of the slow shape. To record another: copy these two, judge it, and write down here what was found.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asking import session
+
+from ackproof.judge import judge
+from ackproof.verdict import Verdict
+
+RUNS = Path(__file__).parents[1] / "runs"
+
+# result, sent, acknowledged, high watermark, lost; the fates that are not zero; the checks that found something
+EXPECTED: dict[str, tuple[tuple[Any, ...], dict[str, int], dict[str, int]]] = {
+    "loss-isolated": (
+        ("confirmed", 100, 100, 45, 55),
+        {"survived": 45, "lost_overwritten": 25, "lost_truncated": 30},
+        {
+            "lost": 55,
+            "inconsistent_offset": 25,
+            "realtime_order": 25,
+            "zombie_ack": 49,
+            "dual_leader": 1,
+            "failover": 1,
+        },
+    ),
+    "loss-without-zookeeper": (
+        ("confirmed", 100, 100, 51, 49),
+        {"survived": 51, "lost_overwritten": 25, "lost_truncated": 24},
+        {
+            "lost": 49,
+            "inconsistent_offset": 25,
+            "realtime_order": 25,
+            "zombie_ack": 49,
+            "dual_leader": 1,
+            "failover": 1,
+        },
+    ),
+    "loss-isolated-kraft": (
+        ("confirmed", 100, 100, 41, 59),
+        {"survived": 41, "lost_overwritten": 21, "lost_truncated": 38},
+        {
+            "lost": 59,
+            "inconsistent_offset": 21,
+            "realtime_order": 21,
+            "zombie_ack": 53,
+            "dual_leader": 1,
+            "failover": 1,
+        },
+    ),
+    "no-loss": (
+        ("confirmed", 100, 100, 100, 0),
+        {"survived": 100},
+        {"dual_leader": 1, "unavailable": 1, "failover": 1, "late": 2},
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdict]:
+    """All of them judged together, in copies, because a judge writes its verdict into the run."""
+    folder = tmp_path_factory.mktemp("recorded")
+    for name in EXPECTED:
+        shutil.copytree(RUNS / name, folder / name)
+    found = judge([folder / name for name in EXPECTED], session=session())
+    return dict(zip(EXPECTED, found, strict=True))
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_recorded_run_is_judged_as_it_was(verdicts: dict[str, Verdict], name: str) -> None:
+    verdict = verdicts[name]
+    numbers, fates, found = EXPECTED[name]
+    assert (verdict.result, verdict.sent, verdict.acked, verdict.high_watermark, verdict.lost) == numbers
+    assert {fate: count for fate, count in verdict.fates.items() if count} == fates
+    assert {check.name: check.found for check in verdict.checks if check.found} == found
+
+
+def test_every_recorded_run_is_judged() -> None:
+    assert {path.name for path in RUNS.iterdir()} == set(EXPECTED)

@@ -1,6 +1,6 @@
 """The judge as a process of its own. A run starts it with its load, so that it has rehearsed when it is needed.
 
-    python -m ackproof.judging MASTER [rehearse]
+    python -m ackproof.judging MASTER [rehearse] [large]
 
 Directories come in on standard input, one JSON list a line; progress and the end of each go out on standard output, one
 JSON a line. So neither `run` nor `report` ever imports Spark, and a Spark that dies takes no run with it.
@@ -33,11 +33,12 @@ NICE = 19  # the lowest there is
 class Judging:
     """The parent's end."""
 
-    def __init__(self, master: str = "local[*]", early: bool = False) -> None:
-        """`early`: there is time yet, so it rehearses."""
+    def __init__(self, master: str = "local[*]", early: bool = False, large: bool = False) -> None:
+        """`early`: there is time yet, so it rehearses. `large`: there will be much to judge, so Java compiles well."""
         java = find_java()
+        words = [word for word, wanted in (("rehearse", early), ("large", large)) if wanted]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "ackproof.judging", master, *(["rehearse"] if early else [])],
+            [sys.executable, "-m", "ackproof.judging", master, *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -85,7 +86,7 @@ class Judging:
                 stream.close()
 
 
-def _serve(master: str, early: bool) -> None:
+def _serve(master: str, early: bool, large: bool) -> None:
     if early:
         os.nice(NICE)
     from ackproof.errors import Problem
@@ -95,7 +96,7 @@ def _serve(master: str, early: bool) -> None:
         print(json.dumps(facts), flush=True)
 
     try:
-        with warm(master) as session:
+        with warm(master, large=large) as session:
             if early:
                 rehearse(session)
             for line in sys.stdin:
@@ -121,4 +122,4 @@ def _no_longer_nice(*processes: int) -> None:
 
 
 if __name__ == "__main__":
-    _serve(sys.argv[1], "rehearse" in sys.argv[2:])
+    _serve(sys.argv[1], "rehearse" in sys.argv[2:], "large" in sys.argv[2:])

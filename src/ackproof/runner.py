@@ -26,6 +26,9 @@ from ackproof.screen import Steps, console, plain, say, say_json, say_problem
 from ackproof.verdict import EXIT_CODES, Fitness, Verdict, not_judged
 
 
+LARGE_LOAD = 500_000  # messages
+
+
 @dataclass(frozen=True)
 class Asked:
     """One run as asked for."""
@@ -175,7 +178,7 @@ def _lab_part(
 
 def _rehearse(asked: Asked, judging: list[Judging]) -> None:
     if asked.judged:
-        judging.append(Judging(early=True))
+        judging.append(Judging(early=True, large=asked.scenario.total >= LARGE_LOAD))
 
 
 def _judge_part(done: Done, judging: list[Judging], live: Live) -> None:

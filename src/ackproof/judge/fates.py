@@ -32,23 +32,21 @@ _VALUE = ["run", "producer", "seq"]
 
 def arrivals(log: DataFrame, small: bool = True) -> DataFrame:
     """Each value in each tp of the final log: where it stands first and last, and how often."""
-    has_value = (F.col("producer") >= 0) & (F.col("seq") >= 0)
-    readable = log.filter(has_value)
-    # Once, for this fold, the next one and the join with the sends.
-    spread = readable if small else readable.repartition(*_VALUE)
-    return spread.groupBy(*_VALUE, "topic", "partition").agg(
-        F.count(F.lit(1)).alias("copies"),
-        F.min("offset").alias("first_offset"),
-        F.max("offset").alias("last_offset"),
-        F.min("leader_epoch").alias("first_epoch"),
+    return (
+        _readable(log, small)
+        .groupBy(*_VALUE, "topic", "partition")
+        .agg(
+            F.count(F.lit(1)).alias("copies"),
+            F.min("offset").alias("first_offset"),
+            F.max("offset").alias("last_offset"),
+            F.min("leader_epoch").alias("first_epoch"),
+        )
     )
 
 
-def fates(
-    sends: DataFrame, arrived: DataFrame, log: DataFrame, ends: DataFrame, compacted: bool, small: bool = True
-) -> DataFrame:
+def fates(sends: DataFrame, log: DataFrame, ends: DataFrame, compacted: bool, small: bool = True) -> DataFrame:
     """Each send with its fate, how often it is in the log, the epoch that wrote it, and who holds its offset."""
-    found = sends.join(_hashed(_values(arrived), small), on=_VALUE, how="left").join(
+    found = sends.join(_hashed(_values(log, small), small), on=_VALUE, how="left").join(
         ends.select("run", "topic", "partition", "log_start", "high_watermark", "compacted").hint(
             "shuffle_hash" if small else "broadcast"
         ),
@@ -71,21 +69,33 @@ def fates(
     )
 
 
+def _readable(log: DataFrame, small: bool) -> DataFrame:
+    """Records that hold a value; in a large log spread by it once, for a fold and the joins with the sends."""
+    readable = log.filter((F.col("producer") >= 0) & (F.col("seq") >= 0))
+    return readable if small else readable.repartition(*_VALUE)
+
+
 def _hashed(frame: DataFrame, small: bool) -> DataFrame:
     """A hash table where it surely fits; else Spark knows better."""
     return frame.hint("shuffle_hash") if small else frame
 
 
-def _values(arrived: DataFrame) -> DataFrame:
-    one_place = F.count(F.lit(1)) == 1
-    one_copy = F.sum("copies") == 1
-    return arrived.groupBy(*_VALUE).agg(
-        F.sum("copies").alias("copies"),
-        F.when(one_place, F.min("topic")).alias("log_topic"),
-        F.when(one_place, F.min("partition")).alias("log_partition"),
-        F.when(one_place, F.min("first_offset")).alias("first_offset"),
-        F.when(one_place, F.max("last_offset")).alias("last_offset"),
-        F.when(one_copy, F.min("first_epoch")).alias("log_epoch"),
+def _values(log: DataFrame, small: bool) -> DataFrame:
+    """Each value of the final log: how often it is there, and where, if all its copies are in one tp."""
+    place = F.col("topic").cast("long") * F.lit(2**32) + F.col("partition")  # one number: a struct could not be hashed
+    one_place = F.min(place) == F.max(place)
+    copies = F.count(F.lit(1))
+    return (
+        _readable(log, small)
+        .groupBy(*_VALUE)
+        .agg(
+            copies.alias("copies"),
+            F.when(one_place, F.min("topic")).alias("log_topic"),
+            F.when(one_place, F.min("partition")).alias("log_partition"),
+            F.when(one_place, F.min("offset")).alias("first_offset"),
+            F.when(one_place, F.max("offset")).alias("last_offset"),
+            F.when(copies == 1, F.min("leader_epoch")).alias("log_epoch"),
+        )
     )
 
 

@@ -135,7 +135,7 @@ def make_tables(
         ),
         producers=producers,
         arrivals=arrived,
-        fates=fates(sends, arrived, journal["log"], journal["ends"], compacted, small),
+        fates=fates(sends, journal["log"], journal["ends"], compacted, small),
     )
 
 

@@ -25,7 +25,6 @@ from ackproof.scenario import Scenario
 from ackproof.screen import Steps, console, plain, say, say_json, say_problem
 from ackproof.verdict import EXIT_CODES, Fitness, Verdict, not_judged
 
-
 LARGE_LOAD = 500_000  # messages
 
 

@@ -74,8 +74,15 @@ def found_in(runs: Path) -> Found:
 
 HEAD = """# Results
 
-Written by `scripts/catalogue` from the verdicts of real runs; each line is one run. *Lost* counts acknowledged messages
-that the healed log does not hold. The public results are of Kafka 2.0, 2019: compare the shape, not the digits.
+Written by `scripts/catalogue` from the verdicts of real runs. *Lost* counts acknowledged messages that the healed log
+does not hold.
+
+## In short
+
+"""
+SUMMARY = "| scenario | mode | expected loss | runs | confirmed | lost of acknowledged | heal to verdict, longest |"
+EACH = """
+## Each run
 
 """
 COLUMNS = (
@@ -85,7 +92,12 @@ COLUMNS = (
 
 
 def write(found: Found) -> None:
-    lines = [HEAD + COLUMNS, "| --- | --- | --- | --- | --- | ---: | ---: | ---: | --- | --- | ---: |"]
+    lines = [HEAD + SUMMARY, "| --- | --- | --- | ---: | ---: | ---: | ---: |"]
+    groups: dict[tuple[str, str], list[tuple[RunRecord, Verdict]]] = defaultdict(list)
+    for cell in sorted(found, key=_place):
+        groups[(cell[0], cell[2])] += found[cell]
+    lines += [_summary(name, mode, groups[(name, mode)]) for name, mode in sorted(groups)]
+    lines += [EACH + COLUMNS, "| --- | --- | --- | --- | --- | ---: | ---: | ---: | --- | --- | ---: |"]
     for cell in sorted(found, key=_place):
         lines += [_line(record, verdict) for record, verdict in found[cell]]
     RESULTS.write_text("\n".join(lines) + "\n" + _machine(found))
@@ -94,6 +106,22 @@ def write(found: Found) -> None:
 def _place(cell: Cell) -> tuple[str, int, str]:
     name, shape, mode = cell
     return name, ("base", "slow", "crowd").index(shape) if shape in ("base", "slow", "crowd") else 9, mode
+
+
+def _summary(name: str, mode: str, runs: list[tuple[RunRecord, Verdict]]) -> str:
+    shares = sorted((verdict.lost or 0) / verdict.acked for _, verdict in runs if verdict.acked)
+    spread = f"{shares[0]:.1%} to {shares[-1]:.1%}" if shares else "?"
+    seconds = [spent for record, _ in runs if (spent := _heal_to_verdict_s(record)) is not None]
+    cells = (
+        name,
+        mode,
+        runs[0][0].expect.get("lost", "allowed"),
+        str(len(runs)),
+        str(sum(verdict.result == "confirmed" for _, verdict in runs)),
+        spread,
+        f"{max(seconds):.1f} s" if seconds else "?",
+    )
+    return f"| {' | '.join(cells)} |"
 
 
 def _line(record: RunRecord, verdict: Verdict) -> str:
@@ -119,10 +147,15 @@ def _count(found: int | None) -> str:
     return "?" if found is None else f"{found:,}"
 
 
-def _seconds(record: RunRecord) -> str:
+def _heal_to_verdict_s(record: RunRecord) -> float | None:
     """From the end of healing to the printed verdict."""
     healed, printed = record.marks.healed_ns, record.marks.verdict_ns
-    return "?" if healed is None or printed is None else f"{(printed - healed) / 1e9:.1f} s"
+    return None if healed is None or printed is None else (printed - healed) / 1e9
+
+
+def _seconds(record: RunRecord) -> str:
+    spent = _heal_to_verdict_s(record)
+    return "?" if spent is None else f"{spent:.1f} s"
 
 
 def _machine(found: Found) -> str:

@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from real_lab import User, ourselves, wait_until
 
+from ackproof.journal import sealed_files
 from ackproof.record import read_record
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
@@ -59,6 +61,25 @@ def test_an_isolated_leader_with_acks_1_loses_what_it_acknowledged(us: User, tmp
     page = Path(told["report"]).read_text()
     assert "Confirmed" in page
     assert labs_left(us) == []
+
+
+def test_without_acknowledgements_there_are_no_offsets_and_what_was_killed_is_noted(us: User, tmp_path: Path) -> None:
+    done = us.run("run", "acks0-leader-killed", *SMALL, "--out", str(tmp_path), "--json", timeout_s=280)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)["runs"][0]
+    assert set(name for name, count in told["fates"].items() if count) <= {"survived", "lost_unplaced", "rejected"}
+    (broker,) = told["faults"][0]["targets"]
+    directory = only_run(tmp_path)
+    ended = {row["node"]: row for row in rows(directory, "nodes")}
+    assert (ended[broker]["signal"], ended[broker]["by_itself"]) == (signal.SIGKILL, False)
+    assert ended["producer1"]["code"] == 0
+    assert {row["offset"] for row in rows(directory, "sends")} == {None}
+    assert max(row["used"] or 0 for row in rows(directory, "blocks")) == 8000
+
+
+def rows(directory: Path, table: str) -> list[dict[str, Any]]:
+    files = sealed_files(directory, table)
+    return [row for path in files for row in pq.ParquetFile(path).read().to_pylist()]
 
 
 def test_an_interrupted_run_heals_seals_and_says_that_it_was_not_judged(us: User, tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ class Ongoing:
                 if not held:
                     self.journal_fault(fault, "broken", at_ns=at_ns, text=text)
             elif kind == "exited":
-                ended = {name: event[name] for name in ("node", "code", "signal", "by_itself")}
+                ended = {name: event.get(name) for name in ("node", "code", "signal", "by_itself")}
                 self._nodes_table.add(at_ns=at_ns, event="exited", **ended)
         self._probes_table.flush_if_due()
         self._nodes_table.flush_if_due()

@@ -56,6 +56,13 @@ EXPECTED: dict[str, tuple[tuple[Any, ...], dict[str, int], dict[str, int]]] = {
             "failover": 1,
         },
     ),
+    "loss-quick": (
+        ("confirmed", 400, 400, 100, 300),
+        {"survived": 100, "lost_truncated": 300},
+        {"lost": 300, "zombie_ack": 68, "dual_leader": 1, "failover": 1},
+    ),
+    "interrupted": (("unknown", 185, 185, None, None), {}, {}),
+    "killed": (("unknown", 400, 183, None, None), {}, {}),
     "no-loss": (
         ("confirmed", 100, 100, 100, 0),
         {"survived": 100},
@@ -85,3 +92,8 @@ def test_a_recorded_run_is_judged_as_it_was(verdicts: dict[str, Verdict], name: 
 
 def test_every_recorded_run_is_judged() -> None:
     assert {path.name for path in RUNS.iterdir()} == set(EXPECTED)
+
+
+def test_a_run_that_did_not_go_to_its_end_says_so_first(verdicts: dict[str, Verdict]) -> None:
+    assert verdicts["interrupted"].sentence.startswith("Unknown: the run did not go to its end: it was interrupted")
+    assert verdicts["killed"].sentence.startswith("Unknown: the run was killed before it ended")

@@ -129,7 +129,7 @@ def test_a_setting_that_means_nothing_is_refused(setting: str) -> None:
     [
         (changed("count = 1000", "cuont = 1000"), 12, "did you mean count?"),
         (changed("count = 1000", ""), 10, "missing required field `count`"),
-        (changed("count = 1000", 'count = "many"'), 12, "expected `int`"),
+        (changed("count = 1000", 'count = "many"'), 12, "a whole number is wanted, not text"),
         (changed("rate = 100", "rate = 100\nspeed = 3"), 14, "unknown key 'speed'"),
         (changed("rate = 100", "rtae = 100"), 13, "did you mean rate?"),
         (changed("rate = 100", "rate = -1"), 13, "positive"),
@@ -290,3 +290,29 @@ def test_librdkafka_is_asked_for_its_settings() -> None:
     assert where == "producers.0.settings.retires"
     assert "retires" in words
     assert list(refused(good())) == []
+
+
+def test_seven_mistakes_in_one_file_are_seven_lines() -> None:
+    text = GOOD
+    for old, new in (
+        ("count = 1000", 'count = -5\nacks = "2"'),
+        ("rate = 100", 'rate = "fast"'),
+        ('"isolate"', '"pauze"'),
+        ("leader:orders/1", "leader:order/1"),
+        ("until = ", "untill = "),
+        ("allowed", "never"),
+    ):
+        assert old in text
+        text = text.replace(old, new, 1)
+    told = problems_of(text)
+    for words in (
+        "count = -5",
+        "'2' is none of 0, 1, all",
+        "a number is wanted, not text",
+        "did you mean pause?",
+        "leader:order/1: no such partition",
+        "did you mean until?",
+        "required, allowed or forbidden",
+    ):
+        assert words in told, words
+    assert told.startswith("bad.toml: 7 problems:")

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +30,7 @@ from ackproof.verdict import Verdict
 Tell = Callable[[str], None]
 SoFar = Callable[[int, int | None, str], None]
 NICE = 19  # the lowest there is
+END_S = 5.0
 
 
 class Judging:
@@ -46,11 +49,13 @@ class Judging:
             env={**os.environ, "JAVA_HOME": str(java.home)},
             start_new_session=True,  # Ctrl-C is ours to hear; we end it
         )
+        self._busy = early
 
     def judge(self, directories: Sequence[Path], tell: Tell, so_far: SoFar) -> list[Verdict]:
         """The verdicts, which are also written where that can be done; CannotHere where Spark did not live to say."""
         assert self._process.stdin is not None  # noqa: S101  # made with pipes, above
         assert self._process.stdout is not None  # noqa: S101
+        self._busy = True
         with suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps([str(path) for path in directories]) + "\n")
             self._process.stdin.flush()
@@ -62,6 +67,7 @@ class Judging:
                 count, of = told["answered"]
                 so_far(count, of, "questions answered")
             if "verdicts" in told:
+                self._busy = False
                 return msgspec.convert(told["verdicts"], list[Verdict])
             if "problem" in told:
                 raise CannotHere(told["problem"], told["details"])
@@ -73,17 +79,32 @@ class Judging:
         return errors.splitlines()[-8:]
 
     def close(self) -> None:
+        """It ends by itself when it has nothing to do; in the middle of something it is told to, and Java with it."""
         if self._process.stdin is not None:
             with suppress(OSError):
                 self._process.stdin.close()
+        if self._busy:
+            self._signal(signal.SIGTERM)
         try:
-            self._process.wait(timeout=10)
+            self._process.wait(timeout=END_S)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            self._signal(signal.SIGKILL)
             self._process.wait()
+        deadline = time.monotonic() + END_S
+        while self._signal(0) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self._signal(signal.SIGKILL)
         for stream in (self._process.stdout, self._process.stderr):
             if stream is not None:
                 stream.close()
+
+    def _signal(self, number: int) -> bool:
+        """To its whole session, which is Python and Java; False where nobody is left of it."""
+        try:
+            os.killpg(self._process.pid, number)
+        except ProcessLookupError:
+            return False
+        return True
 
 
 def _serve(master: str, early: bool, large: bool) -> None:

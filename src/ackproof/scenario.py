@@ -17,7 +17,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -262,12 +262,19 @@ def _converted(data: dict[str, Any]) -> tuple[Scenario | None, list[tuple[str, s
             scenario = msgspec.convert(data, Scenario)
         except msgspec.ValidationError as problem:
             where, what = _shape_problem(str(problem))
-            found.append((where, what))
+            if not _is_told(where, what, found):
+                found.append((where, what))
             if not _mend(data, where, what):
                 break
         else:
             return scenario, found
     return None, found
+
+
+def _is_told(where: str, what: str, found: Sequence[tuple[str, str]]) -> bool:
+    """A field that is missing because what stood there was taken out."""
+    missing = re.search(r"required field `(\w+)`", what)
+    return missing is not None and any(place == f"{where}.{missing[1]}".strip(".") for place, _ in found)
 
 
 def _mend(data: Any, where: str, what: str) -> bool:
@@ -278,7 +285,7 @@ def _mend(data: Any, where: str, what: str) -> bool:
         table = data[int(last)] if isinstance(data, list) else data.get(last) if last else data
         if not isinstance(table, dict):
             return False
-        table[missing[1]] = [] if missing[1] in ("topics", "producers") else 1 if missing[1] == "count" else "-"
+        table[missing[1]] = [] if missing[1] in ("topics", "producers") else 10**9 if missing[1] == "count" else "-"
         return True
     if isinstance(data, dict) and last in data:
         del data[last]
@@ -288,10 +295,12 @@ def _mend(data: Any, where: str, what: str) -> bool:
 
 def _follows(where: str, what: str, found: Sequence[tuple[str, str]]) -> bool:
     """Whether this may only be a consequence of what was mended to be able to read on."""
-    mended = {".".join(place.split(".")[:2]) for place, _ in found}
-    if any(not place or where == place or where.startswith(f"{place}.") for place in mended):
+    tables = {".".join(place.split(".")[:2]) for place, _ in found}
+    if where in tables or any(where == place for place, _ in found):
+        return True  # of the table as a whole: perhaps for want of the very key that was misspelt
+    if any(what.endswith(f"required field `{where.rpartition('.')[2]}`") for _, what in found):
         return True
-    topics_mended = any(place.startswith("topics") for place in mended)
+    topics_mended = any(place.startswith("topics") for place in tables)
     return topics_mended and ("no such partition" in what or "no topic" in what)
 
 
@@ -401,6 +410,16 @@ def located(source: Source, where: str, what: str) -> str:
     return f"{path}:{number}: {what}" if number else f"{path}: {what}"
 
 
+_TABLES: dict[str, type[msgspec.Struct]] = {
+    "cluster": ClusterPlan,
+    "topics": TopicPlan,
+    "producers": ProducerPlan,
+    "consumers": ConsumerPlan,
+    "faults": FaultPlan,
+    "judge": JudgePlan,
+}
+
+
 def _shape_problem(message: str) -> tuple[str, str]:
     """msgspec's own complaint as a place and a sentence, with a hint where a key was only misspelt."""
     what, _, at = message.partition(" - at `")
@@ -410,19 +429,41 @@ def _shape_problem(message: str) -> tuple[str, str]:
         known = _fields(where)
         hint = did_you_mean(match[1], known) or f": known are {', '.join(known)}"
         return f"{where}.{match[1]}".strip("."), f"unknown key {match[1]!r}{hint}"
+    if what.startswith("Invalid enum value") and (choices := _choices(where)):
+        return where, f"{where}: {what.removeprefix('Invalid enum value ')} is none of {', '.join(choices)}"
+    if match := re.match(r"Expected `(.+)`, got `(.+)`", what):
+        wanted, got = (" or ".join(_KINDS.get(kind, kind) for kind in each.split(" | ")) for each in match.groups())
+        return where, f"{where or 'the file'}: {wanted.removesuffix(' or nothing')} is wanted, not {got}"
     return where, f"{where or 'the file'}: {what[0].lower()}{what[1:]}"
 
 
+_KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+    "null": "nothing",
+}
+
+
+def _choices(where: str) -> list[str]:
+    """The words that a field takes."""
+    table, name = where.split(".")[0] if "." in where else "", re.sub(r"\.\d+$", "", where).rpartition(".")[2]
+    kind = _TABLES.get(table, Scenario)
+    hint = get_type_hints(kind).get(name)
+    found: list[str] = []
+    asked = [hint]
+    while asked:
+        each = asked.pop()
+        found += [word for word in get_args(each) if isinstance(word, str)] if get_origin(each) is Literal else []
+        asked += [] if get_origin(each) is Literal else list(get_args(each))
+    return found
+
+
 def _fields(where: str) -> list[str]:
-    kinds: dict[str, type[msgspec.Struct]] = {
-        "cluster": ClusterPlan,
-        "topics": TopicPlan,
-        "producers": ProducerPlan,
-        "consumers": ConsumerPlan,
-        "faults": FaultPlan,
-        "judge": JudgePlan,
-    }
-    return [field.name for field in msgspec.structs.fields(kinds.get(where.split(".")[0], Scenario))]
+    return [field.name for field in msgspec.structs.fields(_TABLES.get(where.split(".")[0], Scenario))]
 
 
 def json_schema() -> dict[str, Any]:

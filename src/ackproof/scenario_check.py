@@ -167,6 +167,7 @@ def _fault(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem
     if fault.kind not in FAULT_KINDS:
         hint = did_you_mean(fault.kind, list(FAULT_KINDS))
         yield f"{where}.kind", f"no kind of fault {fault.kind!r}{hint}: known are {', '.join(FAULT_KINDS)}"
+        yield from _names(scenario, fault, where)
         return
     if (needed := _NEEDS.get(fault.kind, "targets")) and not getattr(fault, needed):
         yield where, f"{fault.kind} needs {needed}"
@@ -187,6 +188,15 @@ def _fault(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem
     if fault.kind == "slow" and not (fault.delay_ms and 1 <= fault.delay_ms <= 60_000):
         yield where, "slow needs delay_ms, from 1 to 60000"
     yield from _times(scenario, fault, where)
+    yield from _names(scenario, fault, where)
+    if fault.not_before_new_epoch is not None and not _is_partition(scenario, fault.not_before_new_epoch):
+        yield (
+            f"{where}.not_before_new_epoch",
+            f"{fault.not_before_new_epoch!r}: no such partition; write it as TOPIC/PARTITION",
+        )
+
+
+def _names(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem]:
     named = [
         ("targets", fault.targets),
         ("apart_from", fault.apart_from),
@@ -196,11 +206,6 @@ def _fault(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem
         for name in names:
             if sentence := _unknown(scenario, name):
                 yield f"{where}.{field}", sentence
-    if fault.not_before_new_epoch is not None and not _is_partition(scenario, fault.not_before_new_epoch):
-        yield (
-            f"{where}.not_before_new_epoch",
-            f"{fault.not_before_new_epoch!r}: no such partition; write it as TOPIC/PARTITION",
-        )
 
 
 def _ignored(fault: FaultPlan, where: str) -> Iterator[Problem]:
@@ -228,6 +233,8 @@ def _times(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem
         yield where, f'{fault.kind} lasts: give one of until_s, until_messages, until = "load-ended"'
     if not fault.lasting and ends:
         yield where, f"{fault.kind} does not last, so it has no end: use start, or another fault, to undo it"
+    if any(producer.count < 1 for producer in scenario.producers):
+        return  # which is told already
     if fault.at_messages is not None and not 0 <= fault.at_messages < scenario.total:
         yield (
             f"{where}.at_messages",

@@ -51,7 +51,9 @@ def _new_epoch(t: Tables) -> DataFrame:
         .filter(F.col("proved_ns").isNotNull())
     )
     epochs = (
-        t.state.filter(F.col("leader_epoch").isNotNull())
+        t.state.filter(
+            F.col("leader_epoch").isNotNull() & (F.col("leader") >= 0)
+        )  # an epoch without a leader leads nobody
         .groupBy(*TP, "leader_epoch")
         .agg(F.min("at_ns").alias("at_ns"))
         .groupBy(*TP)

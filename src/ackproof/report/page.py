@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,7 @@ def report_page(run_directory: Path) -> str:
         spread=words.rate_times_time(ranges),
         checks=_checks(run, verdict) if verdict else [],
         command=shlex.join(record.argv),
+        changed=[value for flag, value in pairwise(record.argv) if flag == "--set"],
         plan=msgspec.json.format(msgspec.json.encode(record.plan), indent=2).decode(),
         problems=run.problems,
     )

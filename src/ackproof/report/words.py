@@ -34,7 +34,7 @@ FATES = {
 FAILOVER_STEPS = (
     ("first_error_ms", "first error at a client", "no client saw an error"),
     ("new_epoch_ms", "a new leader epoch", "no new leader was seen"),
-    ("first_ack_ms", "first acknowledgement from it", "nothing was acknowledged by it"),
+    ("first_ack_ms", "first acknowledgement from it", "nothing was acknowledged by a new leader"),
     ("isr_full_ms", "all replicas in sync again", "never complete again"),
 )
 

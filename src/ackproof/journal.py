@@ -215,6 +215,7 @@ TABLES: dict[str, Table] = {
                 _TOPIC,
                 _PARTITION,
                 Column("assignment", _INT, "Which assignment of this consumer, counted from 1."),
+                Column("position", _LONG, "Where it goes on reading an assigned partition, where that is known.", True),
             ),
             ("consumer", "at_ns"),
         ),
@@ -233,6 +234,30 @@ TABLES: dict[str, Table] = {
                 Column("error", _TEXT, "The client's error, by name.", True),
             ),
             ("consumer", "at_ns"),
+        ),
+        Table(
+            "members",
+            "Who is a member of the cluster, as ZooKeeper's registrations and each broker's own metadata say, several "
+            "times a second.",
+            (
+                _RUN,
+                _AT,
+                Column("source", _TEXT, "The node that said so."),
+                Column("brokers", _IDS, "The brokers, by Kafka's ids."),
+            ),
+            ("source", "at_ns"),
+        ),
+        Table(
+            "outbox",
+            "How many messages waited in a producer's outbox, a few times a second.",
+            (
+                _RUN,
+                _PRODUCER,
+                _AT,
+                Column("depth", _LONG, "Messages that are not acknowledged yet."),
+                Column("failures", _INT, "Sweeps that failed, in a row."),
+            ),
+            ("producer", "at_ns"),
         ),
         Table(
             "alerts",

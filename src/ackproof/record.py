@@ -33,6 +33,7 @@ class ConsumerRecord(msgspec.Struct, frozen=True):
     topic: int
     group: int
     settings: dict[str, Any] = {}
+    start: Literal["earliest", "latest"] = "earliest"
 
 
 class FaultRecord(msgspec.Struct, frozen=True):

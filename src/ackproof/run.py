@@ -83,6 +83,31 @@ class Ongoing:
         self._probes_table.flush_if_due()
         self._nodes_table.flush_if_due()
 
+    def resolved(self, plan: FaultPlan) -> FaultPlan:
+        """`target:N` is whatever fault N hit."""
+
+        def nodes(names: list[str]) -> list[str]:
+            found = []
+            for name in names:
+                role, _, number = name.partition(":")
+                found += self.faults[int(number) - 1].targets if role == "target" else [name]
+            return found
+
+        groups = [nodes(group) for group in plan.groups]
+        return msgspec.structs.replace(
+            plan, targets=nodes(plan.targets), apart_from=nodes(plan.apart_from), groups=groups
+        )
+
+    def elect(self, plan: FaultPlan) -> dict[str, Any]:
+        bootstrap = control.call(self.lab, "bootstrap")["bootstrap"]
+        counts = {topic.name: topic.partitions for topic in self.scenario.topics}
+        places = []
+        for name in plan.partitions:
+            topic, _, number = name.rpartition("/")
+            places += [(topic, each) for each in (range(counts[topic]) if number == "*" else [int(number)])]
+        said = control.inside(self.lab, "observer", lambda: topics.elect(bootstrap, places, plan.unclean))
+        return {"nodes": [f"{topic}/{number}" for topic, number in places], "said": said}
+
     def close(self) -> None:
         self.follow_lab()
         for table in (self._faults_table, self._probes_table, self._nodes_table):
@@ -115,11 +140,15 @@ class Fault:
         if plan.not_before_new_epoch:
             self._epoch_before = run.clients.leader_epoch(plan.not_before_new_epoch)
         run.journal_fault(self, "asked")
-        verb, arguments = _verb(plan)
         try:
-            result = control.call(run.lab, verb, **arguments)
+            result = self._done()
         except Problem as problem:
             self.over = True
+            if plan.may_fail:
+                run.journal_fault(self, "proved", text=f"refused, as it may be: {problem.message}")
+                run.journal_fault(self, "healed", by="done", text="nothing was done")
+                run.tell(f"{plan.kind} was refused: {problem.message}")
+                return
             run.journal_fault(self, "not proved", text=problem.message)
             run.note(problems=[*run.record.problems, f"{plan.kind}: {problem.message}"])
             run.tell(f"{plan.kind} could not be proved: {problem.message}")
@@ -131,6 +160,16 @@ class Fault:
         if self.over:
             run.journal_fault(self, "healed", by="done", text="it does not last")
         run.tell("; ".join(result["said"]))
+
+    def _done(self) -> dict[str, Any]:
+        run, plan = self._run, self.plan
+        if plan.kind == "elect":
+            return run.elect(plan)
+        if plan.on_clients:
+            return run.clients.disturb(plan.kind, plan.targets)
+        verb, arguments = _verb(run.resolved(plan))
+        result: dict[str, Any] = control.call(run.lab, verb, **arguments)
+        return result
 
     def ends(self, elapsed_s: float, sent: int, load_ended: bool) -> bool:
         plan = self.plan
@@ -170,6 +209,8 @@ def _verb(plan: FaultPlan) -> tuple[str, dict[str, Any]]:
     options = {"one_way": plan.one_way, "port": plan.port, "new_connections": plan.new_connections, "reset": plan.reset}
     if plan.kind in ("kill", "stop", "start", "restart", "pause"):
         return plan.kind, {"nodes": plan.targets}
+    if plan.kind == "replace":
+        return "restart", {"nodes": plan.targets, "kill": True, "wipe": True}
     if plan.kind == "cut" or (plan.kind == "isolate" and plan.apart_from):
         return "cut", {"left": targets, "right": ",".join(plan.apart_from), **options}
     if plan.kind == "isolate":
@@ -190,6 +231,7 @@ def carry_out(run: Ongoing, watch: Callable[[dict[str, int]], None], under_way: 
         _prepare(run)
         _timeline(run, watch, under_way)
         run.clients.wait_for_outcomes(watch)
+        run.clients.export_outboxes()
         _final_read(run)
         run.note(ended="complete")
     except (KeyboardInterrupt, Ended):
@@ -217,6 +259,9 @@ def _prepare(run: Ongoing) -> None:
                 bootstrap, [topic.name], topic.partitions, topic.replication, settings
             ),
         )
+    for fault in run.faults:
+        if fault.plan.before_clients:
+            fault.begin()
     run.clients.start(bootstrap)
 
 
@@ -234,7 +279,8 @@ def _timeline(run: Ongoing, watch: Callable[[dict[str, int]], None], under_way: 
         for fault in faults:
             if ended_ns is None and fault.due(elapsed_s, now["sent"]):
                 fault.begin()
-        if ended_ns is None and (now["sent"] >= scenario.total or run.clients.all_ended()):
+        to_come = any(fault.begun_at is None and fault.plan.starts_a_producer for fault in faults)
+        if ended_ns is None and (now["sent"] >= scenario.total or (run.clients.all_ended() and not to_come)):
             ended_ns = time.monotonic_ns()
             run.mark(load_ended_ns=ended_ns)
         for fault in faults:

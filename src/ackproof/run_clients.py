@@ -12,21 +12,24 @@ from typing import Any
 
 import msgspec
 
+from ackproof.clients import outbox
 from ackproof.clients.common import Progress
 from ackproof.clients.consumer import ConsumerConfig
 from ackproof.clients.drain import DrainConfig
 from ackproof.clients.observer import ObserverConfig
-from ackproof.clients.producer import ProducerConfig
+from ackproof.clients.producer import OutboxConfig, ProducerConfig
 from ackproof.errors import CannotHere, Problem
 from ackproof.lab import control
 from ackproof.record import ConsumerRecord, RunRecord
-from ackproof.scenario import Scenario, TopicPlan, Value
+from ackproof.scenario import ProducerPlan, Scenario, TopicPlan, Value
 
 READY_S = 60.0
 FLUSH_S = 120.0  # how long a producer waits for its last outcomes
 FULL_ISR_S = 60.0
 LEADERS_EVERY_S = 0.25
 EXITS_EVERY_S = 0.25
+CATCH_UP_S = 30.0  # for consumers to read what is there
+SILENT_S = 2.0  # without a message, they have read it
 
 Watch = Callable[[dict[str, int]], None]
 
@@ -45,6 +48,8 @@ class Clients:
         self.leaders: dict[str, tuple[str | None, int | None]] = {}  # TOPIC/PARTITION: who leads, in which epoch
         self._over = threading.Event()
         self._asked = 0.0
+        self._disturbed: set[str] = set()  # clients that the scenario itself killed or stopped
+        self._lives: dict[str, int] = {}  # how often each client was started
 
     # -- starting --------------------------------------------------------------------------------------------------
 
@@ -57,33 +62,52 @@ class Clients:
             directory=str(self._directory),
             name="observer",
             brokers=self._brokers,
+            names={number: self._record.nodes[number] for number in self._brokers},
+            zookeeper=self._ensemble,
             topics=topics,
             progress=str(self._page("observer")),
         )
         self._spawn("observer", "observer", "observer", observer)
-        for consumer in self._record.consumers:
-            self._spawn(consumer.name, "consumer", "client", self._consumer(consumer))
-        for producer in self._record.producers:
-            self._spawn(producer.name, "producer", "client", self._producer(producer))
-        self._wait_until_ready(["observer", *self.consumers, *self.producers])
+        for name in (*self.consumers, *self.producers):
+            self._start(name)
+        doomed = {name for name, plan in zip(self.producers, self._plans(), strict=True) if plan.exits}
+        self._wait_until_ready(["observer", *self.consumers, *(set(self.producers) - doomed)])
         threading.Thread(target=self._follow_leaders, daemon=True).start()
+
+    def _start(self, name: str) -> None:
+        self._lives[name] = self._lives.get(name, 0) + 1
+        for consumer in self._record.consumers:
+            if consumer.name == name:
+                self._spawn(name, "consumer", "client", self._consumer(consumer))
+        for producer in self._record.producers:
+            if producer.name == name:
+                config = self._producer(producer)
+                self._spawn(name, "outbox" if config.outbox else "producer", "client", config)
 
     @property
     def consumers(self) -> list[str]:
         return [consumer.name for consumer in self._record.consumers]
 
     def _consumer(self, consumer: ConsumerRecord) -> ConsumerConfig:
+        plan = [plan for plan in self._scenario.consumers for _ in range(plan.copies)][consumer.id]
+        life = self._lives[consumer.name]
         return ConsumerConfig(
             run=self._record.run,
             directory=str(self._directory),
             id=consumer.id,
             name=consumer.name,
+            journal=consumer.name if life == 1 else f"{consumer.name}-{life}",
             topic=self._record.topics[consumer.topic],
             topic_id=consumer.topic,
             group=self._record.groups[consumer.group],
             group_id=consumer.group,
             bootstrap=self._bootstrap,
             progress=str(self._page(consumer.name)),
+            protocol=plan.protocol,
+            static=plan.static,
+            start=plan.start,
+            commit=plan.commit,
+            print=plan.print,
             settings=consumer.settings,
         )
 
@@ -93,10 +117,14 @@ class Clients:
 
     def _addresses(self) -> dict[int, tuple[str, int]]:
         nodes = control.call(self._lab, "nodes")["nodes"]
+        ensemble = [node for node in nodes if node["role"] == "zookeeper"]
+        self._ensemble = {node["name"]: (node["address"], node["port"]) for node in ensemble}
         return {node["kafka_id"]: (node["address"], node["port"]) for node in nodes if node["role"] == "broker"}
 
     def _producer(self, producer: Any) -> ProducerConfig:
-        plan = next(plan for plan in self._plans() if plan[0] == producer.id)[1]
+        plan = self._plans()[producer.id]
+        topic = next(topic for topic in self._scenario.topics if topic.name == plan.topic)
+        life = self._lives[producer.name]
         return ProducerConfig(
             run=self._record.run,
             directory=str(self._directory),
@@ -115,12 +143,17 @@ class Clients:
             progress=str(self._page(producer.name)),
             flush_s=FLUSH_S,
             pauses=[(pause.after, pause.seconds) for pause in plan.pauses],
+            topic_check=plan.topic_check,
+            topic_timeout_s=plan.topic_timeout_s,
+            partitions=topic.partitions,
+            replication=topic.replication,
+            outbox=None if plan.outbox is None else msgspec.convert(msgspec.to_builtins(plan.outbox), OutboxConfig),
+            journal=producer.name if life == 1 else f"{producer.name}-{life}",
             settings=plan.settings,
         )
 
-    def _plans(self) -> list[tuple[int, Any]]:
-        plans = [plan for plan in self._scenario.producers for _ in range(plan.copies)]
-        return list(enumerate(plans))
+    def _plans(self) -> list[ProducerPlan]:
+        return [plan for plan in self._scenario.producers for _ in range(plan.copies)]
 
     def _page(self, name: str) -> Path:
         return self._folder / f"{name}.progress"
@@ -157,6 +190,11 @@ class Clients:
                 return False
         return self._progress[name].read()["ready"] == 1
 
+    def _is_known(self, name: str) -> bool:
+        """One that is expected to fail may never come to be ready."""
+        self._is_ready(name)  # looks for its page
+        return name in self._progress
+
     def _raise_if_dead(self, name: str) -> None:
         exits = self._exits()
         if name in exits:
@@ -178,11 +216,11 @@ class Clients:
         return begun
 
     def counts(self) -> dict[str, int]:
-        pages = [self._progress[name].read() for name in self.producers]
+        pages = [self._progress[name].read() for name in self.producers if self._is_known(name)]
         return {field: sum(page[field] for page in pages) for field in Progress.FIELDS}
 
     def all_ended(self) -> bool:
-        if all(self._progress[name].read()["done"] for name in self.producers):
+        if all(self._is_known(name) and self._progress[name].read()["done"] for name in self.producers):
             return True
         if time.monotonic() - self._asked < EXITS_EVERY_S:
             return False
@@ -202,15 +240,40 @@ class Clients:
                 for view in control.call(self._lab, "leaders")["topic_partitions"]:
                     self.leaders[f"{view['topic']}/{view['partition']}"] = (view["leader"], view["leader_epoch"])
 
+    def disturb(self, kind: str, targets: list[str]) -> dict[str, Any]:
+        """A fault at clients: `consumer:2` is the process consumer2."""
+        names = [target.replace(":", "") for target in targets]
+        if kind == "start":
+            for name in names:
+                self._start(name)
+            self._disturbed -= set(names)
+            return {"nodes": names, "said": [f"{name}: started again" for name in names]}
+        if kind != "pause":
+            self._disturbed |= set(names)
+        result: dict[str, Any] = control.call(self._lab, "disturb", kind=kind, processes=names)
+        return result
+
     # -- the end ---------------------------------------------------------------------------------------------------
 
     def raise_if_one_died(self) -> dict[str, Any]:
         """Without its observer or one of its consumers a run has a hole that nobody would see."""
         exits = self._exits()
-        ended = {name for name in exits if name not in self.producers or exits[name] != [0, None]}
-        if dead := sorted(ended - {"final-read"}):
+        ended = {name for name in exits if name not in self.producers or not self._may_end(name, exits[name])}
+        if dead := sorted(ended - {"final-read"} - self._disturbed):
             raise CannotHere(f"{dead[0]} ended by itself; its log ends:", self._log_tail(dead[0]))
         return exits
+
+    def _may_end(self, name: str, how: list[int | None] | None) -> bool:
+        """Well, or as the scenario expects of this life."""
+        expected = self._plans()[self.producers.index(name)].exits
+        life = self._lives[name]
+        return how == [expected[life - 1] if life <= len(expected) else 0, None]
+
+    def export_outboxes(self) -> None:
+        """The journal's rows of producers whose truth is a database."""
+        for producer, plan in zip(self._record.producers, self._plans(), strict=True):
+            if plan.outbox is not None and outbox.database_of(self._directory, producer.name).exists():
+                outbox.export(self._directory, self._record.run, producer.id, producer.topic, producer.name)
 
     def wait_for_outcomes(self, watch: Watch) -> None:
         deadline = time.monotonic() + FLUSH_S + 10
@@ -265,9 +328,19 @@ class Clients:
         return sum(self._progress[name].read()["sent"] for name in self.consumers)
 
     def stop_watching(self) -> None:
-        """Consumers have had the time of the final read to catch up; then they and the observer end."""
+        """Consumers are given time to read what is there; then they and the observer end."""
+        if self.consumers:
+            self._wait_until_read()
         self._over.set()
         self._stop(["observer", *self.consumers], 10.0)
+
+    def _wait_until_read(self) -> None:
+        deadline = time.monotonic() + CATCH_UP_S
+        count, since = self.read_so_far(), time.monotonic()
+        while time.monotonic() < deadline and time.monotonic() - since < SILENT_S:
+            time.sleep(0.05)
+            if (now := self.read_so_far()) != count:
+                count, since = now, time.monotonic()
 
     def stop_all(self, timeout_s: float) -> None:
         self._over.set()

@@ -266,7 +266,7 @@ def _record(asked: Asked, spec: LabSpec, directory: Path) -> RunRecord:
         ],
         consumers=[
             ConsumerRecord(number, f"consumer{number + 1}", topics.index(plan.topic), groups.index(plan.group),
-                           dict(plan.settings))
+                           dict(plan.settings), plan.start)
             for number, plan in enumerate(consumers)
         ],
         faults=[

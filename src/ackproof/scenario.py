@@ -32,17 +32,21 @@ FAULT_KINDS: dict[str, str] = {
     "stop": "an orderly stop (SIGTERM)",
     "start": "started again",
     "restart": "stopped and started again",
+    "replace": "killed, its disk lost, started again empty under its old id",
     "pause": "frozen (SIGSTOP)",
     "isolate": "cut off from all other nodes, or from `apart_from`; clients keep their way in",
     "partition": "the network splits into `groups`",
     "cut": "links between `targets` and `apart_from` are cut",
     "flaky": "a share `loss` of all packets is lost",
     "slow": "packets are late by `delay_ms`",
+    "elect": "an election is asked for `partitions`: the preferred leader or, with `unclean`, any replica",
 }
 _ONE_OF = (frozenset({"at_s", "at_messages"}), frozenset({"until_s", "until_messages", "until"}))
 LASTING = frozenset({"pause", "isolate", "partition", "cut", "flaky", "slow"})  # these are healed; the others are done
 ROLE_PREFIXES = ("leader:", "follower:", "followers:", "coordinator:")
 PLAIN_ROLES = ("controller", "zookeeper-leader", "all-brokers", "quorum")
+CLIENTS = ("producer:", "consumer:")  # by number, counted from 1 in the scenario's order
+CLIENT_KINDS = ("kill", "stop", "start", "pause")
 
 
 class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -69,6 +73,12 @@ class PausePlan(Strict, frozen=True):
     seconds: float
 
 
+class OutboxPlan(Strict, frozen=True):
+    give_up_after: int = 5  # failures in a row
+    retry_s: float = 1.0
+    exit_code: int = 75
+
+
 class ProducerPlan(Strict, frozen=True):
     topic: str
     count: int
@@ -79,6 +89,10 @@ class ProducerPlan(Strict, frozen=True):
     keys: int | None = None  # this many different keys; null: no key
     print: bool = False  # say each value and its offset
     pauses: list[PausePlan] = []  # in which nothing is due; only with a rate
+    topic_check: Literal["validate", "create", "assume"] = "validate"  # before the first message
+    topic_timeout_s: float = 30.0
+    outbox: OutboxPlan | None = None  # messages go to a table first, in one transaction with the business
+    exits: list[int] = []  # the exit codes expected of it, life after life; none: it ends well
     settings: dict[str, Value] = {}  # any of librdkafka's
 
 
@@ -86,7 +100,12 @@ class ConsumerPlan(Strict, frozen=True):
     topic: str
     group: str
     copies: int = 1
-    settings: dict[str, Value] = {}
+    protocol: Literal["eager", "cooperative", "consumer"] = "eager"  # the last is KIP-848's, where the broker has it
+    static: bool = False  # a member that is known by its name again when it comes back
+    start: Literal["earliest", "latest"] = "earliest"  # where the group has no committed offset
+    commit: Literal["journaled", "auto", "never"] = "journaled"
+    print: bool = False  # say each value, and each change of the assignment
+    settings: dict[str, Value] = {}  # any of librdkafka's
 
 
 class FaultPlan(Strict, frozen=True):
@@ -107,12 +126,26 @@ class FaultPlan(Strict, frozen=True):
     port: int | None = None
     loss: float | None = None
     delay_ms: float | None = None
+    partitions: list[str] = []  # of `elect`: TOPIC/PARTITION, or TOPIC/* for all
+    unclean: bool = False
+    may_fail: bool = False  # a refusal is an answer too
+    before_clients: bool = False  # it begins before any client is started, in place of at_s
+
+    @property
+    def starts_a_producer(self) -> bool:
+        return self.kind == "start" and any(target.startswith("producer:") for target in self.targets)
+
+    @property
+    def on_clients(self) -> bool:
+        return any(target.startswith(CLIENTS) for target in self.targets)
 
     @property
     def lasting(self) -> bool:
         return self.kind in LASTING
 
     def when(self) -> str:
+        if self.before_clients:
+            return "before the clients start"
         return f"at {self.at_messages:,} messages" if self.at_messages is not None else f"at {self.at_s:g} s"
 
     def heals(self) -> str:
@@ -135,6 +168,24 @@ class JudgePlan(Strict, frozen=True):
     rate_line: float | None = None  # messages a second below which somebody should be told
 
 
+class ClaimPlan(Strict, frozen=True):
+    """What the brokers are expected to say of partitions at one moment of the run.
+
+    `at` is "start" (the load begins), "before N" and "during N" (just before fault N, and just before it ends or the
+    next one begins), or "end" (the final read). A broker is a node's name, or "target:N": what fault N hit.
+    """
+
+    at: str
+    partitions: str  # TOPIC/PARTITION, or TOPIC/* for all
+    leader: list[str] = []  # one of these leads
+    not_leader: list[str] = []  # none of these leads
+    isr: list[str] = []  # exactly these are in sync
+    isr_without: list[str] = []
+    isr_full: bool = False
+    preferred: bool = False  # the first replica leads
+    same_leader_as: str | None = None  # another moment
+
+
 class Scenario(Strict, frozen=True):
     name: str
     section: str
@@ -146,6 +197,7 @@ class Scenario(Strict, frozen=True):
     cluster: ClusterPlan = ClusterPlan()
     consumers: list[ConsumerPlan] = []
     faults: list[FaultPlan] = []
+    claims: list[ClaimPlan] = []
     expect: dict[str, str] = {}  # check: required, allowed or forbidden
     expect_zookeeper: dict[str, str] = {}
     expect_kraft: dict[str, str] = {}
@@ -331,7 +383,7 @@ def _override(data: dict[str, Any], setting: str) -> None:
     if not separator or not name.strip():
         raise UsageProblem(f"--set {setting}: write it as FIELD=VALUE, for example producer.acks=all")
     path = name.strip().split(".")
-    plurals = {"producer": "producers", "consumer": "consumers", "topic": "topics", "fault": "faults"}
+    plurals = {name: f"{name}s" for name in ("producer", "consumer", "topic", "fault", "claim")}
     value = _value(text)
     if path[:2] == ["cluster", "settings"] and len(path) > 3:  # cluster.settings.SCOPE.KEY, as `up --set` has it
         table: Any = data
@@ -417,6 +469,7 @@ _TABLES: dict[str, type[msgspec.Struct]] = {
     "consumers": ConsumerPlan,
     "faults": FaultPlan,
     "judge": JudgePlan,
+    "claims": ClaimPlan,
 }
 
 

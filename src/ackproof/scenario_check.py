@@ -13,7 +13,17 @@ from fnmatch import fnmatchcase
 from ackproof.errors import UsageProblem
 from ackproof.kafka.jars import DEFAULT_KRAFT, DEFAULT_ZOOKEEPER
 from ackproof.lab.spec import BROKERS_MAX, QUORUM_SIZES, LabSpec, Setting, check
-from ackproof.scenario import FAULT_KINDS, PLAIN_ROLES, ROLE_PREFIXES, FaultPlan, Scenario, did_you_mean
+from ackproof.scenario import (
+    CLIENT_KINDS,
+    CLIENTS,
+    FAULT_KINDS,
+    PLAIN_ROLES,
+    ROLE_PREFIXES,
+    ClaimPlan,
+    FaultPlan,
+    Scenario,
+    did_you_mean,
+)
 
 CHECK_NAMES = (
     "lost",
@@ -35,9 +45,19 @@ CHECK_NAMES = (
     "failover",
     "late",
     "rate",
+    "undelivered",
+    "delivered_twice",
+    "two_owners",
+    "unowned",
+    "commit_back",
+    "allocation",
+    "vanished",
+    "exits",
+    "moves",
+    "claims",
 )
 
-PROCESS_KINDS = ("kill", "stop", "start", "restart", "pause")
+PROCESS_KINDS = ("kill", "stop", "start", "restart", "replace", "pause")
 TOPIC_SETTINGS = (
     "cleanup.policy", "compression.gzip.level", "compression.lz4.level", "compression.type", "compression.zstd.level",
     "delete.retention.ms", "file.delete.delay.ms", "flush.messages", "flush.ms",
@@ -52,7 +72,7 @@ TOPIC_SETTINGS = (
 )  # fmt: skip
 
 Problem = tuple[str, str]
-_NEEDS = {"isolate": "targets", "cut": "targets", "partition": "groups", "flaky": "targets", "slow": "targets"}
+_NEEDS = {"elect": "partitions", "partition": "groups"}  # the others: targets
 
 
 def problems(scenario: Scenario) -> list[Problem]:
@@ -64,6 +84,11 @@ def problems(scenario: Scenario) -> list[Problem]:
             found
             for number, fault in enumerate(scenario.faults)
             for found in _fault(scenario, fault, f"faults.{number}")
+        ),
+        *(
+            found
+            for number, claim in enumerate(scenario.claims)
+            for found in _claim(scenario, claim, f"claims.{number}")
         ),
         *_expectations(scenario),
     ]
@@ -143,6 +168,10 @@ def _clients(scenario: Scenario) -> Iterator[Problem]:
             yield f"{where}.size", f"size = {producer.size}: from 16 bytes (the number must fit) to 1,000,000"
         if producer.keys is not None and producer.keys < 1:
             yield f"{where}.keys", f"keys = {producer.keys}: at least one"
+        if producer.outbox is not None and producer.outbox.give_up_after < 1:
+            yield f"{where}.outbox", f"give_up_after = {producer.outbox.give_up_after}: at least one failure"
+        if not 0 < producer.topic_timeout_s <= 600:
+            yield f"{where}.topic_timeout_s", f"topic_timeout_s = {producer.topic_timeout_s:g}: above 0, up to 600"
         for place, pause in enumerate(producer.pauses):
             if producer.rate is None:
                 yield f"{where}.pauses", "pauses are for a producer with a rate: without one nothing is ever due"
@@ -187,6 +216,12 @@ def _fault(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem
         yield where, "flaky needs loss, a share above 0 and up to 1"
     if fault.kind == "slow" and not (fault.delay_ms and 1 <= fault.delay_ms <= 60_000):
         yield where, "slow needs delay_ms, from 1 to 60000"
+    if fault.kind == "elect":
+        for name in fault.partitions:
+            if not _is_partition(scenario, name.replace("/*", "/0")):
+                yield f"{where}.partitions", f"{name!r}: no such partition; write it as TOPIC/PARTITION, or TOPIC/*"
+    if fault.on_clients:
+        yield from _client_fault(scenario, fault, where)
     yield from _times(scenario, fault, where)
     yield from _names(scenario, fault, where)
     if fault.not_before_new_epoch is not None and not _is_partition(scenario, fault.not_before_new_epoch):
@@ -217,16 +252,33 @@ def _ignored(fault: FaultPlan, where: str) -> Iterator[Problem]:
         "partition": ("groups",),
         "flaky": ("targets", "loss"),
         "slow": ("targets", "delay_ms"),
+        "elect": ("partitions", "unclean"),
     }.get(fault.kind, ("targets",))
-    for name in ("targets", "apart_from", "groups", *links, "loss", "delay_ms"):
+    for name in ("targets", "apart_from", "groups", *links, "loss", "delay_ms", "partitions", "unclean"):
         if getattr(fault, name) not in (None, False, []) and name not in heeded:
             hint = " without apart_from" if fault.kind == "isolate" and name in links else ""
             yield f"{where}.{name}", f"{fault.kind}{hint} has no {name}"
 
 
+def _client_fault(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem]:
+    plans = [plan for plan in scenario.producers for _ in range(plan.copies)]
+    for target in fault.targets:
+        kind, _, number = target.partition(":")
+        known = kind == "producer" and number.isdigit() and 1 <= int(number) <= len(plans)
+        if known and fault.kind == "start" and plans[int(number) - 1].outbox is None:
+            yield f"{where}.targets", f"{target}: only a producer with an outbox knows where it stood"
+    if fault.before_clients:
+        yield f"{where}.before_clients", "there are no clients yet to do anything to"
+    if fault.kind not in CLIENT_KINDS:
+        yield f"{where}.kind", f"{fault.kind}: what can be done to a client is {', '.join(CLIENT_KINDS)}"
+    if not all(target.startswith(CLIENTS) for target in fault.targets):
+        yield f"{where}.targets", "clients and nodes cannot be targets of one fault: write two"
+
+
 def _times(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem]:
-    if (fault.at_s is None) == (fault.at_messages is None):
-        yield where, "a fault begins at_s or at_messages: give one of the two"
+    ways = [fault.at_s is not None, fault.at_messages is not None, fault.before_clients]
+    if ways.count(True) != 1:
+        yield where, "a fault begins at_s, at_messages or before_clients: give one of them"
         return
     ends = [each for each in (fault.until_s, fault.until_messages, fault.until) if each is not None]
     if fault.lasting and len(ends) != 1:
@@ -263,6 +315,14 @@ def _unknown(scenario: Scenario, name: str) -> str | None:
             if prefix == "coordinator:" or _is_partition(scenario, what):
                 return None
             return f"{name}: no such partition; write it as {prefix}TOPIC/PARTITION"
+    if name.startswith(CLIENTS):
+        return _unknown_client(scenario, name)
+    if name.startswith(("quorum:", "target:")):
+        role, _, number = name.partition(":")
+        count = scenario.cluster.quorum if role == "quorum" else len(scenario.faults)
+        if number.isdigit() and 1 <= int(number) <= count:
+            return None
+        return f"{name}: {role}:1 to {role}:{count} are known"
     names = [f"kafka{number}" for number in range(1, scenario.cluster.brokers + 1)] + ["client"]
     if scenario.modes == ["zookeeper"]:
         names += [f"zk{number}" for number in range(1, scenario.cluster.quorum + 1)]
@@ -276,11 +336,44 @@ def _unknown(scenario: Scenario, name: str) -> str | None:
     return f"no node or role {name!r}{hint}: nodes are {', '.join(names)}; roles are {roles}{both}"
 
 
+def _unknown_client(scenario: Scenario, name: str) -> str | None:
+    kind, _, number = name.partition(":")
+    plans = scenario.producers if kind == "producer" else scenario.consumers
+    count = sum(plan.copies for plan in plans)
+    if number.isdigit() and 1 <= int(number) <= count:
+        return None
+    return f"{name}: there are {count} {kind}s" + (f", {kind}:1 to {kind}:{count}" if count else "")
+
+
 def _is_partition(scenario: Scenario, text: str) -> bool:
     match = re.fullmatch(r"(.+)/(\d+)", text)
     return match is not None and any(
         topic.name == match[1] and int(match[2]) < topic.partitions for topic in scenario.topics
     )
+
+
+def moments(scenario: Scenario) -> list[str]:
+    """Every moment that a claim can be about, in their order."""
+    numbers = range(1, len(scenario.faults) + 1)
+    return ["start", *(f"{word} {number}" for number in numbers for word in ("before", "during")), "end"]
+
+
+def _claim(scenario: Scenario, claim: ClaimPlan, where: str) -> Iterator[Problem]:
+    known = moments(scenario)
+    for field, moment in (("at", claim.at), ("same_leader_as", claim.same_leader_as)):
+        if moment is not None and moment not in known:
+            yield f"{where}.{field}", f"no moment {moment!r}{did_you_mean(moment, known)}: there are {', '.join(known)}"
+    if not _is_partition(scenario, claim.partitions.replace("/*", "/0")):
+        yield f"{where}.partitions", f"{claim.partitions!r}: no such partition; write TOPIC/PARTITION, or TOPIC/*"
+    brokers = [f"kafka{number}" for number in range(1, scenario.cluster.brokers + 1)]
+    brokers += [f"target:{number}" for number in range(1, len(scenario.faults) + 1)]
+    for field in ("leader", "not_leader", "isr", "isr_without"):
+        for name in getattr(claim, field):
+            if name not in brokers:
+                yield f"{where}.{field}", f"no broker {name!r}{did_you_mean(name, brokers)}"
+    asked = (claim.leader, claim.not_leader, claim.isr, claim.isr_without, claim.isr_full, claim.preferred)
+    if not any(asked) and claim.same_leader_as is None:
+        yield where, "a claim that claims nothing: give leader, not_leader, isr, isr_without, isr_full or preferred"
 
 
 def _expectations(scenario: Scenario) -> Iterator[Problem]:

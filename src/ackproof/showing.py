@@ -88,6 +88,11 @@ def rule(fault: FaultPlan) -> str:
             return f"start {targets} on its old disk"
         case "restart":
             return f"SIGTERM to {targets}, and start it again on its old disk"
+        case "replace":
+            return f"SIGKILL to {targets}, its disk is emptied, and it starts under its old id"
+        case "elect":
+            kind = "any replica, in sync or not," if fault.unclean else "the preferred leader"
+            return f"the cluster is asked to let {kind} lead {' and '.join(fault.partitions)}"
         case "pause":
             return f"SIGSTOP to {targets}; SIGCONT heals it"
         case "isolate" if not fault.apart_from:

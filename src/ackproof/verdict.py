@@ -70,6 +70,7 @@ class Verdict(msgspec.Struct, frozen=True):
     fitness: list[Fitness]
     faults: list[FaultSummary]
     failover: list[dict[str, Any]] = []
+    moves: list[dict[str, Any]] = []  # who led each partition at each moment, and who was in sync
     latency_ms: dict[str, dict[str, float]] = {}  # "due" and "sent": p50, p90, p99, p999, max
 
 

@@ -1,7 +1,8 @@
 """A consumer in a group: every message it was given, every partition it was given or lost, every offset it committed.
 
 It reads until it is told to stop. What it was given is in the journal before its offset is committed, so a crash can
-make it read twice, and never makes the journal lack what was committed.
+make it read twice, and never makes the journal lack what was committed. Where it begins in a partition is asked and
+written down when it is assigned: so it is known which messages were its to read.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pyarrow as pa
@@ -22,6 +23,8 @@ from ackproof.journal import FLUSH_EVERY_S, Writer
 
 BATCH = 1_000
 POLL_S = 0.1
+ASK_S = 5.0  # how long a question about a position may take
+ASSIGNED_S = 15.0  # a consumer that gets no partition may never be told so
 
 
 class ConsumerConfig(msgspec.Struct, frozen=True):
@@ -29,12 +32,18 @@ class ConsumerConfig(msgspec.Struct, frozen=True):
     directory: str
     id: int
     name: str
+    journal: str  # the name of its files: a consumer that is started again has new ones
     topic: str
     topic_id: int
     group: str
     group_id: int
     bootstrap: str
     progress: str
+    protocol: Literal["eager", "cooperative", "consumer"] = "eager"
+    static: bool = False
+    start: Literal["earliest", "latest"] = "earliest"
+    commit: Literal["journaled", "auto", "never"] = "journaled"
+    print: bool = False
     settings: dict[str, Value] = {}
 
 
@@ -42,14 +51,14 @@ class Reading:
     def __init__(self, config: ConsumerConfig) -> None:
         self._config = config
         directory = Path(config.directory)
-        self._reads = Writer(directory, "reads", config.run, config.name)
-        self._groups = Writer(directory, "groups", config.run, config.name)
-        self._commits = Writer(directory, "commits", config.run, config.name)
+        self._reads = Writer(directory, "reads", config.run, config.journal)
+        self._groups = Writer(directory, "groups", config.run, config.journal)
+        self._commits = Writer(directory, "commits", config.run, config.journal)
         self._progress = Progress(Path(config.progress), create=True)
         self._assignment = 0
         self._polls = 0
         self._count = 0
-        self._committed = time.monotonic()
+        self._begun = self._committed = time.monotonic()
         self._stopped = False
 
     def stop(self, *_: Any) -> None:
@@ -58,23 +67,30 @@ class Reading:
     def run(self) -> None:
         client = KafkaConsumer(client_settings(self._config))
         client.subscribe([self._config.topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
-        self._progress.write(1, 0, 0, 0, 0, 0)
         while not self._stopped:
             messages = client.consume(BATCH, POLL_S)
             good = [message for message in messages if message.error() is None]
             for message in messages:
                 if message.error() is not None:
-                    print(f"{self._config.name}: {message.error()}", flush=True)
+                    self._say(str(message.error()))
             if good:
                 self._polls += 1
                 self._journal(good)
             if time.monotonic() - self._committed >= FLUSH_EVERY_S:
                 self._commit(client)
+            self._tell_ready()
         self._commit(client)
         client.close()
         for writer in (self._reads, self._groups, self._commits):
             writer.close(seal=False)
         self._progress.write(1, self._count, 0, 0, 0, 1)
+
+    def _tell_ready(self) -> None:
+        if self._assignment or time.monotonic() - self._begun >= ASSIGNED_S:
+            self._progress.write(1, self._count, 0, 0, 0, 0)
+
+    def _say(self, text: str) -> None:
+        print(f"{self._config.name}: {text}", flush=True)
 
     def _journal(self, messages: list[Any]) -> None:
         now = time.monotonic_ns()
@@ -96,11 +112,17 @@ class Reading:
             }
         )
         self._count += count
-        self._progress.write(1, self._count, 0, 0, 0, 0)
+        if self._config.print:
+            for message, (producer, seq) in zip(messages, values, strict=True):
+                self._say(f"{seq} of producer{producer + 1}, {_place(message.partition(), message.offset())}")
+
+    # -- offsets ---------------------------------------------------------------------------------------------------
 
     def _commit(self, client: KafkaConsumer) -> None:
         """What was journaled, and no more: the position is where the next message would come from."""
         self._committed = time.monotonic()
+        if self._config.commit != "journaled":
+            return
         places = [place for place in client.position(client.assignment()) if place.offset >= 0]
         if not places:
             return
@@ -122,11 +144,31 @@ class Reading:
             )
         self._commits.flush()
 
-    def _assigned(self, _: Any, places: list[TopicPartition]) -> None:
-        self._assignment += 1
-        self._tell("assigned", places)
+    def _placed(self, client: KafkaConsumer, places: list[TopicPartition]) -> list[TopicPartition]:
+        """Each with the offset at which it begins: the committed one, else the log's start or end."""
+        try:
+            found = client.committed(places, timeout=ASK_S)
+            return [self._begins(client, place) if place.offset < 0 else place for place in found]
+        except KafkaException as problem:
+            self._say(f"cannot ask where to begin ({problem.args[0].name()}); the client decides")
+            return places
 
-    def _revoked(self, client: Any, places: list[TopicPartition]) -> None:
+    def _begins(self, client: KafkaConsumer, place: TopicPartition) -> TopicPartition:
+        low, high = client.get_watermark_offsets(place, timeout=ASK_S)
+        return TopicPartition(place.topic, place.partition, high if self._config.start == "latest" else low)
+
+    # -- the group -------------------------------------------------------------------------------------------------
+
+    def _assigned(self, client: KafkaConsumer, places: list[TopicPartition]) -> None:
+        self._assignment += 1
+        placed = self._placed(client, places) if places else []
+        if self._config.protocol == "eager":
+            client.assign(placed)
+        else:
+            client.incremental_assign(placed)
+        self._tell("assigned", placed)
+
+    def _revoked(self, client: KafkaConsumer, places: list[TopicPartition]) -> None:
         self._commit(client)
         self._tell("revoked", places)
 
@@ -135,7 +177,7 @@ class Reading:
 
     def _tell(self, event: str, places: list[TopicPartition]) -> None:
         shown = ", ".join(f"{place.topic}/{place.partition}" for place in places) or "nothing"
-        print(f"{self._config.name}: {event} {shown}", flush=True)
+        self._say(f"{event} {shown}")
         for place in places:
             self._groups.add(
                 consumer=self._config.id,
@@ -145,8 +187,20 @@ class Reading:
                 topic=self._config.topic_id,
                 partition=place.partition,
                 assignment=self._assignment,
+                position=place.offset if event == "assigned" and place.offset >= 0 else None,
             )
         self._groups.flush()
+
+
+def _place(partition: int, offset: int) -> str:
+    return f"partition {partition} at offset {offset}"
+
+
+PROTOCOLS: dict[str, dict[str, str]] = {
+    "eager": {"partition.assignment.strategy": "range"},
+    "cooperative": {"partition.assignment.strategy": "cooperative-sticky"},
+    "consumer": {"group.protocol": "consumer"},
+}
 
 
 def client_settings(config: ConsumerConfig) -> dict[str, Any]:
@@ -154,8 +208,10 @@ def client_settings(config: ConsumerConfig) -> dict[str, Any]:
         "bootstrap.servers": config.bootstrap,
         "client.id": config.name,
         "group.id": config.group,
-        "enable.auto.commit": False,
-        "auto.offset.reset": "earliest",
+        **({"group.instance.id": config.name} if config.static else {}),
+        **PROTOCOLS[config.protocol],
+        "enable.auto.commit": config.commit == "auto",
+        "auto.offset.reset": config.start,
         "broker.address.family": "v4",
         "log_level": 3,
         **kafka_settings(config.settings),

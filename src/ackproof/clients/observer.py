@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ import msgspec
 
 from ackproof.clients.common import Progress, read_config
 from ackproof.journal import Writer
+from ackproof.kafka import zookeeper
 from ackproof.kafka.ask import Broker, NoAnswer
 
 EVERY_S = 0.125  # 0.25 is promised, also where an answer is slow
 TIMEOUT_S = 1.0
+MEMBERS_EVERY_S = 0.5
 
 
 class ObserverConfig(msgspec.Struct, frozen=True):
@@ -27,6 +30,8 @@ class ObserverConfig(msgspec.Struct, frozen=True):
     directory: str
     name: str
     brokers: dict[int, tuple[str, int]]  # Kafka's id: address, port
+    names: dict[int, str]  # Kafka's id: the node's name
+    zookeeper: dict[str, tuple[str, int]]  # the node's name: address, port; none under KRaft
     topics: dict[str, int]
     progress: str
 
@@ -35,6 +40,7 @@ class Observer:
     def __init__(self, config: ObserverConfig) -> None:
         self._config = config
         self._writer = Writer(Path(config.directory), "state", config.run, config.name)
+        self._members = Writer(Path(config.directory), "members", config.run, config.name)
         self._turn = threading.Lock()
         self._known: set[tuple[str, int]] = set()  # every partition that any broker told of
         self._over = threading.Event()
@@ -45,15 +51,18 @@ class Observer:
 
     def run(self) -> None:
         threads = [threading.Thread(target=self._follow, args=(number,)) for number in self._config.brokers]
+        threads += [threading.Thread(target=self._follow_zookeeper, args=(name,)) for name in self._config.zookeeper]
         for thread in threads:
             thread.start()
         self._progress.write(1, 0, 0, 0, 0, 0)
         while not self._over.wait(0.1):
             with self._turn:
                 self._writer.flush_if_due()
+                self._members.flush_if_due()
         for thread in threads:
             thread.join()
         self._writer.close(seal=False)
+        self._members.close(seal=False)
 
     def _follow(self, number: int) -> None:
         address, port = self._config.brokers[number]
@@ -66,6 +75,18 @@ class Observer:
                         self._writer.add(**row)
                 self._over.wait(max(0.0, begun + EVERY_S - time.monotonic()))
 
+    def _follow_zookeeper(self, name: str) -> None:
+        """One that has lost its quorum does not answer, and then nothing is noted."""
+        address, port = self._config.zookeeper[name]
+        while not self._over.is_set():
+            begun = time.monotonic()
+            at_ns = time.monotonic_ns()
+            with suppress(NoAnswer, OSError):
+                found = zookeeper.broker_ids(address, port, TIMEOUT_S)
+                with self._turn:
+                    self._members.add(at_ns=at_ns, source=name, brokers=sorted(found))
+            self._over.wait(max(0.0, begun + MEMBERS_EVERY_S - time.monotonic()))
+
     def _look(self, broker: Broker, number: int) -> list[dict[str, Any]]:
         at_ns = time.monotonic_ns()
         try:
@@ -76,6 +97,9 @@ class Observer:
             return self._silence(at_ns, number, f"{silence.kind}: {silence.reason}")
         took_ns = time.monotonic_ns() - at_ns
         self._known |= set(wanted)
+        with self._turn:
+            members = sorted(node.id for node in metadata.brokers)
+            self._members.add(at_ns=at_ns, source=self._config.names[number], brokers=members)
         rows = []
         for view in metadata.partitions:
             own = offsets[(view.topic, view.partition)]

@@ -17,13 +17,13 @@ import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import Producer as KafkaProducer
 
 from ackproof.clients.common import MAGIC, MESSAGE, Progress, Value, kafka_settings, read_config, wait_for_go
@@ -39,6 +39,12 @@ GO_S = 120.0
 
 Numbers = npt.NDArray[np.int64]
 Say = Callable[[int, int | None, int | None, str | None], None]  # number, partition, offset, error
+
+
+class OutboxConfig(msgspec.Struct, frozen=True):
+    give_up_after: int  # failures in a row
+    retry_s: float
+    exit_code: int
 
 
 class ProducerConfig(msgspec.Struct, frozen=True):
@@ -59,6 +65,12 @@ class ProducerConfig(msgspec.Struct, frozen=True):
     progress: str
     flush_s: float
     pauses: list[tuple[int, float]] = []  # after so many messages nothing is due for so many seconds
+    topic_check: Literal["validate", "create", "assume"] = "validate"
+    topic_timeout_s: float = 30.0
+    partitions: int = 1  # of a topic that it creates itself
+    replication: int = 1
+    outbox: OutboxConfig | None = None
+    journal: str | None = None  # the name of its files, where that is another
     settings: dict[str, Value] = {}
 
 
@@ -251,9 +263,8 @@ class Load:
 
     def run(self) -> None:
         client = KafkaProducer(self._settings)
-        # So that the first message is not late for the metadata.
-        known = client.list_topics(self._config.topic, timeout=30).topics[self._config.topic]
-        self._outcomes.know_partitions(len(known.partitions))
+        # Also so that the first message is not late for the metadata.
+        self._outcomes.know_partitions(check_topic(client, self._config))
         self._progress.write(1, 0, 0, 0, 0, 0)
         self._begun_ns = wait_for_go(Path(self._config.go), GO_S)
         self._send_all(client)
@@ -396,6 +407,53 @@ class Load:
             )
 
 
+class TopicProblem(Exception):
+    """The topic could not be validated or created in time, in one sentence."""
+
+    exit_code = 69  # "unavailable"
+
+
+def check_topic(client: KafkaProducer, config: ProducerConfig) -> int:
+    """How many partitions the topic has, as its check found; 0 where it is only assumed to be there."""
+    if config.topic_check == "assume":
+        return 0
+    if config.topic_check == "create":
+        _create_topic(config)
+    try:
+        known = client.list_topics(config.topic, timeout=config.topic_timeout_s).topics[config.topic]
+    except KafkaException as problem:
+        raise TopicProblem(
+            f"topic {config.topic} could not be validated within {config.topic_timeout_s:g} s: "
+            f"{problem.args[0].str().rstrip('.')}"
+        ) from None
+    if known.error is not None:
+        raise TopicProblem(f"topic {config.topic}: {known.error.str().rstrip('.')}")
+    return len(known.partitions)
+
+
+def _create_topic(config: ProducerConfig) -> None:
+    from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+    settings: dict[str, str | int | float | bool] = {
+        "bootstrap.servers": config.bootstrap,
+        "log_level": 0,
+        "broker.address.family": "v4",
+    }
+    wanted = NewTopic(config.topic, num_partitions=config.partitions, replication_factor=config.replication)
+    admin = AdminClient(settings)
+    future = admin.create_topics([wanted], request_timeout=config.topic_timeout_s)[config.topic]
+    try:
+        future.result(timeout=config.topic_timeout_s + 1)
+    except (KafkaException, TimeoutError) as problem:
+        error = problem.args[0] if problem.args else None
+        if error is not None and hasattr(error, "name") and error.name() == "TOPIC_ALREADY_EXISTS":
+            return
+        why = error.str().rstrip(".") if error is not None and hasattr(error, "str") else "no answer"
+        raise TopicProblem(
+            f"topic {config.topic} could not be created within {config.topic_timeout_s:g} s: {why}"
+        ) from None
+
+
 def client_settings(config: ProducerConfig) -> dict[str, Any]:
     return {
         "bootstrap.servers": config.bootstrap,
@@ -430,7 +488,11 @@ def main() -> None:
     gc.disable()  # nothing here refers in circles, and looking for it costs a tenth at full speed
     load = Load(read_config(ProducerConfig))
     signal.signal(signal.SIGTERM, load.stop)
-    load.run()
+    try:
+        load.run()
+    except TopicProblem as problem:
+        print(f"{read_config(ProducerConfig).name}: {problem}", flush=True)
+        sys.exit(problem.exit_code)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Any
 from ackproof.errors import CannotHere, Problem, UsageProblem
 
 TIMEOUT_S = 20.0
+ELECTION_S = 10.0
 
 
 def _admin(bootstrap: str) -> Any:
@@ -53,6 +54,32 @@ def resize(bootstrap: str, name: str, partitions: int) -> list[str]:
     futures = admin.create_partitions([NewPartitions(name, partitions)], request_timeout=TIMEOUT_S)
     _settle(futures[name], f"topic {name} was not resized")
     return [f"topic {name}: {partitions} partitions; keys may map to other partitions from now on"]
+
+
+def elect(bootstrap: str, partitions: Sequence[tuple[str, int]], unclean: bool) -> list[str]:
+    """Ask for an election; a leader that leads already is an answer, not a problem."""
+    from confluent_kafka import ElectionType, KafkaException, TopicPartition
+
+    kind = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
+    admin = _admin(bootstrap)
+    wanted = [TopicPartition(topic, partition) for topic, partition in partitions]
+    future = admin.elect_leaders(kind, wanted, operation_timeout=ELECTION_S, request_timeout=ELECTION_S)
+    try:
+        answers = future.result(timeout=ELECTION_S + 5)
+    except KafkaException as problem:
+        raise CannotHere(f"the election was refused: {problem.args[0].str().rstrip('.')}") from None
+    said, refused = [], []
+    for place, error in answers.items():
+        name = f"{place.topic}/{place.partition}"
+        if error is None:
+            said.append(f"{name}: elected")
+        elif error.name() == "ELECTION_NOT_NEEDED":
+            said.append(f"{name}: no election was needed")
+        else:
+            refused.append(f"{name}: {error.str().rstrip('.')}")
+    if refused:
+        raise CannotHere(f"the election was refused for {refused[0]}", [*refused[1:], *said])
+    return said
 
 
 def _settle(future: Any, subject: str) -> None:

@@ -257,7 +257,7 @@ class Cluster:
     def roles(self) -> dict[str, Resolver]:
         return {
             "all-brokers": lambda _: [node.name for node in self.brokers],
-            "quorum": lambda _: [node.name for node in self.spec.quorum_nodes],
+            "quorum": self._quorum,
             "controller": lambda _: [self._known(self.controller(), "controller")],
             "zookeeper-leader": lambda _: [self._known(self.zookeeper_leader(), "zookeeper-leader")],
             "leader": lambda what: [self._known(self._partition("leader", what).leader, f"leader:{what}")],
@@ -265,6 +265,14 @@ class Cluster:
             "followers": lambda what: self._followers("followers", what),
             "coordinator": lambda group: [self._known(self._coordinator(group), f"coordinator:{group}")],
         }
+
+    def _quorum(self, number: str) -> list[str]:
+        names = [node.name for node in self.spec.quorum_nodes]
+        if not number:
+            return names
+        if not number.isdigit() or not 1 <= int(number) <= len(names):
+            raise UsageProblem(f"quorum:{number}: the quorum has {len(names)} nodes, quorum:1 to quorum:{len(names)}")
+        return [names[int(number) - 1]]
 
     def _known(self, name: str | None, role: str) -> str:
         if name is None:

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ackproof.errors import NotProved, UsageProblem
+from ackproof.faults import Held
 from ackproof.lab.network import OBSERVER
+from ackproof.lab.processes import stopped_threads
 
 if TYPE_CHECKING:
+    from ackproof.lab.lab import Lab
     from ackproof.lab.verbs import Request, Server
+
+END_S = 30.0
+STOPPED_S = 5.0
 
 Result = dict[str, Any]
 
@@ -49,6 +59,50 @@ def processes(server: Server, request: Request) -> Result:
 def signal_process(server: Server, request: Request) -> Result:
     number = signal.Signals[request.get("signal")]
     return {"sent": server.lab.processes.send(request.get("process"), number, ends=True)}
+
+
+def disturb(server: Server, request: Request) -> Result:
+    """Kill, stop or pause programs of a run's; a pause stands until it is healed."""
+    lab, names, kind = server.lab, request.get("processes"), request.get("kind")
+    for name in names:
+        if lab.processes.get(name) is None:
+            raise UsageProblem(f"{name} does not run: there is nothing to {kind}")
+    if kind == "pause":
+        standing = [lab.begin(lab.next_name(), kind, [name], _stopped(lab, name)) for name in names]
+        said = [f"{each.name}: pause {each.targets[0]}: {each.held.proved}" for each in standing]
+        return {"nodes": names, "faults": [each.name for each in standing], "said": said}
+    for name in names:
+        lab.processes.send(name, signal.SIGKILL if kind == "kill" else signal.SIGTERM, ends=True)
+    for name in names:
+        if not lab.processes.wait_for_exit(name, time.monotonic() + END_S):
+            raise NotProved(f"{name} is still there after {END_S:.0f} s")
+    return {"nodes": names, "said": [f"{name}: {lab.processes.last_exit(name)}" for name in names]}
+
+
+@contextmanager
+def _stopped(lab: Lab, name: str) -> Iterator[Held]:
+    process = lab.processes.get(name)
+    if process is None:
+        raise UsageProblem(f"{name} does not run")
+
+    def prove() -> str:
+        if not stopped_threads(process.pid):
+            raise NotProved(f"{name}: not every thread is stopped")
+        return f"every thread of {name} is stopped"
+
+    try:
+        lab.processes.send(name, signal.SIGSTOP)
+        _wait(lambda: stopped_threads(process.pid))
+        yield Held(prove(), prove)
+    finally:
+        lab.processes.send(name, signal.SIGCONT)
+        _wait(lambda: not stopped_threads(process.pid))
+
+
+def _wait(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + STOPPED_S
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.005)
 
 
 def nodes(server: Server, _: Request) -> Result:

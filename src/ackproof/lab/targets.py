@@ -1,6 +1,6 @@
 """What a verb is aimed at: a name, a glob, a list of them, or a role that is resolved at this very moment.
 
-kafka2   kafka*   kafka1,kafka3   all-brokers   quorum (the ZooKeeper nodes, or the controllers)
+kafka2   kafka*   kafka1,kafka3   all-brokers   quorum (the ZooKeeper nodes, or the controllers)   quorum:1
 leader:orders/0   follower:orders/0   followers:orders/0   controller   coordinator:group   zookeeper-leader
 """
 
@@ -16,6 +16,7 @@ from ackproof.errors import UsageProblem
 ROLES = (
     "all-brokers",
     "quorum",
+    "quorum:NUMBER",
     "controller",
     "zookeeper-leader",
     "leader:TOPIC/PARTITION",

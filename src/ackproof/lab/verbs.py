@@ -349,6 +349,7 @@ VERBS: dict[str, Callable[[Server, Request], Result]] = {
     "spawn": run_verbs.spawn,
     "processes": run_verbs.processes,
     "signal": run_verbs.signal_process,
+    "disturb": run_verbs.disturb,
     "leaders": run_verbs.leaders,
     "nodes": run_verbs.nodes,
     "resolve": resolve_target,

@@ -1,0 +1,79 @@
+"""Where Kafka puts the replicas of a new topic: its documented rule as a pure function, to hold its answer against.
+
+With ZooKeeper the controller takes the brokers in the order of their ids, or alternating by rack; begins somewhere at
+random; gives each partition's first replica to the next broker; and the others to brokers at a distance that grows by
+one each time the first replicas have gone round. The two random numbers can be inferred from the answer.
+
+KRaft places differently, so that only properties can be checked there: no broker twice, as many racks as there can be,
+and first replicas even over the brokers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+
+Assignment = Sequence[Sequence[int]]  # the replicas of each partition, the preferred leader first
+
+
+def alternated(racks: Mapping[int, str]) -> list[int]:
+    """The brokers, one of each rack in turn."""
+    by_rack = [sorted(broker for broker in racks if racks[broker] == rack) for rack in sorted(set(racks.values()))]
+    return [broker for turn in zip_longest(*by_rack) for broker in turn if broker is not None]
+
+
+def documented(
+    brokers: Sequence[int], partitions: int, replication: int, start: int, shift: int, racks: Mapping[int, str]
+) -> list[list[int]]:
+    """The assignment that ZooKeeper's controller makes, given the two numbers that it draws."""
+    order = alternated(racks) if racks else sorted(brokers)
+    made = []
+    for partition in range(partitions):
+        if partition > 0 and partition % len(order) == 0:
+            shift += 1
+        made.append(_replicas(order, (partition + start) % len(order), shift, replication, racks))
+    return made
+
+
+def _replicas(order: list[int], first: int, shift: int, replication: int, racks: Mapping[int, str]) -> list[int]:
+    chosen = [order[first]]
+    count = len(set(racks.values())) or 1
+    step = 0
+    while len(chosen) < replication:
+        distance = 1 + (shift * (count if racks else 1) + step) % (len(order) - 1)
+        broker = order[(first + distance) % len(order)]
+        step += 1
+        used = {racks[each] for each in chosen} if racks else set()
+        new_rack = not racks or racks[broker] not in used or len(used) == count
+        if new_rack and (broker not in chosen or len(chosen) == len(order)):
+            chosen.append(broker)
+    return chosen
+
+
+def drawn(assignment: Assignment, brokers: Sequence[int], racks: Mapping[int, str]) -> tuple[int, int] | None:
+    """The start and the shift that explain an assignment; null where none do."""
+    replication = len(assignment[0])
+    for start in range(len(brokers)):
+        for shift in range(len(brokers)):
+            made = documented(brokers, len(assignment), replication, start, shift, racks)
+            if made == [list(replicas) for replicas in assignment]:
+                return start, shift
+    return None
+
+
+def violations(assignment: Assignment, brokers: Sequence[int], racks: Mapping[int, str]) -> list[tuple[int, str]]:
+    """What every placement must keep, whoever makes it: partition (-1: all of them) and problem."""
+    found = []
+    count = len(set(racks.values()))
+    for partition, replicas in enumerate(assignment):
+        if len(set(replicas)) < len(replicas):
+            found.append((partition, "a broker holds it twice"))
+        if racks and len({racks[broker] for broker in replicas}) < min(len(replicas), count):
+            found.append((partition, "its replicas are in fewer racks than they could be"))
+    leaders = Counter(dict.fromkeys(brokers, 0))
+    leaders.update(replicas[0] for replicas in assignment)
+    if max(leaders.values()) - min(leaders.values()) > 1:
+        told = ", ".join(f"{broker}: {leaders[broker]}" for broker in sorted(leaders))
+        found.append((-1, f"first replicas are not even over the brokers ({told})"))
+    return found

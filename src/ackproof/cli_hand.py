@@ -1,0 +1,93 @@
+"""The commands of a person who tries things by hand: `produce` and `consume`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Literal
+
+import msgspec
+import typer
+
+from ackproof.cli_options import Name, seconds
+from ackproof.errors import UsageProblem
+from ackproof.lab import control
+from ackproof.lab.spec import DEFAULT_NAME
+
+Topic = Annotated[str, typer.Argument(metavar="TOPIC")]
+Settings = Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE, any of librdkafka's settings.")]
+
+
+def produce(
+    topic: Topic,
+    values: Annotated[list[str] | None, typer.Argument(metavar="[VALUE]...", help="What to send.")] = None,
+    count: Annotated[int, typer.Option(min=1, help="Without values: so many, numbered.")] = 1,
+    acks: Annotated[Literal["0", "1", "all"], typer.Option(help="Whose word is waited for.")] = "all",
+    keys: Annotated[int | None, typer.Option(min=1, help="So many different keys; none without.")] = None,
+    rate: Annotated[float | None, typer.Option(min=0.01, help="Messages a second.")] = None,
+    settings: Settings = None,
+    name: Name = DEFAULT_NAME,
+) -> None:
+    """Send messages to a topic, and see what becomes of each.
+
+    Examples:
+
+      ackproof produce orders one two three
+
+      ackproof produce orders --count 100 --rate 1 --acks 1
+    """
+    from ackproof.clients.by_hand import Produce
+
+    told = values or [f"message {number}" for number in range(1, count + 1)]
+    config = Produce(_bootstrap(name), topic, told, acks, keys, rate, _pairs(settings))
+    _execute(name, "produce", config)
+
+
+def consume(
+    topic: Topic,
+    group: Annotated[str, typer.Option(help="The consumer group.")] = "readers",
+    member: Annotated[str, typer.Option("--as", help="What it calls itself.")] = "consumer",
+    start: Annotated[
+        Literal["earliest", "latest"], typer.Option("--from", help="Where a group without offsets begins.")
+    ] = "earliest",
+    protocol: Annotated[
+        Literal["eager", "cooperative", "consumer"], typer.Option(help="How the group shares partitions.")
+    ] = "eager",
+    count: Annotated[int | None, typer.Option(min=1, help="End after so many messages.")] = None,
+    duration: Annotated[str | None, typer.Option("--for", help="End after so long, for example 30s.")] = None,
+    settings: Settings = None,
+    name: Name = DEFAULT_NAME,
+) -> None:
+    """Read a topic in a consumer group, and see which partitions are given and taken. Ctrl-C ends it.
+
+    Example: ackproof consume orders --group workers --as first
+    """
+    from ackproof.clients.by_hand import Consume
+
+    for_s = None if duration is None else seconds(duration)
+    config = Consume(_bootstrap(name), topic, group, member, start, protocol, count, for_s, _pairs(settings))
+    _execute(name, "consume", config)
+
+
+def _bootstrap(name: str) -> str:
+    bootstrap: str = control.call(name, "bootstrap")["bootstrap"]
+    return bootstrap
+
+
+def _pairs(settings: list[str] | None) -> dict[str, str | int | float | bool]:
+    made: dict[str, str | int | float | bool] = {}
+    for text in settings or []:
+        key, separator, value = text.partition("=")
+        if not separator:
+            raise UsageProblem(f"--set {text}: write it as KEY=VALUE, for example linger.ms=5")
+        made[key] = value
+    return made
+
+
+def _execute(name: str, what: str, config: msgspec.Struct) -> None:
+    argv = [sys.executable, "-m", "ackproof.clients.by_hand", what, msgspec.json.encode(config).decode()]
+    raise typer.Exit(control.execute(name, "client", argv))
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(produce)
+    app.command()(consume)

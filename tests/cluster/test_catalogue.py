@@ -1,0 +1,59 @@
+"""One scenario or two of each section of the catalogue, run for real: what they claim of brokers and groups holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from real_lab import User, ourselves
+
+from ackproof.verdict import Verdict, read_verdict
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+
+
+@pytest.fixture(scope="module")
+def us() -> Iterator[User]:
+    with ourselves() as user:
+        yield user
+
+
+def ran(us: User, tmp_path: Path, *words: str) -> tuple[dict[str, Any], Verdict]:
+    done = us.run("run", *words, "--out", str(tmp_path), "--json", timeout_s=380)
+    assert done.returncode == 0, f"{done.stderr}\n{done.stdout}"
+    (directory,) = tmp_path.iterdir()
+    told: dict[str, Any] = json.loads(done.stdout)["runs"][0]
+    return told, read_verdict(directory)
+
+
+def found(verdict: Verdict, check: str) -> int | None:
+    return next(each.found for each in verdict.checks if each.name == check)
+
+
+def test_leaders_move_off_brokers_that_are_cut_off_one_after_the_other(us: User, tmp_path: Path) -> None:
+    told, verdict = ran(us, tmp_path, "rolling-partitions")
+    assert (told["result"], told["lost"]) == ("confirmed", 0)
+    during = [move for move in verdict.moves if move["moment"] == "during 2"]
+    assert [(move["leader"], move["isr"]) for move in during] == [(1, [1])] * 3
+
+
+def test_an_outbox_outlives_a_cluster_that_is_down(us: User, tmp_path: Path) -> None:
+    told, verdict = ran(us, tmp_path, "cluster-down")
+    assert (told["result"], told["acked"], told["lost"]) == ("confirmed", 4_000, 0)
+    assert found(verdict, "exits") == 0
+
+
+def test_a_killed_consumers_partitions_go_to_the_others(us: User, tmp_path: Path) -> None:
+    told, verdict = ran(us, tmp_path, "consumer-failover")
+    assert (told["result"], found(verdict, "undelivered")) == ("confirmed", 0)
+    assert found(verdict, "unowned")
+
+
+def test_a_frozen_follower_leaves_the_isr_and_returns(us: User, tmp_path: Path) -> None:
+    told, verdict = ran(us, tmp_path, "isr-lag", "--mode", "kraft")
+    assert (told["result"], told["lost"]) == ("confirmed", 0)
+    sizes = {move["moment"]: len(move["isr"]) for move in verdict.moves}
+    assert (sizes["start"], sizes["during 1"], sizes["end"]) == (3, 2, 3)

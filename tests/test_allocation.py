@@ -1,0 +1,56 @@
+"""Where replicas go, by the documented rule."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ackproof.allocation import alternated, documented, drawn, violations
+
+
+def test_the_example_of_the_documentation_without_racks() -> None:
+    """Five brokers, ten partitions, three replicas, start 0 and shift 0, as Kafka's own source explains it."""
+    assert documented(range(5), 10, 3, 0, 0, {}) == [
+        [0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 0], [4, 0, 1],
+        [0, 2, 3], [1, 3, 4], [2, 4, 0], [3, 0, 1], [4, 1, 2],
+    ]  # fmt: skip
+
+
+def test_the_example_of_the_documentation_with_racks() -> None:
+    racks = {0: "rack1", 1: "rack3", 2: "rack3", 3: "rack2", 4: "rack2", 5: "rack1"}
+    assert alternated(racks) == [0, 3, 1, 5, 4, 2]
+    assert documented(range(6), 7, 3, 0, 0, racks) == [
+        [0, 3, 1], [3, 1, 5], [1, 5, 4], [5, 4, 2], [4, 2, 0], [2, 0, 3], [0, 4, 2],
+    ]  # fmt: skip
+
+
+@given(st.integers(2, 7), st.integers(1, 20), st.integers(1, 3), st.integers(0, 6), st.integers(0, 6))
+def test_the_two_numbers_are_found_again(
+    brokers: int, partitions: int, replication: int, start: int, shift: int
+) -> None:
+    ids = range(1, brokers + 1)
+    replication, start, shift = min(replication, brokers), start % brokers, shift % brokers
+    made = documented(ids, partitions, replication, start, shift, {})
+    found = drawn(made, ids, {})
+    assert found is not None
+    assert documented(ids, partitions, replication, *found, {}) == made
+    assert violations(made, ids, {}) == []
+
+
+def test_an_assignment_that_no_numbers_explain() -> None:
+    assert drawn([[1, 2], [1, 2], [3, 1]], [1, 2, 3], {}) is None
+
+
+@pytest.mark.parametrize(
+    ("assignment", "words"),
+    [
+        ([[1, 1], [2, 3], [3, 4], [4, 1]], "twice"),
+        ([[1, 3], [2, 3], [3, 4], [4, 1]], "fewer racks"),
+        ([[1, 2], [1, 4], [3, 4], [1, 2]], "not even"),
+    ],
+)
+def test_what_every_placement_must_keep(assignment: list[list[int]], words: str) -> None:
+    racks = {1: "a", 2: "b", 3: "a", 4: "b"}
+    assert any(words in problem for _, problem in violations(assignment, [1, 2, 3, 4], racks))
+    assert violations([[1, 2], [2, 3], [3, 4], [4, 1]], [1, 2, 3, 4], racks) == []

@@ -14,7 +14,16 @@ from typing import Any
 
 from ackproof.journal import TABLES, Writer
 from ackproof.judge.tables import NO_SPAN, Span
-from ackproof.record import Clock, Expected, FaultRecord, ProducerRecord, RunRecord, write_record
+from ackproof.record import (
+    Clock,
+    ConsumerRecord,
+    Expected,
+    FaultRecord,
+    Marks,
+    ProducerRecord,
+    RunRecord,
+    write_record,
+)
 
 MS = 1_000_000
 START = 1_000 * MS  # the monotonic clock does not begin with a run
@@ -38,6 +47,9 @@ class History:
     settings: dict[str, float] = field(default_factory=dict)  # the scenario's table `judge`
     rows: Rows = field(default_factory=lambda: {name: [] for name in TABLES})
     faults: list[FaultRecord] = field(default_factory=list)
+    claims: list[dict[str, Any]] = field(default_factory=list)
+    producers: list[dict[str, Any]] = field(default_factory=list)  # of the plan
+    marks: Marks = field(default_factory=Marks)
     ended: str | None = "complete"
     own_blocks: bool = False  # the test says itself what was reserved
 
@@ -146,6 +158,7 @@ class History:
         topic: int = 0,
         partition: int = 0,
         consumer: int = 0,
+        group: int = 0,
         assignment: int = 1,
         when: float | None = None,
     ) -> History:
@@ -153,7 +166,7 @@ class History:
         self.rows["reads"].append(
             {
                 "consumer": consumer,
-                "group": 0,
+                "group": group,
                 "topic": topic,
                 "partition": partition,
                 "offset": offset,
@@ -165,6 +178,60 @@ class History:
                 "assignment": assignment,
             }
         )
+        return self
+
+    def group(
+        self,
+        when: float,
+        event: str,
+        consumer: int = 0,
+        *,
+        position: int | None = 0,
+        group: int = 0,
+        partition: int = 0,
+        assignment: int = 1,
+    ) -> History:
+        """A consumer was given a partition, or gave it back."""
+        self.rows["groups"].append(
+            {
+                "consumer": consumer,
+                "group": group,
+                "at_ns": at(when),
+                "event": event,
+                "topic": 0,
+                "partition": partition,
+                "assignment": assignment,
+                "position": position if event == "assigned" else None,
+            }
+        )
+        return self
+
+    def gone(self, when: float, consumer: int) -> History:
+        """A consumer's process ended."""
+        exited = {"node": f"consumer{consumer + 1}", "at_ns": at(when), "event": "exited", "signal": 9}
+        self.rows["nodes"].append({**exited, "by_itself": False})
+        return self
+
+    def commit(
+        self, when: float, offset: int, *, consumer: int = 0, group: int = 0, partition: int = 0, outcome: str = "ok"
+    ) -> History:
+        self.rows["commits"].append(
+            {
+                "consumer": consumer,
+                "group": group,
+                "at_ns": at(when),
+                "topic": 0,
+                "partition": partition,
+                "offset": offset,
+                "outcome": outcome,
+            }
+        )
+        return self
+
+    def claim(self, when: str, partitions: str = "orders/0", **claimed: Any) -> History:
+        nothing: dict[str, list[str]] = {"leader": [], "not_leader": [], "isr": [], "isr_without": []}
+        no_more = {"isr_full": False, "preferred": False, "same_leader_as": None}
+        self.claims.append({"at": when, "partitions": partitions, **nothing, **no_more, **claimed})
         return self
 
     def state(
@@ -246,7 +313,10 @@ class History:
 
     def record(self, name: str = "a-run") -> RunRecord:
         producers = sorted({row["producer"] for table in ("sends", "blocks") for row in self.rows[table]})
+        consumers = sorted({row["consumer"] for table in ("reads", "groups") for row in self.rows[table]})
         began = Clock(FIRST_RUN * 1000, START)
+        plan: dict[str, Any] = {"judge": self.settings} if self.settings else {}
+        plan |= {"producers": self.producers} if self.producers else {}
         return RunRecord(
             run=self.run,
             name=name,
@@ -263,11 +333,12 @@ class History:
             topics=list(self.topics),
             groups=["group"],
             producers=[ProducerRecord(p, f"producer{p}", 0, self.acks, 100, None) for p in producers],
-            consumers=[],
+            consumers=[ConsumerRecord(c, f"consumer{c + 1}", 0, 0) for c in consumers],
             faults=self.faults,
             nodes={1: "kafka1", 2: "kafka2", 3: "kafka3"},
             began=began,
-            plan={"judge": self.settings} if self.settings else {},
+            plan=plan | ({"claims": self.claims} if self.claims else {}),
+            marks=self.marks,
             ended_at=Clock(began.wall_ns + 60_000 * MS, began.monotonic_ns + 60_000 * MS),
             ended=self.ended,  # type: ignore[arg-type]
         )

@@ -13,12 +13,19 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from ackproof.judge.aborted_read import aborted_read
+from ackproof.judge.allocation import allocation
+from ackproof.judge.claims import claims
+from ackproof.judge.commit_back import commit_back
+from ackproof.judge.delivered_twice import delivered_twice
 from ackproof.judge.dual_leader import dual_leader
 from ackproof.judge.duplicated import duplicated
+from ackproof.judge.exits import exits
 from ackproof.judge.failover import failover
 from ackproof.judge.inconsistent_offset import inconsistent_offset
 from ackproof.judge.late import late
 from ackproof.judge.lost import lost
+from ackproof.judge.moments import exits as expected_exits
+from ackproof.judge.moves import moves
 from ackproof.judge.offset_gap import offset_gap
 from ackproof.judge.phantom import phantom
 from ackproof.judge.rate import rate
@@ -28,11 +35,15 @@ from ackproof.judge.repeated_read import repeated_read
 from ackproof.judge.resurrected import resurrected
 from ackproof.judge.skipped_read import skipped_read
 from ackproof.judge.tables import Tables
+from ackproof.judge.two_owners import two_owners
 from ackproof.judge.unavailable import unavailable
+from ackproof.judge.undelivered import undelivered
+from ackproof.judge.unowned import unowned
 from ackproof.judge.unstable_read import unstable_read
+from ackproof.judge.vanished import vanished
 from ackproof.judge.watermark_fell import watermark_fell
 from ackproof.judge.zombie_ack import zombie_ack
-from ackproof.record import Expected
+from ackproof.record import Expected, RunRecord
 
 
 @dataclass(frozen=True)
@@ -44,6 +55,7 @@ class Check:
     default: Expected = "allowed"
     needs: tuple[str, ...] = ("sends", "ends")  # tables without which "none found" is no evidence
     marked: str | None = None
+    asked: Callable[[RunRecord], object] = lambda _: True  # whether the scenario asks it; else it is allowed
 
 
 CHECKS: dict[str, Check] = {
@@ -67,5 +79,23 @@ CHECKS: dict[str, Check] = {
     "unavailable": Check(unavailable, "wait(s) for an ack above the threshold", needs=("sends",)),
     "failover": Check(failover, "fault(s) at a partition", needs=("faults", "state")),
     "late": Check(late, "kind(s) of latency with an ack later than the line", needs=("sends",), marked="late"),
+    "undelivered": Check(undelivered, "record(s) that a group was never given", needs=("groups", "reads", "ends")),
+    "delivered_twice": Check(delivered_twice, "record(s) that a group was given twice", needs=("reads",)),
+    "two_owners": Check(two_owners, "time(s) with two owners of one partition", needs=("groups",)),
+    "unowned": Check(unowned, "time(s) without an owner of a partition", needs=("groups",)),
+    "commit_back": Check(commit_back, "commit(s) of an offset below an earlier one", needs=("commits",)),
+    "allocation": Check(allocation, "place(s) that the documented rule does not explain", needs=("state",)),
+    "vanished": Check(vanished, "time(s) in which a broker was no member", needs=("members",)),
+    "exits": Check(
+        exits, "producer(s) that did not end as expected", "forbidden", needs=("nodes",), asked=expected_exits
+    ),
+    "moves": Check(moves, "view(s) of a partition at a moment", needs=("state",)),
+    "claims": Check(
+        claims,
+        "claim(s) about brokers that did not hold",
+        "forbidden",
+        needs=("state", "ends"),
+        asked=lambda record: record.plan.get("claims"),
+    ),
     "rate": Check(rate, "second(s) with fewer sends than the line", needs=("sends",), marked="below"),
 }

@@ -80,12 +80,14 @@ def verdict_of(source: Source, findings: Findings, into: Path | None) -> Verdict
         fitness=lines,
         faults=faults,
         failover=[_shown(record, row) for row in _rows(findings, "failover", run)],
+        moves=[_shown(record, row) for row in _moves(findings, run)],
         latency_ms=_latency(findings, run),
     )
 
 
 def _check(source: Source, name: str, check: Check, found: Witnesses | None, broken: Mapping[str, str]) -> CheckResult:
-    expected = source.record.expect.get(name, check.default)
+    default = check.default if check.asked(source.record) else "allowed"
+    expected = source.record.expect.get(name, default)
     if name in broken:
         return CheckResult(name, expected, None, "unknown", f"The check {name} broke.", broke=broken[name])
     if found is None:
@@ -166,6 +168,11 @@ def _count(found: Mapping[str, Witnesses], name: str) -> int | None:
 
 def _rows(findings: Findings, name: str, run: int) -> list[dict[str, Any]]:
     return [] if name in findings.broken else rows(findings.folder, name, run)
+
+
+def _moves(findings: Findings, run: int) -> list[dict[str, Any]]:
+    order = ("topic", "partition", "place")
+    return sorted(_rows(findings, "moves", run), key=lambda row: tuple(int(row[name]) for name in order))
 
 
 def _unavailable_ms(findings: Findings, run: int) -> float:

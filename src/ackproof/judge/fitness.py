@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ackproof.journal import TABLES
 from ackproof.judge.fates import FATES, IN_LOG
+from ackproof.judge.moments import exits
 from ackproof.judge.reserved import Producer
 from ackproof.judge.sources import Source
 from ackproof.verdict import Fitness
@@ -85,8 +86,10 @@ def traffic(e: Evidence) -> list[Fitness]:
     first_ok = min((p.first_ok_ns for p in e.producers if p.first_ok_ns is not None), default=None)
     last_sent = max((p.last_sent_ns for p in e.producers if p.last_sent_ns is not None), default=None)
     began: dict[int, int] = {}
+    load_begun = e.source.record.marks.load_begun_ns or 0
     for row in e.source.small["faults"]:
-        if row["event"] in ("asked", "proved") and row["kind"] not in MENDING:
+        # One that stood before the load is what the load met, not what befell it.
+        if row["event"] in ("asked", "proved") and row["kind"] not in MENDING and row["at_ns"] >= load_begun:
             at = row["at_ns"]
             began[row["fault"]] = min(at, began.get(row["fault"], at))
     if not began:
@@ -132,7 +135,9 @@ def numbers(e: Evidence) -> list[Fitness]:
     ):
         if count := e.irregular.get(name, 0):
             lines.append(Fitness("numbers", False, f"{count:,} of the producers' numbers {words}."))
-    silent = sorted({p.id for p in e.source.record.producers} - {p.producer for p in e.producers})
+    doomed = {name for _, name, _ in exits(e.source.record)}  # the scenario expects them to fail
+    expected = {p.id for p in e.source.record.producers if p.name not in doomed}
+    silent = sorted(expected - {p.producer for p in e.producers})
     if silent:
         names = ", ".join(p.name for p in e.source.record.producers if p.id in silent)
         lines.append(Fitness("numbers", False, f"Nothing is known of {names}."))

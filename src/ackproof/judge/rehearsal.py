@@ -62,6 +62,23 @@ def _make_run(folder: Path) -> None:
                 "assignment": 1,
             }
         ],
+        "groups": [
+            {
+                "consumer": 0,
+                "group": 0,
+                "at_ns": at * _MS,
+                "event": "assigned",
+                "topic": 0,
+                "partition": 0,
+                "assignment": at,
+                "position": 0,
+            }
+            for at in (1, 2)
+        ],
+        "commits": [
+            {"consumer": 0, "group": 0, "at_ns": at, "topic": 0, "partition": 0, "offset": at, "outcome": "ok"}
+            for at in (1, 2)
+        ],
         "log": [{"topic": 0, "partition": 0, "offset": 0, "leader_epoch": 0, "producer": 0, "seq": 0}],
         "ends": [
             {

@@ -35,6 +35,15 @@ NO_SPAN: Span = (None, None, None)
 
 
 @dataclass(frozen=True)
+class Layout:
+    """The brokers of a run as they were asked for."""
+
+    mode: str
+    brokers: tuple[int, ...]
+    racks: Mapping[int, str]
+
+
+@dataclass(frozen=True)
 class Tables:
     """Everything that a check may look at."""
 
@@ -49,9 +58,16 @@ class Tables:
     nodes: DataFrame
     groups: DataFrame
     commits: DataFrame
+    outbox: DataFrame
+    members: DataFrame
     alerts: DataFrame
     runs: DataFrame  # run, rate_line, unavailable_ns, late_ns; begin_ns, last_ns (first and last send), end_ns
     producers: DataFrame  # run, producer, topic, acks, rate
+    moments: DataFrame  # run, place, moment, moment_ns
+    claims: DataFrame  # run, claim, at, topic, partition, and what is claimed
+    lives: DataFrame  # run, consumer, gone: when its processes ended
+    exits: DataFrame  # run, node, expected: the exit codes expected of a producer
+    layouts: Mapping[int, Layout]  # by run
     arrivals: DataFrame  # one row for each value and tp of the final log: first_offset, last_offset, copies
     fates: DataFrame  # `sends` with `fate`, `copies`, and what stands at the acknowledged offset
     small: bool = False  # each table is one partition
@@ -88,6 +104,45 @@ PRODUCERS = T.StructType(
         T.StructField("rate", T.DoubleType()),
     ]
 )
+MOMENTS = T.StructType(
+    [
+        T.StructField("run", T.LongType()),
+        T.StructField("place", T.IntegerType()),
+        T.StructField("moment", T.StringType()),
+        T.StructField("moment_ns", T.LongType()),
+    ]
+)
+EXITS = T.StructType(
+    [
+        T.StructField("run", T.LongType()),
+        T.StructField("node", T.StringType()),
+        T.StructField("expected", T.ArrayType(T.IntegerType())),
+    ]
+)
+LIVES = T.StructType(
+    [
+        T.StructField("run", T.LongType()),
+        T.StructField("consumer", T.IntegerType()),
+        T.StructField("gone", T.ArrayType(T.LongType())),
+    ]
+)
+CLAIMS = T.StructType(
+    [
+        T.StructField("run", T.LongType()),
+        T.StructField("claim", T.IntegerType()),
+        T.StructField("at", T.StringType()),
+        T.StructField("topic", T.IntegerType()),
+        T.StructField("partition", T.IntegerType()),  # null: every one
+        *(
+            T.StructField(name, T.ArrayType(T.IntegerType()))
+            for name in ("one_of", "none_of", "in_sync", "out_of_sync")
+        ),
+        T.StructField("isr_full", T.BooleanType()),
+        T.StructField("preferred", T.BooleanType()),
+        T.StructField("same_leader_as", T.StringType()),
+        T.StructField("words", T.StringType()),
+    ]
+)
 
 
 def spark_schema(table: str) -> T.StructType:
@@ -118,6 +173,10 @@ def make_tables(
     unreported: DataFrame | None = None,
     compacted: bool = True,
     small: bool = True,
+    moments: Sequence[tuple[Any, ...]] = (),
+    claims: Sequence[tuple[Any, ...]] = (),
+    lives: Sequence[tuple[Any, ...]] = (),
+    exits: Sequence[tuple[Any, ...]] = (),
 ) -> Tables:
     """`unreported` holds the (run, producer, seq) that were reserved and never reported; null where none were.
     `compacted` says whether any topic is, for the question whether a record rightly vanished costs a join."""
@@ -134,6 +193,11 @@ def make_tables(
             1
         ),
         producers=producers,
+        moments=spark.createDataFrame(list(moments), MOMENTS).coalesce(1),
+        claims=spark.createDataFrame(list(claims), CLAIMS).coalesce(1),
+        layouts={record.run: _layout(record) for record in records},
+        exits=spark.createDataFrame(list(exits), EXITS).coalesce(1),
+        lives=spark.createDataFrame(list(lives), LIVES).coalesce(1),
         arrivals=arrived,
         fates=fates(sends, journal["log"], journal["ends"], compacted, small),
     )
@@ -159,6 +223,12 @@ def _reserved(unreported: DataFrame, producers: DataFrame) -> DataFrame:
 def _column_or_null(field: T.StructField, known: set[str]) -> Any:
     column = F.col(field.name) if field.name in known else F.lit(None)
     return column.cast(field.dataType).alias(field.name)
+
+
+def _layout(record: RunRecord) -> Layout:
+    brokers = tuple(sorted(number for number, name in record.nodes.items() if name.startswith("kafka")))
+    racks = record.plan.get("cluster", {}).get("racks", [])
+    return Layout(record.mode, brokers, {each: racks[(each - 1) % len(racks)] for each in brokers} if racks else {})
 
 
 def _producers(record: RunRecord) -> list[tuple[Any, ...]]:

@@ -1,0 +1,47 @@
+"""Claims: what the scenario says of leaders and in-sync replicas at a moment, and the brokers did not say.
+
+A claim about a partition of which nobody said anything then is not met either.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from ackproof.judge.moves import moves
+from ackproof.judge.tables import Tables
+
+
+def claims(t: Tables) -> DataFrame:
+    """A claim and a tp where it does not hold, with what was seen there."""
+    seen = moves(t)
+    places = t.ends.select("run", "topic", "partition")
+    wanted = (
+        t.claims.withColumnRenamed("partition", "only")
+        .join(places, on=["run", "topic"], how="inner")
+        .filter(F.col("only").isNull() | (F.col("only") == F.col("partition")))
+    )
+    then = seen.select("run", "topic", "partition", F.col("moment").alias("at"), "leader", "isr", "replicas")
+    before = seen.select(
+        "run", "topic", "partition", F.col("moment").alias("same_leader_as"), F.col("leader").alias("old_leader")
+    )
+    return (
+        wanted.join(then, on=["run", "topic", "partition", "at"], how="left")
+        .join(before, on=["run", "topic", "partition", "same_leader_as"], how="left")
+        .filter(~F.coalesce(_met(), F.lit(False)))
+        .select("run", "claim", "words", "topic", "partition", "at", "leader", "isr", "replicas")
+    )
+
+
+def _met() -> Column:
+    leader, isr = F.col("leader"), F.col("isr")
+    return (
+        isr.isNotNull()
+        & (F.col("one_of").isNull() | F.coalesce(F.array_contains(F.col("one_of"), leader), F.lit(False)))
+        & (F.col("none_of").isNull() | ~F.coalesce(F.array_contains(F.col("none_of"), leader), F.lit(False)))
+        & (F.col("in_sync").isNull() | (F.sort_array(isr) == F.sort_array(F.col("in_sync"))))
+        & (F.col("out_of_sync").isNull() | ~F.arrays_overlap(isr, F.col("out_of_sync")))
+        & (~F.col("isr_full") | (F.size(isr) >= F.size("replicas")))
+        & (~F.col("preferred") | F.coalesce(leader == F.element_at("replicas", 1), F.lit(False)))
+        & (F.col("same_leader_as").isNull() | F.coalesce(leader == F.col("old_leader"), F.lit(False)))
+    )

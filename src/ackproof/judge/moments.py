@@ -1,0 +1,104 @@
+"""The moments of a run at which it is asked who led, what its scenario claims of them, and when consumers ended.
+
+All of it is small, and made without Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ackproof.record import RunRecord
+
+Row = Mapping[str, Any]
+Moment = tuple[int, int, str, int]  # run, its place among the run's moments, its name, when
+_NODES = ("leader", "not_leader", "isr", "isr_without")
+
+
+def moments(record: RunRecord, faults: Sequence[Row]) -> list[Moment]:
+    """start; before and during each fault that began; end."""
+    marks = record.marks
+    found: list[tuple[str, int]] = []
+    if marks.load_begun_ns is not None:
+        found.append(("start", marks.load_begun_ns))
+    asked = {row["fault"]: row["at_ns"] for row in faults if row["event"] == "asked"}
+    over = {row["fault"]: row["at_ns"] for row in faults if row["event"] in ("healed", "not healed")}
+    lasts = {row["fault"] for row in faults if row["event"] == "healed" and row["by"] != "done"}
+    last = marks.healed_ns or max(over.values(), default=0)
+    for fault, at_ns in sorted(asked.items(), key=lambda entry: int(entry[1])):
+        found.append((f"before {fault}", at_ns))
+        later = [other for other in asked.values() if other > at_ns]
+        ends = over[fault] if fault in lasts else min(later, default=max(last, marks.load_ended_ns or 0))
+        found.append((f"during {fault}", ends))
+    if marks.drained_ns is not None:
+        found.append(("end", marks.drained_ns))
+    return [(record.run, place, name, at_ns) for place, (name, at_ns) in enumerate(found)]
+
+
+def claims(record: RunRecord, faults: Sequence[Row]) -> Iterator[tuple[Any, ...]]:
+    """What the scenario claims, with brokers as Kafka numbers them; one row for each claim."""
+    ids = {name: number for number, name in record.nodes.items()}
+    hit = {row["fault"]: row["targets"] for row in faults if row["event"] == "proved"}
+    for number, claim in enumerate(record.plan.get("claims", []), start=1):
+        topic, _, partition = claim["partitions"].rpartition("/")
+        nodes: dict[str, list[int] | None] = {}
+        for field in _NODES:
+            names = [each for name in claim[field] for each in _named(name, hit)]
+            nodes[field] = [ids[name] for name in names if name in ids] if claim[field] else None
+        yield (
+            record.run,
+            number,
+            claim["at"],
+            record.topics.index(topic),
+            None if partition == "*" else int(partition),
+            *(nodes[field] for field in _NODES),
+            claim["isr_full"],
+            claim["preferred"],
+            claim["same_leader_as"],
+            in_words(claim),
+        )
+
+
+def lives(record: RunRecord, nodes: Sequence[Row]) -> list[tuple[int, int, list[int]]]:
+    """When the processes of each consumer ended."""
+    return [
+        (
+            record.run,
+            consumer.id,
+            sorted(row["at_ns"] for row in nodes if row["node"] == consumer.name and row["event"] == "exited"),
+        )
+        for consumer in record.consumers
+    ]
+
+
+def exits(record: RunRecord) -> list[tuple[int, str, list[int]]]:
+    """The exit codes that the scenario expects of producers, life after life, where it says so."""
+    plans = [plan for plan in record.plan.get("producers", []) for _ in range(plan.get("copies", 1))]
+    return [
+        (record.run, producer.name, plan["exits"])
+        for producer, plan in zip(record.producers, plans, strict=False)
+        if plan.get("exits")
+    ]
+
+
+def _named(name: str, hit: Mapping[int, list[str]]) -> list[str]:
+    return hit.get(int(name.removeprefix("target:")), []) if name.startswith("target:") else [name]
+
+
+def in_words(claim: Mapping[str, Any]) -> str:
+    told = []
+    if claim["leader"]:
+        told.append(f"led by {' or '.join(claim['leader'])}")
+    if claim["not_leader"]:
+        told.append(f"not led by {' or '.join(claim['not_leader'])}")
+    if claim["preferred"]:
+        told.append("led by its first replica")
+    if claim["same_leader_as"]:
+        told.append(f"led as at {claim['same_leader_as']!r}")
+    if claim["isr"]:
+        told.append(f"in sync exactly {' '.join(claim['isr'])}")
+    if claim["isr_without"]:
+        told.append(f"{' and '.join(claim['isr_without'])} not in sync")
+    if claim["isr_full"]:
+        told.append("all replicas in sync")
+    return f"{claim['partitions']} at {claim['at']!r}: {', '.join(told)}"

@@ -1,0 +1,32 @@
+"""Who owned which partition from when to when: each consumer's own account of what it was given and what it gave back.
+
+A consumer that was killed gives nothing back; it owned until the lab saw it end. One that was only paused still
+believes that it owns, and that is the point.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from ackproof.judge.tables import TP, Tables
+
+
+def owned(t: Tables) -> DataFrame:
+    """run, group, tp, consumer, from_ns, to_ns: an unbroken time of ownership."""
+    by_time = Window.partitionBy(*TP, "group", "consumer").orderBy("at_ns")
+    given = F.col("event") == "assigned"
+    return (
+        t.groups.withColumn("next_ns", F.lead("at_ns").over(by_time))
+        .filter(given)
+        .join(t.beside(t.lives), on=["run", "consumer"], how="left")
+        .withColumn("gone_ns", _first_after("gone", "at_ns"))
+        .join(t.beside(t.runs.select("run", "end_ns")), on=["run"], how="left")
+        .withColumn("to_ns", F.least("next_ns", "gone_ns", F.when(F.col("next_ns").isNull(), F.col("end_ns"))))
+        .filter(F.col("to_ns") > F.col("at_ns"))
+        .select(*TP, "group", "consumer", F.col("at_ns").alias("from_ns"), "to_ns")
+    )
+
+
+def _first_after(times: str, at: str) -> Column:
+    return F.array_min(F.filter(times, lambda each: each > F.col(at)))

@@ -1,0 +1,30 @@
+"""Undelivered: a record of the healed log that a group should have read and never did.
+
+A group's part of a partition begins where its first consumer was placed there, and ends with the log. A group that was
+never placed anywhere on a partition of its topic had no part in it, which `unowned` tells.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ackproof.judge.tables import TP, Tables
+
+
+def undelivered(t: Tables) -> DataFrame:
+    """A value of the healed log, at or past a group's beginning, that no consumer of the group was given."""
+    begins = (
+        t.groups.filter(F.col("event") == "assigned")
+        .groupBy(*TP, "group")
+        .agg(F.min_by("position", "at_ns").alias("begins"))
+        .filter(F.col("begins").isNotNull())
+    )
+    given = t.reads.select("run", "group", "producer", "seq").distinct()
+    ours = t.log.filter((F.col("producer") >= 0) & (F.col("seq") >= 0))
+    return (
+        ours.join(t.beside(begins), on=list(TP), how="inner")
+        .filter(F.col("offset") >= F.col("begins"))
+        .join(given, on=["run", "group", "producer", "seq"], how="left_anti")
+        .select("run", "group", "topic", "partition", "offset", "producer", "seq")
+    )

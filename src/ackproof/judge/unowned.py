@@ -1,0 +1,31 @@
+"""Unowned: a time in which no consumer of a group owned a partition that one of them had owned before.
+
+Every rebalance has one, however short; its length is how long the group did not read there.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from ackproof.judge.ownership import owned
+from ackproof.judge.tables import TP, Tables
+
+
+def unowned(t: Tables) -> DataFrame:
+    """A gap between two times of ownership of a tp, or between the last and the end of the run."""
+    in_order = Window.partitionBy(*TP, "group").orderBy("from_ns", "to_ns")
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    ends = t.runs.select("run", "end_ns")
+    return (
+        owned(t)
+        .withColumn("until_ns", F.max("to_ns").over(so_far))
+        .withColumn("next_ns", F.lead("from_ns").over(in_order))
+        .join(t.beside(ends), on=["run"], how="left")
+        .withColumn("next_ns", F.coalesce("next_ns", "end_ns"))
+        .filter(F.col("next_ns") > F.col("until_ns"))
+        .withColumn("gap_ns", F.col("next_ns") - F.col("until_ns"))
+        .withColumn("from_ns", F.col("until_ns"))
+        .withColumn("to_ns", F.col("next_ns"))
+        .select("run", "group", "topic", "partition", "from_ns", "to_ns", "gap_ns")
+    )

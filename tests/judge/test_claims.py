@@ -1,0 +1,90 @@
+"""Moves and claims: who led at a moment, and what the scenario says of it."""
+
+from __future__ import annotations
+
+import pytest
+from asking import Cases, found, witnesses
+from histories import History, at
+
+from ackproof.record import Marks
+
+COLUMNS = ("claim", "partition", "leader")
+
+
+def _split() -> History:
+    """Broker 1 leads until it is hit at 10 s; from 12 s on broker 2 does, without it; healed at 20 s, full at 25 s."""
+    marks = Marks(load_begun_ns=at(5_000), load_ended_ns=at(20_000), healed_ns=at(20_000), drained_ns=at(30_000))
+    history = History(marks=marks).send(0, 0, sent=5_000).log(0, 0)
+    history.fault(("asked", 10_000), ("proved", 10_100), ("healed", 20_000))
+    for second in range(4, 30):
+        when = second * 1_000.0 + 1
+        if when < 12_000:
+            history.state(when, 1, leader=1, epoch=0).state(when, 2, leader=1, epoch=0)
+            continue
+        isr = (1, 2, 3) if when > 25_000 else (2, 3)
+        history.state(when, 2, leader=2, epoch=1, isr=isr)
+        if when < 20_000:
+            history.state(when + 1, 1, leader=1, epoch=0)  # it does not know
+    return history
+
+
+CASES: Cases = {
+    "the wrong leader": (_split().claim("during 1", leader=["kafka1"]), [(1, 0, 2)]),
+    "one that should not lead": (_split().claim("before 1", not_leader=["target:1"]), [(1, 0, 1)]),
+    "in sync, but not these": (_split().claim("during 1", isr=["kafka2"]), [(1, 0, 2)]),
+    "still in sync": (_split().claim("before 1", isr_without=["kafka1"]), [(1, 0, 1)]),
+    "not full": (_split().claim("during 1", isr_full=True), [(1, 0, 2)]),
+    "not the preferred leader": (_split().claim("end", preferred=True), [(1, 0, 2)]),
+    "another leader than before": (_split().claim("during 1", same_leader_as="before 1"), [(1, 0, 2)]),
+    "the second of two claims": (
+        _split().claim("start", leader=["kafka1"]).claim("end", leader=["kafka1"]),
+        [(2, 0, 2)],
+    ),
+    "a partition that nobody spoke of": (
+        _split().log(0, 5, partition=1).claim("end", "orders/*", isr_full=True),
+        [(1, 1, None)],
+    ),
+    "a moment at which nobody spoke": (
+        History(marks=Marks(load_begun_ns=at(0), drained_ns=at(60_000)))
+        .send(0, 0)
+        .log(0, 0)
+        .state(1, 1, leader=1, epoch=0)
+        .claim("end", leader=["kafka1"]),
+        [(1, 0, None)],
+    ),
+    "near miss: all of it holds": (
+        _split()
+        .claim("start", leader=["kafka1"], isr_full=True, preferred=True)
+        .claim("during 1", not_leader=["target:1"], isr=["kafka3", "kafka2"], isr_without=["kafka1"])
+        .claim("end", leader=["kafka2", "kafka3"], isr_full=True, same_leader_as="during 1"),
+        [],
+    ),
+    "near miss: an answer with an error says nothing": (
+        _split().state(29_500, 3, leader=3, epoch=9, error="broken").claim("end", leader=["kafka2"]),
+        [],
+    ),
+    "near miss: a follower that has not heard": (
+        _split().state(29_900, 3, leader=2, epoch=1, isr=(2,)).claim("end", isr_full=True),
+        [],
+    ),
+    "near miss: only the other partition": (
+        _split().log(0, 5, partition=1).claim("end", "orders/0", isr_full=True),
+        [],
+    ),
+    "near miss: no claims": (_split(), []),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_claims(case: str) -> None:
+    assert found("claims", case, CASES, *COLUMNS) == CASES[case][1]
+
+
+def test_moves_are_the_newest_epochs_own_word() -> None:
+    rows = sorted(witnesses("moves", _split()), key=lambda row: int(row["place"]))
+    assert [(row["moment"], row["leader"], row["leader_epoch"], row["isr"]) for row in rows] == [
+        ("start", 1, 0, [1, 2, 3]),
+        ("before 1", 1, 0, [1, 2, 3]),
+        ("during 1", 2, 1, [2, 3]),
+        ("end", 2, 1, [1, 2, 3]),
+    ]

@@ -1,0 +1,44 @@
+"""Allocation: replicas that stand where the rule does not put them."""
+
+from __future__ import annotations
+
+import pytest
+from asking import Cases, found
+from histories import History
+
+COLUMNS = ("partition", "problem")
+
+
+UNEXPLAINED = (-1, "no start and no shift explain this sequence")
+
+
+def _placed(*replicas: list[int], later: list[int] | None = None) -> History:
+    history = History().send(0, 0).log(0, 0)
+    for partition, each in enumerate(replicas):
+        history.state(1, 1, leader=each[0], epoch=0, partition=partition)
+        history.rows["state"][-1]["replicas"] = each
+        if later is not None:
+            history.state(2, 1, leader=each[0], epoch=0, partition=partition)
+            history.rows["state"][-1]["replicas"] = later
+    return history
+
+
+CASES: Cases = {
+    "a sequence that no draw explains": (_placed([1, 2, 3], [2, 1, 3], [3, 1, 2]), [UNEXPLAINED]),
+    "first replicas that are not even": (
+        _placed([1, 2, 3], [1, 3, 2], [1, 2, 3]),
+        [(-1, "first replicas are not even over the brokers (1: 3, 2: 0, 3: 0)"), UNEXPLAINED],
+    ),
+    "a broker that holds it twice": (_placed([1, 1, 2]), [UNEXPLAINED, (0, "a broker holds it twice")]),
+    "near miss: round robin": (_placed([1, 2, 3], [2, 3, 1], [3, 1, 2]), []),
+    "near miss: from another start, with the shift rising": (
+        _placed([2, 3, 1], [3, 1, 2], [1, 2, 3], [2, 1, 3]),
+        [],
+    ),
+    "near miss: moved later": (_placed([1, 2, 3], [2, 3, 1], [3, 1, 2], later=[3, 2, 1]), []),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_allocation(case: str) -> None:
+    assert found("allocation", case, CASES, *COLUMNS) == CASES[case][1]

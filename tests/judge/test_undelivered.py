@@ -1,0 +1,61 @@
+"""Undelivered: in the log, and never given to a group."""
+
+from __future__ import annotations
+
+import pytest
+from asking import Cases, found
+from histories import History
+
+COLUMNS = ("group", "offset", "seq")
+
+
+def _sent(count: int = 3) -> History:
+    history = History()
+    for seq in range(count):
+        history.send(seq, seq).log(seq, seq)
+    return history
+
+
+CASES: Cases = {
+    "one that nobody was given": (
+        _sent().group(0, "assigned").read(0, 0).read(2, 2),
+        [(0, 1, 1)],
+    ),
+    "given to another group only": (
+        _sent(1).group(0, "assigned").group(0, "assigned", 1, group=1).read(0, 0, group=1, consumer=1),
+        [(0, 0, 0)],
+    ),
+    "at the very beginning of the group's part": (
+        _sent(2).group(0, "assigned", position=1).read(5, 9),
+        [(0, 1, 1)],
+    ),
+    "the beginning is where the first was placed, not a later one": (
+        _sent(2).group(0, "assigned", position=0).group(9, "assigned", 1, position=2).read(1, 1),
+        [(0, 0, 0)],
+    ),
+    "near miss: all given": (_sent(2).group(0, "assigned").read(0, 0).read(1, 1), []),
+    "near miss: given by two consumers of the group": (
+        _sent(2).group(0, "assigned").group(1, "assigned", 1).read(0, 0).read(1, 1, consumer=1),
+        [],
+    ),
+    "near miss: before the group's part": (_sent(2).group(0, "assigned", position=1).read(1, 1), []),
+    "near miss: lost, so nobody could be given it": (
+        History().send(0, 0).send(1, 1).log(0, 0).group(0, "assigned").read(0, 0),
+        [],
+    ),
+    "near miss: given at another offset, before it moved": (_sent(1).group(0, "assigned").read(7, 0), []),
+    "near miss: a partition that the group never had": (
+        History().send(0, 0, partition=1).log(0, 0, partition=1).send(1, 0).log(0, 1).group(0, "assigned").read(0, 1),
+        [],
+    ),
+    "near miss: not known where it began": (_sent(1).group(0, "assigned", position=None), []),
+    "near miss: none of ours": (
+        History().send(0, 0).log(0, 0).log(1, -1, producer=-1).group(0, "assigned").read(0, 0),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_undelivered(case: str) -> None:
+    assert found("undelivered", case, CASES, *COLUMNS) == CASES[case][1]

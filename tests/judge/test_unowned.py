@@ -1,0 +1,51 @@
+"""Unowned: a time without an owner of a partition."""
+
+from __future__ import annotations
+
+import pytest
+from asking import Cases, found
+from histories import History
+
+COLUMNS = ("partition", "gap_ns")
+
+
+MS = 1_000_000
+
+
+def _load() -> History:
+    """A load that lasts until 100."""
+    return History().send(0, 0, done=100).log(0, 0)
+
+
+CASES: Cases = {
+    "between two owners": (
+        _load().group(0, "assigned").group(40, "revoked").group(50, "assigned", 1),
+        [(0, 10 * MS)],
+    ),
+    "after a death": (_load().group(0, "assigned").gone(30, 0).group(50, "assigned", 1), [(0, 20 * MS)]),
+    "to the end": (_load().group(0, "assigned").group(80, "revoked"), [(0, 20 * MS)]),
+    "while another group owns it": (
+        _load().group(0, "assigned").group(40, "revoked").group(0, "assigned", 1, group=1),
+        [(0, 60 * MS)],
+    ),
+    "near miss: one owner all the time": (_load().group(0, "assigned"), []),
+    "near miss: handed over at once": (_load().group(0, "assigned").group(50, "revoked").group(50, "assigned", 1), []),
+    "near miss: two owners, one inside the other's time": (
+        _load().group(0, "assigned").group(20, "assigned", 1).group(30, "revoked", 1),
+        [],
+    ),
+    "near miss: before the first owner": (_load().group(50, "assigned"), []),
+    "of its own partition only": (
+        _load()
+        .group(0, "assigned")
+        .group(0, "assigned", 1, partition=1)
+        .group(40, "revoked", 1, partition=1)
+        .group(60, "assigned", partition=1),
+        [(1, 20 * MS)],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_unowned(case: str) -> None:
+    assert found("unowned", case, CASES, *COLUMNS) == CASES[case][1]

@@ -65,6 +65,7 @@ def report_page(run_directory: Path) -> str:
         ranges=[_range(run, entry, partitions, lines) for entry in ranges[:RANGES_SHOWN]],
         ranges_total=len(ranges),
         other_lines=_other_lines(run, partitions, lines) if not ranges else [],
+        moves=words.moves_table(run, verdict.moves if verdict else []),
         failover=[_failover(run, row) for row in (verdict.failover if verdict else [])],
         public=public_results(record.scenario),
         public_source=SOURCE,

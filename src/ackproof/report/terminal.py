@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _STYLES = {"confirmed": "green", "refuted": "red", "unknown": "yellow"}
 _HEADLINE = ("lost", "duplicated", "reordered")
+PARTITIONS_SHOWN = 12
 
 
 def terminal_summary(verdict: Verdict) -> list[Any]:
@@ -31,6 +32,8 @@ def terminal_summary(verdict: Verdict) -> list[Any]:
         Text(plain(verdict.sentence)),
         _numbers(verdict),
     ]
+    if len({move["moment"] for move in verdict.moves}) > 2:
+        parts.append(_moves(verdict))
     fit = all(entry.fit for entry in verdict.fitness)
     for entry in verdict.fitness:
         if not entry.fit:
@@ -65,6 +68,22 @@ def _numbers(verdict: Verdict) -> Table:
             told = check.result if fit else "unknown"
             result = Text(f"{RESULTS[told][0]} {told if fit else 'no evidence'}", style=_STYLES[told])
             made.add_row(name, "?" if check.found is None else _count(count), check.expected, result)
+    return made
+
+
+def _moves(verdict: Verdict) -> Table:
+    """Leader, and in-sync replicas by their numbers, of the first partitions at each moment."""
+    moments = list(dict.fromkeys(move["moment"] for move in sorted(verdict.moves, key=lambda move: int(move["place"]))))
+    made = table("leader [in sync]", *moments)
+    rows: dict[str, dict[str, str]] = {}
+    for move in verdict.moves:
+        in_sync = " ".join(str(broker) for broker in sorted(move["isr"] or ()))
+        leader = "none" if move["leader"] in (None, -1) else str(move["leader"])
+        rows.setdefault(f"{move['topic']}/{move['partition']}", {})[move["moment"]] = f"{leader} [{in_sync}]"
+    for name, cells in list(rows.items())[:PARTITIONS_SHOWN]:
+        made.add_row(plain(name), *(plain(cells.get(moment, "?")) for moment in moments))
+    if len(rows) > PARTITIONS_SHOWN:
+        made.add_row(f"… {len(rows) - PARTITIONS_SHOWN} more", *("" for _ in moments))
     return made
 
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 
 from ackproof.report.plots import Axis, Band, Panel, Segment, Strip, axis_over
-from ackproof.report.reading import Run
+from ackproof.report.reading import Run, integers, numbers
 from ackproof.report.series import Floats, LatencyOverTime, Series, Traffic, thinned
 from ackproof.report.views import Partition, View
 
@@ -48,7 +49,7 @@ def make_timeline(run: Run, traffic: Traffic, partitions: Sequence[Partition], f
             _in_sync(run, focus),
             _offsets(run, focus),
         ]
-    panels += _latency(traffic)
+    panels += [*_outbox(run), *_latency(traffic)]
     return Timeline(time, _bands(run, time), panels)
 
 
@@ -179,6 +180,18 @@ def _offsets(run: Run, focus: Partition) -> Panel:
         "What stands above the dashes can be lost."
     )
     return Panel("offsets", "High watermark and log end", note, "offset", axis_over([*ends, *marks]), [*ends, *marks])
+
+
+def _outbox(run: Run) -> list[Panel]:
+    table = run.table("outbox", ("producer", "at_ns", "depth"))
+    names = {producer.id: producer.name for producer in run.record.producers}
+    series = []
+    for number in sorted(set(table["producer"].to_pylist())):
+        own = table.filter(pc.field("producer") == number).sort_by("at_ns")
+        times, depths = run.seconds(integers(own["at_ns"])), numbers(own["depth"])
+        series.append(thinned(names.get(number, f"producer {number}"), broker_style(number + 1), times, depths, True))
+    note = "Messages that a producer had written down and nobody had acknowledged yet."
+    return [Panel("outbox", "Outbox", note, "messages", axis_over(series), series)] if series else []
 
 
 def _latency(traffic: Traffic) -> list[Panel]:

@@ -132,6 +132,18 @@ def rate_times_time(ranges: Sequence[LostRange]) -> dict[str, float] | None:
     return {"count": count, "seconds": span_s, "rate": count / span_s} if span_s > 0 else None
 
 
+def moves_table(run: Run, moves: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Who led, and who was in sync: a row for each partition, a column for each moment."""
+    moments = list(dict.fromkeys(move["moment"] for move in sorted(moves, key=lambda move: int(move["place"]))))
+    rows: dict[str, dict[str, dict[str, str]]] = {}
+    for move in moves:
+        in_sync = [run.node(broker) for broker in sorted(move["isr"] or ())]
+        missing = [run.node(broker) for broker in sorted(set(move["replicas"] or ()) - set(move["isr"] or ()))]
+        cell = {"leader": run.node(move["leader"]), "in_sync": " ".join(in_sync), "missing": " ".join(missing)}
+        rows.setdefault(f"{move['topic']}/{move['partition']}", {})[move["moment"]] = cell
+    return {"moments": moments, "rows": [(name, [cells.get(each) for each in moments]) for name, cells in rows.items()]}
+
+
 def failover_steps(run: Run, row: Mapping[str, Any]) -> list[dict[str, Any]]:
     """proved, then each step with its distance from the proof; a step that never came says so."""
     steps: list[dict[str, Any]] = []

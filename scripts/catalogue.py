@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ackproof.record import RunRecord, read_record
-from ackproof.scenario import bundled, find, load
+from ackproof.scenario_file import bundled, find, load
 from ackproof.verdict import Verdict, read_verdict
 
 HOME = Path(__file__).resolve().parents[1]

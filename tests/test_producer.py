@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ackproof.clients.common import pack
-from ackproof.clients.producer import Outcomes, Pace, Spoken
+from ackproof.clients.producer import Pace
+from ackproof.clients.reports import Outcomes, Spoken
 
 
 def report(seq: int, offset: int | None, partition: int | None = 0, padding: bytes = b"") -> Message:

@@ -10,19 +10,9 @@ import pytest
 
 from ackproof.clients.settings import refused
 from ackproof.errors import UsageProblem
-from ackproof.scenario import (
-    FAULT_KINDS,
-    FaultPlan,
-    Scenario,
-    bundled,
-    find,
-    json_schema,
-    line_numbers,
-    load,
-    merged,
-    read_source,
-)
+from ackproof.scenario import FAULT_KINDS, FaultPlan, Scenario
 from ackproof.scenario_check import CHECK_NAMES
+from ackproof.scenario_file import bundled, find, json_schema, line_numbers, load, merged, read_source
 from ackproof.showing import rule
 
 GOOD = """name = "good"

@@ -11,7 +11,8 @@ import typer
 
 from ackproof.cli_options import Json
 from ackproof.errors import UsageProblem
-from ackproof.scenario import Scenario, Source, bundled, find, json_schema, load, located
+from ackproof.scenario import Scenario
+from ackproof.scenario_file import Source, bundled, find, json_schema, load, located
 from ackproof.screen import say, say_json
 
 Shape = Annotated[str, typer.Option("--shape", help="base, slow or crowd, or another that the scenario has.")]

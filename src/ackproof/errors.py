@@ -13,6 +13,7 @@ problems) that are printed below it.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 
 BUG_EXIT_CODE = 70
@@ -57,3 +58,9 @@ def problem_of(exit_code: int, message: str, details: Sequence[str] = ()) -> Pro
         if kind.exit_code == exit_code:
             return kind(message, details)
     return Problem(message, details)
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """A hint for a name that is only misspelt; empty where none comes near."""
+    near = difflib.get_close_matches(name, known, n=1)
+    return f" (did you mean {near[0]}?)" if near else ""

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from ackproof.errors import UsageProblem
+from ackproof.errors import UsageProblem, did_you_mean
 from ackproof.kafka.jars import DEFAULT_KRAFT, DEFAULT_ZOOKEEPER
 from ackproof.lab.spec import BROKERS_MAX, QUORUM_SIZES, LabSpec, Setting, check
 from ackproof.scenario import (
@@ -22,7 +22,6 @@ from ackproof.scenario import (
     ClaimPlan,
     FaultPlan,
     Scenario,
-    did_you_mean,
 )
 
 CHECK_NAMES = (

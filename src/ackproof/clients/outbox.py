@@ -25,7 +25,8 @@ from confluent_kafka import Producer as KafkaProducer
 
 from ackproof.clients.common import Progress, pack, read_config, wait_for_go
 from ackproof.clients.outcomes import meaning
-from ackproof.clients.producer import GO_S, Pace, ProducerConfig, TopicProblem, check_topic, client_settings
+from ackproof.clients.producer import GO_S, Pace, ProducerConfig, client_settings
+from ackproof.clients.topic_check import TopicProblem, check_topic
 from ackproof.journal import Writer
 
 WINDOW = 500  # messages under way at once

@@ -6,12 +6,11 @@ leader:orders/0   follower:orders/0   followers:orders/0   controller   coordina
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from ackproof.errors import UsageProblem
+from ackproof.errors import UsageProblem, did_you_mean
 
 ROLES = (
     "all-brokers",
@@ -50,8 +49,7 @@ def _resolve_one(item: str, names: Sequence[str], roles: Mapping[str, Resolver])
         if matches:
             return matches
         raise UsageProblem(f"{item} matches no node of this lab, which has {', '.join(names)}")
-    near = difflib.get_close_matches(item, [*names, *roles], n=1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
+    hint = did_you_mean(item, [*names, *roles])
     raise UsageProblem(f"no node or role {item!r}{hint}: nodes are {', '.join(names)}; roles are {', '.join(ROLES)}")
 
 

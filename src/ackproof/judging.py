@@ -1,4 +1,4 @@
-"""The judge as a process of its own. A run starts it with its load, so that it has rehearsed when it is needed.
+"""The judge as a process of its own. A run starts it early, so that it has rehearsed when it is needed.
 
     python -m ackproof.judging MASTER [rehearse] [large]
 
@@ -6,10 +6,12 @@ Directories come in on standard input, one JSON list a line; progress and the en
 JSON a line. So neither `run` nor `report` ever imports Spark, and a Spark that dies takes no run with it.
 
 While it rehearses it is nice: it takes what the brokers and the clients leave of the processors, and nothing of theirs.
+A large load leaves it nothing: there it rehearses more, and the load waits for it.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -31,6 +33,7 @@ Tell = Callable[[str], None]
 SoFar = Callable[[int, int | None, str], None]
 NICE = 19  # the lowest there is
 END_S = 5.0
+REHEARSED_SENDS, REHEARSED_SENDS_LARGE = 2, 100_000
 
 
 class Judging:
@@ -50,6 +53,14 @@ class Judging:
             start_new_session=True,  # Ctrl-C is ours to hear; we end it
         )
         self._busy = early
+        self._said = ""
+
+    def wait_until_rehearsed(self) -> None:
+        """A judge that dies of it says so when it is asked to judge."""
+        assert self._process.stdout is not None  # noqa: S101  # made with a pipe, above
+        line = self._process.stdout.readline()
+        if "rehearsed" not in line:
+            self._said = line
 
     def judge(self, directories: Sequence[Path], tell: Tell, so_far: SoFar) -> list[Verdict]:
         """The verdicts, which are also written where that can be done; CannotHere where Spark did not live to say."""
@@ -59,7 +70,7 @@ class Judging:
         with suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps([str(path) for path in directories]) + "\n")
             self._process.stdin.flush()
-        for line in self._process.stdout:
+        for line in itertools.chain([self._said] if self._said else [], self._process.stdout):
             told = json.loads(line)
             if "progress" in told:
                 tell(told["progress"])
@@ -119,7 +130,8 @@ def _serve(master: str, early: bool, large: bool) -> None:
     try:
         with warm(master, large=large) as session:
             if early:
-                rehearse(session)
+                rehearse(session, REHEARSED_SENDS_LARGE if large else REHEARSED_SENDS)
+                tell(rehearsed=True)
             for line in sys.stdin:
                 if early and session.jvm is not None:
                     _no_longer_nice(os.getpid(), session.jvm.process.pid)

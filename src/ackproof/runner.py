@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -120,9 +121,15 @@ def run_one(asked: Asked, outcome: Outcome) -> None:
     outcome.runs.append(done)
     judging: list[Judging] = []
     try:
-        done.exit_code = _lab_part(asked, spec, ingredients, record, directory, live, judging)
-        if asked.judged:
-            _judge_part(done, judging, live)
+        with ExitStack() as down:
+            done.exit_code = _lab_part(asked, spec, ingredients, record, directory, live, judging, down)
+            if asked.judged:
+                verdict = _judge_part(done, judging, live)
+                live.close()
+                if not quiet:
+                    _print(verdict)
+                _mark_verdict(directory)
+                _report_part(done, live)
     except (KeyboardInterrupt, Ended):
         live.tell("interrupted: not judged")
         _partial_report(done)
@@ -139,9 +146,7 @@ def run_one(asked: Asked, outcome: Outcome) -> None:
         for each in judging:
             each.close()
     if not quiet:
-        _print(done, asked)
-    if done.verdict is not None:
-        _mark_verdict(directory)
+        _tell_where(done, asked)
 
 
 def _mark_verdict(directory: Path) -> None:
@@ -158,35 +163,53 @@ def _lab_part(
     directory: Path,
     live: Live,
     judging: list[Judging],
+    afterwards: ExitStack,
 ) -> int:
+    """Afterwards the lab goes down, which the judge need not wait for."""
+    large = asked.scenario.total >= LARGE_LOAD
+
+    def rehearse() -> None:
+        if asked.judged and not judging:
+            judging.append(Judging(early=True, large=large))
+
+    if large:
+        rehearse()
     launched = launch.launch(spec, ingredients, live.tell, logs=(directory / "logs").resolve())
     ongoing = running.Ongoing(asked.scenario, record, directory.resolve(), spec.name, live.tell)
     try:
         live.follow(ongoing)
         ongoing.mark(ready_ns=time.monotonic_ns())
-        running.carry_out(ongoing, live.counts, lambda: _rehearse(asked, judging))
+        if large and judging:
+            live.tell("the judge rehearses first, for a load as large as this leaves it no time")
+            judging[0].wait_until_rehearsed()
+        running.carry_out(ongoing, live.counts, rehearse)
     finally:
         if asked.keep:
             launched.detach()
             live.tell(f"the lab stays up: `ackproof status --name {spec.name}`, `ackproof down --name {spec.name}`")
         else:
-            with suppress(Problem):
-                control.down(spec.name)
+            down = threading.Thread(target=_take_down, args=(spec.name,))
+            down.start()
+            afterwards.callback(down.join)
     return 0
 
 
-def _rehearse(asked: Asked, judging: list[Judging]) -> None:
-    if asked.judged:
-        judging.append(Judging(early=True, large=asked.scenario.total >= LARGE_LOAD))
+def _take_down(name: str) -> None:
+    with suppress(Problem):
+        control.down(name)
 
 
-def _judge_part(done: Done, judging: list[Judging], live: Live) -> None:
-    from ackproof.report import write_report
-
+def _judge_part(done: Done, judging: list[Judging], live: Live) -> Verdict:
     if not judging:
         judging.append(Judging())
     (done.verdict,) = judging[0].judge([done.directory], live.tell, live.so_far)
     done.exit_code = EXIT_CODES[done.verdict.result]
+    return done.verdict
+
+
+def _report_part(done: Done, live: Live) -> None:
+    from ackproof.report import write_report
+
     try:
         done.report = write_report(done.directory)
     except Exception as problem:  # noqa: BLE001  whatever a report dies of, the verdict stands
@@ -201,14 +224,12 @@ def _partial_report(done: Done) -> None:
         done.report = write_report(done.directory)
 
 
-def _print(done: Done, asked: Asked) -> None:
-    if done.verdict is not None:
-        from ackproof.report import terminal_summary
+def _print(verdict: Verdict) -> None:
+    from ackproof.report import terminal_summary
 
-        screen = console()
-        for part in terminal_summary(done.verdict):
-            screen.print(part)
-    _tell_where(done, asked)
+    screen = console()
+    for part in terminal_summary(verdict):
+        screen.print(part)
 
 
 def _tell_where(done: Done, asked: Asked) -> None:
@@ -315,7 +336,7 @@ class Outcome:
 def judge_runs(directories: list[Path], master: str, as_json: bool) -> None:
     import typer
 
-    from ackproof.report import terminal_summary, write_report
+    from ackproof.report import write_report
 
     judging = Judging(master)
     try:
@@ -330,9 +351,7 @@ def judge_runs(directories: list[Path], master: str, as_json: bool) -> None:
             done.report = write_report(directory)
         outcome.runs.append(done)
         if not as_json:
-            screen = console()
-            for part in terminal_summary(verdict):
-                screen.print(part)
+            _print(verdict)
             say(*([f"report: {done.report}"] if done.report else []))
     outcome.tell()
     raise typer.Exit(outcome.exit_code())

@@ -46,6 +46,8 @@ def evidence(tmp_path: Path, history: History) -> Evidence:
         first_sent_ns=min((row["sent_ns"] for row in sends), default=None),
         last_sent_ns=max((row["sent_ns"] for row in sends), default=None),
         last_done_ns=None,
+        first_seq=None,
+        last_seq=None,
         equal=True,
     )
     with opened(history.write(tmp_path / "run")) as source:

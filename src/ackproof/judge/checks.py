@@ -55,11 +55,12 @@ class Check:
     default: Expected = "allowed"
     needs: tuple[str, ...] = ("sends", "ends")  # tables without which "none found" is no evidence
     marked: str | None = None
+    asks_fates: bool = False
     asked: Callable[[RunRecord], object] = lambda _: True  # whether the scenario asks it; else it is allowed
 
 
 CHECKS: dict[str, Check] = {
-    "lost": Check(lost, "acknowledged message(s) not in the healed log"),
+    "lost": Check(lost, "acknowledged message(s) not in the healed log", asks_fates=True),
     "duplicated": Check(duplicated, "message(s) in the healed log more than once"),
     "reordered": Check(reordered, "step(s) back in the order of a producer"),
     "inconsistent_offset": Check(inconsistent_offset, "offset(s) that named two messages"),
@@ -68,16 +69,18 @@ CHECKS: dict[str, Check] = {
     ),
     "phantom": Check(phantom, "record(s) that no producer reserved", "forbidden"),
     "aborted_read": Check(aborted_read, "read(s) of a message whose send had failed", "forbidden", needs=("sends",)),
-    "resurrected": Check(resurrected, "message(s) in the log whose send had failed", "forbidden"),
+    "resurrected": Check(resurrected, "message(s) in the log whose send had failed", "forbidden", asks_fates=True),
     "offset_gap": Check(offset_gap, "unexplained hole(s) in the offsets of the log", "forbidden", needs=("ends",)),
     "realtime_order": Check(realtime_order, "ack(s) at or below an offset acked before the send", needs=("sends",)),
     "skipped_read": Check(skipped_read, "jump(s) of a consumer over records", needs=("reads",)),
     "repeated_read": Check(repeated_read, "step(s) back of a consumer", needs=("reads",)),
-    "zombie_ack": Check(zombie_ack, "ack(s) by a leader of an epoch already past", needs=("state", "ends")),
+    "zombie_ack": Check(
+        zombie_ack, "ack(s) by a leader of an epoch already past", needs=("state", "ends"), asks_fates=True
+    ),
     "dual_leader": Check(dual_leader, "time(s) with two brokers claiming one partition", needs=("state",)),
     "watermark_fell": Check(watermark_fell, "fall(s) of the high watermark with a new epoch", needs=("state",)),
     "unavailable": Check(unavailable, "wait(s) for an ack above the threshold", needs=("sends",)),
-    "failover": Check(failover, "fault(s) at a partition", needs=("faults", "state")),
+    "failover": Check(failover, "fault(s) at a partition", needs=("faults", "state"), asks_fates=True),
     "late": Check(late, "kind(s) of latency with an ack later than the line", needs=("sends",), marked="late"),
     "undelivered": Check(undelivered, "record(s) that a group was never given", needs=("groups", "reads", "ends")),
     "delivered_twice": Check(delivered_twice, "record(s) that a group was given twice", needs=("reads",)),

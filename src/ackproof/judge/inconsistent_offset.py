@@ -40,7 +40,7 @@ def _sightings(t: Tables) -> DataFrame:
     acked = t.sends.filter(placed).select(*columns, F.lit("ack").alias("by"))
     read = t.reads.select(*columns, F.lit("read").alias("by"))
     logged = t.log.select(*columns, F.lit("log").alias("by"))
-    return acked.unionByName(read).unionByName(logged)
+    return t.together(acked, read, logged)
 
 
 def _packed() -> Column:

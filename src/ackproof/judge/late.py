@@ -19,23 +19,7 @@ _SIGNIFICANT_BITS = 7
 def late(t: Tables) -> DataFrame:
     """Percentiles of each basis over the acknowledged sends, and how many were later than the scenario's line."""
     acked = t.sends.filter((F.col("outcome") == "ok") & F.col("done_ns").isNotNull())
-    basis = F.explode(
-        F.array(
-            F.struct(F.lit("due").alias("basis"), (F.col("done_ns") - F.col("due_ns")).alias("took_ns")),
-            F.struct(F.lit("sent").alias("basis"), (F.col("done_ns") - F.col("sent_ns")).alias("took_ns")),
-        )
-    )
-    bins = (
-        acked.select("run", basis.alias("one"))
-        .select("run", "one.basis", F.greatest(F.col("one.took_ns"), F.lit(0)).alias("took_ns"))
-        .join(t.beside(t.runs.select("run", "late_ns")), on=["run"], how="inner")
-        .groupBy("run", "basis", _bin(F.floor(F.col("took_ns") / 1000)).alias("us"))
-        .agg(
-            F.count(F.lit(1)).alias("sends"),
-            F.max("took_ns").alias("max_ns"),
-            F.sum((F.col("took_ns") > F.col("late_ns")).cast("long")).alias("late"),
-        )
-    )
+    bins = t.together(*(_bins(t, acked, basis) for basis in ("due", "sent")))
     up_to = Window.partitionBy("run", "basis").orderBy("us").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     all_of = Window.partitionBy("run", "basis").rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     ranked = bins.withColumn("up_to", F.sum("sends").over(up_to)).withColumn("all", F.sum("sends").over(all_of))
@@ -55,6 +39,23 @@ def late(t: Tables) -> DataFrame:
     )
 
 
-def _bin(us: Column) -> Column:
-    shift = F.greatest(F.length(F.bin(us)) - F.lit(_SIGNIFICANT_BITS), F.lit(0))
-    return us - us % F.pow(F.lit(2.0), shift).cast("long")
+def _bins(t: Tables, acked: DataFrame, basis: str) -> DataFrame:
+    """How many took how long, since this moment."""
+    took = F.greatest(F.col("done_ns") - F.col(f"{basis}_ns"), F.lit(0))
+    return (
+        acked.select("run", took.alias("took_ns"))
+        .join(t.beside(t.runs.select("run", "late_ns")), on=["run"], how="inner")
+        .groupBy("run", _bin("took_ns div 1000").alias("us"))
+        .agg(
+            F.count(F.lit(1)).alias("sends"),
+            F.max("took_ns").alias("max_ns"),
+            F.sum((F.col("took_ns") > F.col("late_ns")).cast("long")).alias("late"),
+        )
+        .select("run", F.lit(basis).alias("basis"), "us", "sends", "max_ns", "late")
+    )
+
+
+def _bin(us: str) -> Column:
+    """Its highest bits. Half a microsecond more keeps powers of two away from where a logarithm rounds."""
+    shift = f"greatest(cast(floor(log2({us} + 0.5D)) as int) - {_SIGNIFICANT_BITS - 1}, 0)"
+    return F.expr(f"shiftleft(shiftright({us}, {shift}), {shift})")

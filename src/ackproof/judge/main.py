@@ -120,6 +120,7 @@ def _find(spark: SparkSession, sources: Sequence[Source], folder: Path, small: b
     }
     producers = producers_of(journal["sends"], journal["blocks"])
     differing = [(producer.run, producer.producer) for producer in producers if not producer.equal]
+    unbroken = all(producer.unbroken for producer in producers)
     questions: dict[str, Callable[[], DataFrame]] = {}
     missing: DataFrame | None = None
     if differing:
@@ -139,15 +140,19 @@ def _find(spark: SparkSession, sources: Sequence[Source], folder: Path, small: b
         [row for source in sources for row in claims(source.record, source.small["faults"])],
         [row for source in sources for row in lives(source.record, source.small["nodes"])],
         [row for source in sources for row in exits(source.record)],
+        [(each.run, each.producer, each.first_seq, each.last_seq) for each in producers] if unbroken else None,
     )
     tables.fates.cache()
     questions[FATES] = partial(fate_counts, tables.fates)
     questions[RECORDS] = partial(_records, tables)
-    for name, check in CHECKS.items():
-        # Where no run has anything in a table that it needs, the answer is known.
-        if all(any(source.rows[table] for source in sources) for table in check.needs):
+    # Those that ask for fates last: one at a time fills the cache, and the others would only wait for it.
+    for name, check in sorted(CHECKS.items(), key=lambda one: one[1].asks_fates):
+        # Where no run asks, or none has anything in a table that it needs, the answer is known.
+        asked = any(check.asked(source.record) for source in sources)
+        if asked and all(any(source.rows[table] for source in sources) for table in check.needs):
             questions[name] = partial(check.function, tables)
-    broken = run_checks(questions, folder, max(2, min(4, spark.sparkContext.defaultParallelism)), answered)
+    at_once = max(2, min(4, spark.sparkContext.defaultParallelism))
+    broken = run_checks(questions, folder, small, at_once, answered)
     essential = [name for name in broken if name not in CHECKS]
     if essential:
         raise RuntimeError(f"the sends could not be counted: {broken[essential[0]]}")

@@ -26,16 +26,11 @@ def offset_gap(t: Tables) -> DataFrame:
     whole = F.col("records") == F.col("last") - F.col("first") + 1
     broken = blocks.filter(~whole).select(*TP, "block")
     # Stretches that are known to be full, and the two ends; what lies between neighbours is a hole.
-    stretches = (
-        blocks.filter(whole)
-        .select(*TP, "first", "last")
-        .unionByName(
-            log.join(broken, on=[*TP, "block"], how="left_semi").select(
-                *TP, F.col("offset").alias("first"), F.col("offset").alias("last")
-            )
-        )
-        .unionByName(_edge(plain, F.col("log_start") - 1))
-        .unionByName(_edge(plain, F.col("high_watermark")))
+    stretches = t.together(
+        blocks.filter(whole).select(*TP, "first", "last"),
+        _point(log.join(broken, on=[*TP, "block"], how="left_semi"), F.col("offset")),
+        _point(plain, F.col("log_start") - 1),
+        _point(plain, F.col("high_watermark")),
     )
     by_offset = Window.partitionBy(*TP).orderBy("first", "last")
     return (
@@ -47,5 +42,5 @@ def offset_gap(t: Tables) -> DataFrame:
     )
 
 
-def _edge(ends: DataFrame, offset: Column) -> DataFrame:
-    return ends.select(*TP, offset.alias("first"), offset.alias("last"))
+def _point(frame: DataFrame, offset: Column) -> DataFrame:
+    return frame.select(*TP, offset.alias("first"), offset.alias("last"))

@@ -17,16 +17,15 @@ def realtime_order(t: Tables) -> DataFrame:
     placed = (F.col("outcome") == "ok") & F.col("offset").isNotNull() & (F.col("partition") >= 0)
     acked = t.sends.filter(placed & F.col("done_ns").isNotNull())
     # At equal times the beginning comes first: an ack at that very moment was not before it.
-    both = F.explode(
-        F.array(
-            F.struct(F.col("sent_ns").alias("at_ns"), F.lit(0).alias("kind"), F.lit(None).cast("long").alias("acked")),
-            F.struct(F.col("done_ns").alias("at_ns"), F.lit(1).alias("kind"), F.col("offset").alias("acked")),
-        )
+    columns = [*TP, "producer", "seq", "offset"]
+    none = F.lit(None).cast("long")
+    begun = acked.select(*columns, F.col("sent_ns").alias("at_ns"), F.lit(0).alias("kind"), none.alias("acked"))
+    ended = acked.select(
+        *columns, F.col("done_ns").alias("at_ns"), F.lit(1).alias("kind"), F.col("offset").alias("acked")
     )
     before = Window.partitionBy(*TP).orderBy("at_ns", "kind").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     return (
-        acked.select(*TP, "producer", "seq", "offset", both.alias("moment"))
-        .select(*TP, "producer", "seq", "offset", "moment.*")
+        t.together(begun, ended)
         .withColumn("acked_before", F.max("acked").over(before))
         .filter((F.col("kind") == 0) & (F.col("offset") <= F.col("acked_before")))
         .select(

@@ -18,35 +18,40 @@ from ackproof.record import Clock, FaultRecord, ProducerRecord, RunRecord, write
 
 _RUN = 1
 _MS = 1_000_000
+_STEP = 50_000  # nanoseconds between two sends
 
 
-def rehearse(session: Session) -> None:
-    """Judge a made-up run of a few messages, so that the real one finds everything compiled."""
+def rehearse(session: Session, sends: int = 2) -> None:
+    """Judge a made-up run of so many messages, so that the real one finds everything compiled.
+
+    A few have the code loaded that Spark generates; with many Java also sees where the work is, and compiles it well.
+    """
     folder = Path(tempfile.mkdtemp(prefix="rehearsal-", dir=session.folder))
     try:
-        _make_run(folder)
+        _make_run(folder, sends)
         judge([folder], session=session)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _make_run(folder: Path) -> None:
-    """Two sends, one lost; one row or two in every table."""
+def _make_run(folder: Path, sends: int) -> None:
+    """Every second send is lost; one row or two in every other table."""
+    kept = range(sends // 2)
     values: dict[str, list[dict[str, object]]] = {
-        "blocks": [{"producer": 0, "first_seq": 0, "count": 2, "used": 2, "at_ns": 1}],
+        "blocks": [{"producer": 0, "first_seq": 0, "count": sends, "used": sends, "at_ns": 1}],
         "sends": [
             {
                 "producer": 0,
                 "seq": seq,
                 "topic": 0,
                 "partition": 0,
-                "due_ns": seq * _MS,
-                "sent_ns": seq * _MS,
-                "done_ns": (seq + 2) * _MS,
+                "due_ns": seq * _STEP,
+                "sent_ns": seq * _STEP,
+                "done_ns": seq * _STEP + 2 * _MS,
                 "outcome": "ok",
                 "offset": seq,
             }
-            for seq in (0, 1)
+            for seq in range(sends)
         ],
         "reads": [
             {
@@ -79,15 +84,17 @@ def _make_run(folder: Path) -> None:
             {"consumer": 0, "group": 0, "at_ns": at, "topic": 0, "partition": 0, "offset": at, "outcome": "ok"}
             for at in (1, 2)
         ],
-        "log": [{"topic": 0, "partition": 0, "offset": 0, "leader_epoch": 0, "producer": 0, "seq": 0}],
+        "log": [
+            {"topic": 0, "partition": 0, "offset": seq, "leader_epoch": 0, "producer": 0, "seq": seq} for seq in kept
+        ],
         "ends": [
             {
                 "topic": 0,
                 "partition": 0,
                 "log_start": 0,
-                "high_watermark": 1,
-                "log_end": 1,
-                "read_to": 1,
+                "high_watermark": len(kept),
+                "log_end": len(kept),
+                "read_to": len(kept),
                 "leader": 2,
                 "leader_epoch": 1,
                 "replicas": [1, 2],
@@ -143,7 +150,7 @@ def _make_run(folder: Path) -> None:
             expect={},
             topics=["rehearsal"],
             groups=["rehearsal"],
-            producers=[ProducerRecord(0, "producer", 0, "1", 2, None)],
+            producers=[ProducerRecord(0, "producer", 0, "1", sends, None)],
             consumers=[],
             faults=[FaultRecord(1, "isolate", ["kafka1"])],
             nodes={1: "kafka1", 2: "kafka2"},

@@ -8,15 +8,15 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from ackproof.judge.tables import VALUE, Tables
+from ackproof.judge.tables import Tables
 
 
 def reordered(t: Tables) -> DataFrame:
     """Within (producer, tp) in the order sent, a first position that is not above the one before."""
     in_order_sent = Window.partitionBy("run", "producer", "topic", "partition").orderBy("seq")
-    known = t.arrivals.join(t.sends.select(*VALUE), on=list(VALUE), how="left_semi")
     return (
-        known.withColumn("previous_seq", F.lag("seq").over(in_order_sent))
+        t.of_somebody(t.arrivals)
+        .withColumn("previous_seq", F.lag("seq").over(in_order_sent))
         .withColumn("previous_offset", F.lag("first_offset").over(in_order_sent))
         .filter(F.col("first_offset") <= F.col("previous_offset"))
         .select(

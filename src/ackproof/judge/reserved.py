@@ -37,7 +37,15 @@ class Producer:
     first_sent_ns: int | None
     last_sent_ns: int | None
     last_done_ns: int | None
+    first_seq: int | None
+    last_seq: int | None
     equal: bool
+
+    @property
+    def unbroken(self) -> bool:
+        """Whether it reported exactly what it reserved, from a first number to a last without a hole."""
+        whole = self.first_seq is not None and self.last_seq is not None
+        return self.equal and whole and (self.last_seq or 0) - (self.first_seq or 0) + 1 == self.reported
 
 
 def producers_of(sends: DataFrame, blocks: DataFrame) -> list[Producer]:
@@ -51,6 +59,8 @@ def producers_of(sends: DataFrame, blocks: DataFrame) -> list[Producer]:
         F.min("sent_ns").alias("first_sent_ns"),
         F.max("sent_ns").alias("last_sent_ns"),
         F.max("done_ns").alias("last_done_ns"),
+        F.min("seq").alias("first_seq"),
+        F.max("seq").alias("last_seq"),
     )
     reserved = (
         numbers(blocks)
@@ -64,9 +74,10 @@ def producers_of(sends: DataFrame, blocks: DataFrame) -> list[Producer]:
 def _producer(row: Row) -> Producer:
     found = row.asDict()
     counts = {name: found[name] or 0 for name in ("reported", "reserved", "ok", "fail", "info", "backwards")}
-    times = {name: found[name] for name in ("first_ok_ns", "first_sent_ns", "last_sent_ns", "last_done_ns")}
+    others = ("first_ok_ns", "first_sent_ns", "last_sent_ns", "last_done_ns", "first_seq", "last_seq")
+    bounds = {name: found[name] for name in others}
     equal = counts["reported"] == counts["reserved"] and found["reported_fold"] == found["reserved_fold"]
-    return Producer(run=found["run"], producer=found["producer"], equal=equal, **counts, **times)
+    return Producer(run=found["run"], producer=found["producer"], equal=equal, **counts, **bounds)
 
 
 def numbers(blocks: DataFrame) -> DataFrame:

@@ -26,8 +26,7 @@ def skipped_read(t: Tables) -> DataFrame:
         .withColumn("block", F.explode(F.sequence(first_block, last_block)))
     )
     there = (
-        t.log.select(*POSITION)
-        .unionByName(t.reads.select(*POSITION))
+        t.together(t.log.select(*POSITION), t.reads.select(*POSITION))
         .distinct()
         .withColumn("block", F.shiftright("offset", BLOCK_BITS))
         .withColumnRenamed("offset", "over")

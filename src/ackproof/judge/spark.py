@@ -14,7 +14,8 @@ import os
 import shutil
 import tempfile
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -165,7 +166,7 @@ def _java_options(folder: Path, large: bool) -> list[str]:
         "-XX:+UseSerialGC",  # no threads beside ours on a small machine
     ]
     # In short work the second compiler would never earn its time back.
-    return options if large else [*options, "-XX:TieredStopAtLevel=1"]
+    return [*options, f"-Xms{MEMORY}"] if large else [*options, "-XX:TieredStopAtLevel=1"]
 
 
 def _settings(master: str, folder: Path) -> dict[str, str]:
@@ -185,6 +186,8 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
         "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
         "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
         "spark.cleaner.referenceTracking": "false",
+        # Of rows that come from Python Spark knows no size, and thinks the worst: ours are always few.
+        "spark.sql.defaultSizeInBytes": "1048576",
         # Some 500 classes of generated code; the default of 100 compiles them again and again.
         "spark.sql.codegen.cache.maxEntries": "4000",
         "spark.sql.codegen.useIdInClassName": "false",
@@ -218,10 +221,17 @@ def fit_to(spark: SparkSession, rows: int, small: bool) -> None:
 
 
 def collected(frame: DataFrame) -> list[Row]:
-    """The rows of a frame that is small by nature. pyspark leaves the socket they came through to the collector."""
+    """The rows of a frame that is small by nature."""
+    with sockets_left_alone():
+        return frame.collect()
+
+
+@contextmanager
+def sockets_left_alone() -> Iterator[None]:
+    """pyspark leaves the socket that rows came through to the collector. Not for one thread among others."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
-        return frame.collect()
+        yield
 
 
 def first_line(error: BaseException) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -70,11 +71,37 @@ class Tables:
     layouts: Mapping[int, Layout]  # by run
     arrivals: DataFrame  # one row for each value and tp of the final log: first_offset, last_offset, copies
     fates: DataFrame  # `sends` with `fate`, `copies`, and what stands at the acknowledged offset
+    numbers: DataFrame | None = None  # of each producer the first and the last number, where none has a hole between
     small: bool = False  # each table is one partition
 
     def beside(self, frame: DataFrame) -> DataFrame:
         """The side of a join that is small by nature: kept whole in memory, whatever the other side is."""
         return frame.hint("shuffle_hash" if self.small else "broadcast")
+
+    def of_somebody(self, values: DataFrame) -> DataFrame:
+        """Those of these values that a producer of their run reserved."""
+        return self._by_number(values, "left_semi")
+
+    def of_nobody(self, values: DataFrame) -> DataFrame:
+        """Those of these values that no producer of their run reserved."""
+        return self._by_number(values, "left_anti")
+
+    def _by_number(self, values: DataFrame, how: str) -> DataFrame:
+        if self.numbers is None:
+            return values.join(self.sends.select(*VALUE), on=list(VALUE), how=how)
+        own = self.numbers.withColumnsRenamed({"run": "own_run", "producer": "own_producer"})
+        within = (F.col("seq") >= F.col("first_seq")) & (F.col("seq") <= F.col("last_seq"))
+        same = (F.col("run") == F.col("own_run")) & (F.col("producer") == F.col("own_producer"))
+        return values.join(self.beside(own), on=same & within, how=how)
+
+    def together(self, *frames: DataFrame) -> DataFrame:
+        """All rows of frames of the same columns, and still in one partition where each is."""
+        return together(self.small, *frames)
+
+
+def together(small: bool, *frames: DataFrame) -> DataFrame:
+    union = reduce(DataFrame.unionByName, frames)
+    return union.coalesce(1) if small else union
 
 
 _SPARK_TYPES: dict[pa.DataType, T.DataType] = {
@@ -110,6 +137,14 @@ MOMENTS = T.StructType(
         T.StructField("place", T.IntegerType()),
         T.StructField("moment", T.StringType()),
         T.StructField("moment_ns", T.LongType()),
+    ]
+)
+NUMBERS = T.StructType(
+    [
+        T.StructField("run", T.LongType()),
+        T.StructField("producer", T.IntegerType()),
+        T.StructField("first_seq", T.LongType()),
+        T.StructField("last_seq", T.LongType()),
     ]
 )
 EXITS = T.StructType(
@@ -177,18 +212,20 @@ def make_tables(
     claims: Sequence[tuple[Any, ...]] = (),
     lives: Sequence[tuple[Any, ...]] = (),
     exits: Sequence[tuple[Any, ...]] = (),
+    numbers: Sequence[tuple[Any, ...]] | None = None,
 ) -> Tables:
     """`unreported` holds the (run, producer, seq) that were reserved and never reported; null where none were.
     `compacted` says whether any topic is, for the question whether a record rightly vanished costs a join."""
     producers = spark.createDataFrame([row for record in records for row in _producers(record)], PRODUCERS).coalesce(1)
     sends = journal["sends"]
     if unreported is not None:
-        sends = sends.unionByName(_reserved(unreported, producers))
+        sends = together(small, sends, _reserved(unreported, producers))
     arrived = arrivals(journal["log"], small)
     return Tables(
         **{name: journal[name] for name in TABLES if name != "sends"},
         sends=sends,
         small=small,
+        numbers=None if numbers is None else spark.createDataFrame(list(numbers), NUMBERS).coalesce(1),
         runs=spark.createDataFrame([_run(record, spans.get(record.run, NO_SPAN)) for record in records], RUNS).coalesce(
             1
         ),

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ackproof.judge.spark import first_line
+from ackproof.judge.spark import first_line, sockets_left_alone
 from ackproof.verdict import WITNESSES_SHOWN
 
 # Up to so many witnesses of one check are sorted before they are written; beyond, they stay as Spark left them.
@@ -39,6 +39,7 @@ class Witnesses:
 def run_checks(
     questions: Mapping[str, Callable[[], DataFrame]],
     folder: Path,
+    small: bool,
     at_once: int,
     answered: Callable[[int, int], None],
 ) -> dict[str, str]:
@@ -46,17 +47,26 @@ def run_checks(
 
     def ask(name: str) -> str | None:
         try:
-            _write(questions[name](), folder / name)
+            (_fetch if small else _write)(questions[name](), folder / name)
         except Exception as error:  # noqa: BLE001  whatever a check dies of, the others go on
             shutil.rmtree(folder / name, ignore_errors=True)
             return first_line(error)
         return None
 
-    with ThreadPoolExecutor(at_once) as pool:
+    with sockets_left_alone(), ThreadPoolExecutor(at_once) as pool:
         asked = {pool.submit(ask, name): name for name in questions}
         for count, _ in enumerate(as_completed(asked), start=1):
             answered(count, len(asked))
     return {name: reason for future, name in asked.items() if (reason := future.result()) is not None}
+
+
+def _fetch(frame: DataFrame, folder: Path) -> None:
+    """Of a small journal, what Spark answers fits in memory; its way of writing files would cost more than the rows."""
+    table = frame.toArrow()
+    for run in pc.unique(table.column("run")).to_pylist():
+        (folder / f"_run={run}").mkdir(parents=True)
+        own = table.filter(pc.field("run") == run)
+        pq.write_table(own, folder / f"_run={run}" / "part.parquet", compression="none")
 
 
 def _write(frame: DataFrame, folder: Path) -> None:
@@ -70,9 +80,9 @@ def parts(folder: Path, check: str, run: int) -> list[Path]:
 def collect(folder: Path, check: str, run: int, into: Path | None, marked: str | None) -> Witnesses:
     """Put one check's rows in order into one file below `into`, and keep the first of them."""
     files = parts(folder, check, run)
-    if not files:
-        return Witnesses()
     total = sum(pq.read_metadata(path).num_rows for path in files)
+    if not total:
+        return Witnesses()
     tables = _tables(files)
     if total <= SORTED_ROWS:
         tables = iter([_in_order(pa.concat_tables(list(tables)))])

@@ -26,7 +26,7 @@ def zombie_ack(t: Tables) -> DataFrame:
     """An ok ack of an epoch older than one already seen when it came."""
     by_a_leader = (F.col("outcome") == "ok") & F.col("done_ns").isNotNull() & F.col("offset").isNotNull()
     acked = t.fates.filter(by_a_leader)
-    return _by_record(t, acked).unionByName(_by_end(t, acked)).select(*_ACK, "older_than", "seen_ns")
+    return t.together(_by_record(t, acked), _by_end(t, acked)).select(*_ACK, "older_than", "seen_ns")
 
 
 def _by_record(t: Tables, acked: DataFrame) -> DataFrame:
@@ -36,6 +36,7 @@ def _by_record(t: Tables, acked: DataFrame) -> DataFrame:
     older_than = F.when(stands_once, F.col("log_epoch") + 1).when(another_stands, F.col("holder_epoch"))
     return (
         acked.withColumn("older_than", older_than)
+        .filter(F.col("older_than").isNotNull())
         .join(t.beside(_epochs(t)), on=[*TP, "older_than"], how="inner")
         .filter(F.col("done_ns") > F.col("seen_ns"))
         .select(*_ACK, "older_than", "seen_ns")

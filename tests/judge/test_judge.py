@@ -161,6 +161,12 @@ def test_a_required_loss_is_confirmed_with_its_numbers(verdicts: dict[str, Verdi
     assert {row["topic"] for row in lost.witnesses} == {"orders"}
 
 
+def test_a_check_without_anything_to_look_at_says_so(verdicts: dict[str, Verdict]) -> None:
+    result = check(verdicts["healthy"], "dual_leader")
+    assert (result.expected, result.found, result.result) == ("allowed", None, "confirmed")
+    assert result.text == "Nothing to look at: the journal has no state; allowed."
+
+
 def test_a_forbidden_loss_is_refuted(verdicts: dict[str, Verdict]) -> None:
     verdict = verdicts["lossy-forbidden"]
     assert verdict.result == "refuted"

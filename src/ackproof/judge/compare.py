@@ -98,6 +98,9 @@ def _check(source: Source, name: str, check: Check, found: Witnesses | None, bro
     if absent and expected != "allowed":
         text = f"The journal has no {', '.join(absent)}, so {name} cannot be judged; {expected}."
         return CheckResult(name, expected, None, "unknown", text, witnesses)
+    if absent:
+        text = f"Nothing to look at: the journal has no {', '.join(absent)}; {expected}."
+        return CheckResult(name, expected, None, "confirmed", text, witnesses)
     text = check_text(check, expected, found.marked)
     return CheckResult(name, expected, found.marked, judge_check(expected, found.marked), text, witnesses)
 

@@ -92,6 +92,7 @@ def _count(found: int | None) -> str:
 
 
 def _told(check: CheckResult) -> str:
-    found = "no answer" if check.found is None else f"{check.found:,} found"
+    silent = "nothing to look at" if check.result == "confirmed" else "no answer"
+    found = silent if check.found is None else f"{check.found:,} found"
     sign = RESULTS[check.result][0]
     return f"{sign} {plain(check.name)}: {found}, {check.expected}: {plain(check.broke or check.text)}"

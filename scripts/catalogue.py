@@ -1,7 +1,7 @@
 """Runs the catalogue and writes `docs/results.md` from the verdicts: shape after shape, mode after mode, resumable.
 
-The table is written anew from the run directories each time, so it says what was seen and nothing else. A run that
-contradicts its scenario stays in the table, with its directory's name.
+Every run that was judged becomes a row of `docs/results.json`, and the page is written anew from those rows, so it says
+what was seen and nothing else. A run that contradicts its scenario stays there, with its directory's name.
 """
 
 from __future__ import annotations
@@ -12,48 +12,84 @@ import platform
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+
+import msgspec
 
 from ackproof.record import RunRecord, read_record
 from ackproof.scenario_file import bundled, find, load
 from ackproof.verdict import Verdict, read_verdict
 
 HOME = Path(__file__).resolve().parents[1]
-RESULTS = HOME / "docs" / "results.md"
+PAGE, DATA = HOME / "docs" / "results.md", HOME / "docs" / "results.json"
+SHAPES = ("base", "slow", "crowd")
 Cell = tuple[str, str, str]  # scenario, shape, mode
-Found = dict[Cell, list[tuple[RunRecord, Verdict]]]
+
+
+class Row(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is kept of one run."""
+
+    run: str
+    section: str
+    scenario: str
+    shape: str
+    mode: str
+    kafka: str
+    result: str
+    acked: int
+    high_watermark: int | None = None
+    lost: int | None = None
+    fates: dict[str, int] = {}
+    expected: dict[str, str] = {}  # what the scenario forbids or requires
+    found: dict[str, int | None] = {}  # how many witnesses each of those has
+    claims: int = 0  # how many claims the scenario makes of brokers
+    unavailable_ms: float = 0.0
+    run_s: float | None = None  # from the command to the verdict
+    heal_to_verdict_s: float | None = None
+    machine: str = ""
+
+    @property
+    def cell(self) -> Cell:
+        return self.scenario, self.shape, self.mode
 
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--section", default="A", help="sections, with commas")
     options.add_argument("--modes", default="zookeeper,kraft")
-    options.add_argument("--shapes", default="base,slow,crowd")
-    options.add_argument("--repeat", type=int, default=3, help="runs of the base shape; slow and crowd run once")
+    options.add_argument("--shapes", help="with commas; all by default")
+    options.add_argument("--repeat", type=int, default=3, help="runs of each shape; slow and crowd run once")
     options.add_argument("--runs", type=Path, default=HOME / "runs" / "catalogue")
-    options.add_argument("--only-write", action="store_true", help="write the table from what is there; run nothing")
+    options.add_argument("--only-write", action="store_true", help="write the page from what is there; run nothing")
     given = options.parse_args()
-    wanted = list(cells(given.section.split(","), given.modes.split(","), given.shapes.split(",")))
+    wanted = list(cells(given.section.split(","), given.modes.split(","), given.shapes and given.shapes.split(",")))
     if not given.only_write:
         for number in range(given.repeat):
             for cell in wanted:
-                rounds = given.repeat if cell[1] == "base" else 1
-                if number < rounds and len(found_in(given.runs)[cell]) <= number:
+                rounds = 1 if cell[1] in ("slow", "crowd") else given.repeat
+                done = [row for row in rows_of(given.runs) if row.cell == cell]
+                if number < rounds and len(done) <= number:
                     run(cell, given.runs)
-                    write(found_in(given.runs))
-    write(found_in(given.runs))
-    print(f"{RESULTS.relative_to(HOME)} is written", file=sys.stderr)
+                    write(given.runs)
+    write(given.runs)
+    print(f"{PAGE.relative_to(HOME)} is written", file=sys.stderr)
     return 0
 
 
-def cells(sections: list[str], modes: list[str], shapes: list[str]) -> Iterator[Cell]:
-    for shape in shapes:
-        for name in bundled():
-            source = find(name)
-            scenario = load(source)
-            if scenario.section in sections and shape in source.shapes:
-                yield from ((name, shape, mode) for mode in modes if mode in scenario.modes)
+def cells(sections: list[str], modes: list[str], shapes: list[str] | None) -> Iterator[Cell]:
+    found = []
+    for name in bundled():
+        source = find(name)
+        scenario = load(source)
+        if scenario.section in sections:
+            found += [
+                (name, shape, mode)
+                for shape in ("base", *(each for each in source.shapes if each != "base"))
+                for mode in modes
+                if mode in scenario.modes and (shapes is None or shape in shapes)
+            ]
+    yield from sorted(found, key=lambda cell: _shape_place(cell[1]))
 
 
 def run(cell: Cell, runs: Path) -> None:
@@ -63,107 +99,194 @@ def run(cell: Cell, runs: Path) -> None:
     subprocess.run(command, check=False)
 
 
-def found_in(runs: Path) -> Found:
-    found: Found = defaultdict(list)
-    for directory in sorted(runs.iterdir()) if runs.is_dir() else []:
-        if (directory / "verdict" / "verdict.json").exists():
-            record, verdict = read_record(directory), read_verdict(directory)
-            found[(record.scenario, record.shape, record.mode)].append((record, verdict))
-    return found
+def rows_of(runs: Path) -> list[Row]:
+    return [
+        row_of(read_record(directory), read_verdict(directory))
+        for directory in (sorted(runs.iterdir()) if runs.is_dir() else [])
+        if (directory / "verdict" / "verdict.json").exists()
+    ]
 
+
+def row_of(record: RunRecord, verdict: Verdict) -> Row:
+    marks = record.marks
+    asked = {name: expected for name, expected in record.expect.items() if expected != "allowed"}
+    claims = record.plan.get("claims", [])
+    names = [*asked, *(["claims"] if claims else [])]
+    printed = marks.verdict_ns
+    return Row(
+        run=record.name,
+        section=record.section,
+        scenario=record.scenario,
+        shape=record.shape,
+        mode=record.mode,
+        kafka=record.kafka,
+        result=verdict.result,
+        acked=verdict.acked,
+        high_watermark=verdict.high_watermark,
+        lost=verdict.lost,
+        fates={name: count for name, count in verdict.fates.items() if count},
+        expected=asked,
+        found={check.name: check.found for check in verdict.checks if check.name in names},
+        claims=len(claims),
+        unavailable_ms=verdict.unavailable_ms,
+        run_s=None if printed is None else (printed - record.began.monotonic_ns) / 1e9,
+        heal_to_verdict_s=None if printed is None or marks.healed_ns is None else (printed - marks.healed_ns) / 1e9,
+        machine=f"Linux {platform.release()}, {os.cpu_count()} cores; "
+        + ", ".join(f"{name} {version}" for name, version in sorted(record.versions.items())),
+    )
+
+
+# -- the page --------------------------------------------------------------------------------------------------------
 
 HEAD = """# Results
 
-Written by `scripts/catalogue` from the verdicts of real runs. *Lost* counts acknowledged messages that the healed log
-does not hold.
-
-## In short
-
+Written by `scripts/catalogue` from the verdicts of real runs, which are kept in `docs/results.json`. *Lost* counts
+acknowledged messages that the healed log does not hold. `docs/catalogue.md` says in words what was seen.
 """
-SUMMARY = "| scenario | mode | expected loss | runs | confirmed | lost of acknowledged | heal to verdict, longest |"
-EACH = """
-## Each run
-
-"""
-COLUMNS = (
-    "| scenario | shape | mode | Kafka | expected loss | acked | high watermark | lost | other fates | verdict "
-    "| heal to verdict |"
-)
-
-
-def write(found: Found) -> None:
-    lines = [HEAD + SUMMARY, "| --- | --- | --- | ---: | ---: | ---: | ---: |"]
-    groups: dict[tuple[str, str], list[tuple[RunRecord, Verdict]]] = defaultdict(list)
-    for cell in sorted(found, key=_place):
-        groups[(cell[0], cell[2])] += found[cell]
-    lines += [_summary(name, mode, groups[(name, mode)]) for name, mode in sorted(groups)]
-    lines += [EACH + COLUMNS, "| --- | --- | --- | --- | --- | ---: | ---: | ---: | --- | --- | ---: |"]
-    for cell in sorted(found, key=_place):
-        lines += [_line(record, verdict) for record, verdict in found[cell]]
-    RESULTS.write_text("\n".join(lines) + "\n" + _machine(found))
+SECTIONS = {
+    "A": "What an acknowledgement is worth",
+    "B": "Clustering and failure",
+    "C": "Running it",
+    "D": "Consumers and brokers, as taught",
+    "E": "Replication",
+}
+Column = tuple[str, Callable[[list[Row]], str]]
 
 
-def _place(cell: Cell) -> tuple[str, int, str]:
-    name, shape, mode = cell
-    return name, ("base", "slow", "crowd").index(shape) if shape in ("base", "slow", "crowd") else 9, mode
+def write(runs: Path) -> None:
+    kept = msgspec.json.decode(DATA.read_bytes(), type=list[Row]) if DATA.exists() else []
+    known = {row.run: row for row in [*kept, *rows_of(runs)]}
+    rows = sorted(known.values(), key=_row_place)
+    DATA.write_bytes(b"[\n" + b",\n".join(msgspec.json.encode(row) for row in rows) + b"\n]\n")
+    PAGE.write_text(page(rows))
 
 
-def _summary(name: str, mode: str, runs: list[tuple[RunRecord, Verdict]]) -> str:
-    shares = sorted((verdict.lost or 0) / verdict.acked for _, verdict in runs if verdict.acked)
-    spread = f"{shares[0]:.1%} to {shares[-1]:.1%}" if shares else "?"
-    seconds = [spent for record, _ in runs if (spent := _heal_to_verdict_s(record)) is not None]
-    cells = (
-        name,
-        mode,
-        runs[0][0].expect.get("lost", "allowed"),
-        str(len(runs)),
-        str(sum(verdict.result == "confirmed" for _, verdict in runs)),
-        spread,
-        f"{max(seconds):.1f} s" if seconds else "?",
-    )
-    return f"| {' | '.join(cells)} |"
+def page(rows: list[Row]) -> str:
+    sections: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        sections[row.section].append(row)
+    parts = [HEAD]
+    for section in sorted(sections):
+        own = sections[section]
+        parts.append(f"\n## {section}. {SECTIONS[section]}\n\n### In short\n")
+        groups: dict[Cell, list[Row]] = defaultdict(list)
+        for row in own:
+            groups[(row.scenario, row.shape if section != "A" else "", row.mode)].append(row)
+        parts.append(_table(SUMMARY_OF_LOSS if section == "A" else SUMMARY, groups.values()))
+        parts.append("\n### Each run\n")
+        parts.append(_table(EACH_LOSS if section == "A" else EACH, ([row] for row in own)))
+    machines = sorted({row.machine for row in rows if row.machine})
+    return "\n".join(parts) + f"\n\n{len(rows)} runs on {'; and on '.join(machines)}.\n"
 
 
-def _line(record: RunRecord, verdict: Verdict) -> str:
-    others = ", ".join(f"{name} {count:,}" for name, count in verdict.fates.items() if count and name != "survived")
-    expected = record.expect.get("lost", "allowed")
-    cells = (
-        record.scenario,
-        record.shape,
-        record.mode,
-        record.kafka,
-        expected,
-        _count(verdict.acked),
-        _count(verdict.high_watermark),
-        _count(verdict.lost),
-        others or "-",
-        verdict.result,
-        _seconds(record),
-    )
-    return f"| {' | '.join(cells)} |"
+def _table(columns: list[Column], groups: Iterable[list[Row]]) -> str:
+    lines = [[name for name, _ in columns], ["---"] * len(columns)]
+    lines += [[make(group) for _, make in columns] for group in groups]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _row_place(row: Row) -> tuple[str, str, int, str, str, str]:
+    return row.section, row.scenario, _shape_place(row.shape), row.shape, row.mode, row.run
+
+
+def _shape_place(shape: str) -> int:
+    return SHAPES.index(shape) if shape in SHAPES else len(SHAPES)
+
+
+def _expected_loss(rows: list[Row]) -> str:
+    return rows[0].expected.get("lost", "allowed")
+
+
+def _lost_share(rows: list[Row]) -> str:
+    shares = sorted((row.lost or 0) / row.acked for row in rows if row.acked)
+    return f"{shares[0]:.1%} to {shares[-1]:.1%}" if shares else "?"
+
+
+def _confirmed(rows: list[Row]) -> str:
+    return f"{sum(row.result == 'confirmed' for row in rows)} of {len(rows)}"
+
+
+def _longest(rows: list[Row]) -> str:
+    seconds = [row.heal_to_verdict_s for row in rows if row.heal_to_verdict_s is not None]
+    return f"{max(seconds):.1f} s" if seconds else "?"
+
+
+def _expectation(rows: list[Row]) -> str:
+    first = rows[0]
+    words = [f"{name} {expected}" for name, expected in first.expected.items()]
+    return ", ".join([*words, *([f"{first.claims} claims"] if first.claims else [])]) or "-"
+
+
+def _found(rows: list[Row]) -> str:
+    """Of what is forbidden or required, how many; of the claims, how many do not hold; how long nobody could write."""
+    words = []
+    for name in rows[0].found:
+        counts = sorted({-1 if (count := row.found.get(name)) is None else count for row in rows})
+        told = " or ".join("?" if count < 0 else f"{count:,}" for count in counts)
+        words.append(f"{name} {told}" if name != "claims" else f"claims that do not hold {told}")
+    waits = sorted(row.unavailable_ms / 1000 for row in rows)
+    if waits[-1]:
+        words.append(f"unavailable {waits[0]:.1f}" + (f" to {waits[-1]:.1f} s" if len(waits) > 1 else " s"))
+    return ", ".join(words) or "-"
+
+
+def _other_fates(rows: list[Row]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in rows[0].fates.items() if name != "survived") or "-"
 
 
 def _count(found: int | None) -> str:
     return "?" if found is None else f"{found:,}"
 
 
-def _heal_to_verdict_s(record: RunRecord) -> float | None:
-    """From the end of healing to the printed verdict."""
-    healed, printed = record.marks.healed_ns, record.marks.verdict_ns
-    return None if healed is None or printed is None else (printed - healed) / 1e9
-
-
-def _seconds(record: RunRecord) -> str:
-    spent = _heal_to_verdict_s(record)
+def _seconds(spent: float | None) -> str:
     return "?" if spent is None else f"{spent:.1f} s"
 
 
-def _machine(found: Found) -> str:
-    records = [record for runs in found.values() for record, _ in runs]
-    versions = (
-        ", ".join(f"{name} {version}" for name, version in sorted(records[-1].versions.items())) if records else ""
-    )
-    return f"\n{len(records)} runs on Linux {platform.release()}, {os.cpu_count()} cores; {versions}.\n"
+_SCENARIO: Column = ("scenario", lambda rows: rows[0].scenario)
+_SHAPE: Column = ("shape", lambda rows: rows[0].shape)
+_MODE: Column = ("mode", lambda rows: rows[0].mode)
+_KAFKA: Column = ("Kafka", lambda rows: rows[0].kafka)
+_VERDICT: Column = ("verdict", lambda rows: rows[0].result)
+_RUN: Column = ("run", lambda rows: rows[0].run)
+SUMMARY_OF_LOSS: list[Column] = [
+    _SCENARIO,
+    _MODE,
+    ("expected loss", _expected_loss),
+    ("confirmed", _confirmed),
+    ("lost of acknowledged", _lost_share),
+    ("heal to verdict, longest", _longest),
+]
+EACH_LOSS: list[Column] = [
+    _SCENARIO,
+    _SHAPE,
+    _MODE,
+    _KAFKA,
+    ("expected loss", _expected_loss),
+    ("acked", lambda rows: _count(rows[0].acked)),
+    ("high watermark", lambda rows: _count(rows[0].high_watermark)),
+    ("lost", lambda rows: _count(rows[0].lost)),
+    ("other fates", _other_fates),
+    _VERDICT,
+    ("heal to verdict", lambda rows: _seconds(rows[0].heal_to_verdict_s)),
+]
+SUMMARY: list[Column] = [
+    _SCENARIO,
+    _SHAPE,
+    _MODE,
+    ("expected", _expectation),
+    ("found", _found),
+    ("confirmed", _confirmed),
+]
+EACH: list[Column] = [
+    _SCENARIO,
+    _SHAPE,
+    _MODE,
+    _KAFKA,
+    ("found", _found),
+    _VERDICT,
+    ("duration", lambda rows: _seconds(rows[0].run_s)),
+    _RUN,
+]
 
 
 if __name__ == "__main__":

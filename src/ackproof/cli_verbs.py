@@ -67,6 +67,7 @@ def restart(
     nodes: Targets,
     kill_first: Annotated[bool, typer.Option("--kill", help="End it with SIGKILL instead of SIGTERM.")] = False,
     wipe: Annotated[bool, typer.Option("--wipe", help="Start it with an empty disk, under its old id.")] = False,
+    add_log_dir: Annotated[bool, typer.Option("--add-log-dir", help="With one more, empty, log directory.")] = False,
     timeout: Timeout = None,
     name: Name = DEFAULT_NAME,
     as_json: Json = False,
@@ -75,7 +76,16 @@ def restart(
 
     Example: ackproof restart kafka1 --kill
     """
-    _ask(name, "restart", as_json, nodes=nodes, kill=kill_first, wipe=wipe, timeout_s=_for(timeout))
+    _ask(
+        name,
+        "restart",
+        as_json,
+        nodes=nodes,
+        kill=kill_first,
+        wipe=wipe,
+        add_log_dir=add_log_dir,
+        timeout_s=_for(timeout),
+    )
 
 
 def pause(nodes: Targets, for_: For = None, name: Name = DEFAULT_NAME, as_json: Json = False) -> None:

@@ -248,6 +248,43 @@ TABLES: dict[str, Table] = {
             ("source", "at_ns"),
         ),
         Table(
+            "places",
+            "What each log directory of each broker held, before and after topics were created; only where a broker "
+            "has more than one directory.",
+            (
+                _RUN,
+                Column("step", _INT, "Which look it was, counted from 0."),
+                _AT,
+                Column("broker", _INT, "Whose directory it is."),
+                Column("directory", _INT, "Which of its directories, counted from 1."),
+                Column("partitions", _TEXTS, "The logs in it, as TOPIC-PARTITION."),
+            ),
+            ("step", "broker", "directory"),
+        ),
+        Table(
+            "seeks",
+            "Consumers that were sent to one place of a partition, and where they landed.",
+            (
+                _RUN,
+                _FAULT,
+                _AT,
+                _TOPIC,
+                _PARTITION,
+                Column("by", _TEXT, "`offset` or `time`."),
+                Column("asked", _LONG, "The offset, or the time in milliseconds since 1970."),
+                Column("policy", _TEXT, "What to do where that is gone: `earliest`, `latest` or `error`."),
+                Column("landed", _LONG, "The first offset read; null where none came.", True),
+                Column("landed_ms", _LONG, "When that record was written, by its own timestamp.", True),
+                Column("before_ms", _LONG, "When the record before it was written; only by time.", True),
+                Column("log_start", _LONG, "The log's start before the seek."),
+                Column("log_end", _LONG, "The log's end before the seek, as consumers see it."),
+                Column("log_start_after", _LONG, "The log's start after it."),
+                Column("log_end_after", _LONG, "The log's end after it."),
+                Column("error", _TEXT, "The client's error, by name.", True),
+            ),
+            ("fault", "at_ns"),
+        ),
+        Table(
             "outbox",
             "How many messages waited in a producer's outbox, a few times a second.",
             (

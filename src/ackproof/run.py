@@ -20,12 +20,12 @@ import msgspec
 
 from ackproof import journal
 from ackproof.errors import CannotHere, Ended, Problem
-from ackproof.kafka import topics
 from ackproof.lab import control
 from ackproof.lab.directory import LabDirectory
 from ackproof.lab.events import Events
 from ackproof.record import Clock, RunRecord, write_record
 from ackproof.run_clients import Clients
+from ackproof.run_topics import Topics
 from ackproof.scenario import FaultPlan, Scenario
 
 TICK_S = 0.005
@@ -45,6 +45,7 @@ class Ongoing:
         self.tell = tell
         self.record = record
         self.clients = Clients(scenario, record, directory, lab)
+        self.topics = Topics(scenario, record, directory, lab)
         self.faults = [Fault(number, plan, self) for number, plan in enumerate(scenario.faults, start=1)]
         self._faults_table = journal.Writer(directory, "faults", record.run, "run")
         self._probes_table = journal.Writer(directory, "probes", record.run, "run")
@@ -98,20 +99,11 @@ class Ongoing:
             plan, targets=nodes(plan.targets), apart_from=nodes(plan.apart_from), groups=groups
         )
 
-    def elect(self, plan: FaultPlan) -> dict[str, Any]:
-        bootstrap = control.call(self.lab, "bootstrap")["bootstrap"]
-        counts = {topic.name: topic.partitions for topic in self.scenario.topics}
-        places = []
-        for name in plan.partitions:
-            topic, _, number = name.rpartition("/")
-            places += [(topic, each) for each in (range(counts[topic]) if number == "*" else [int(number)])]
-        said = control.inside(self.lab, "observer", lambda: topics.elect(bootstrap, places, plan.unclean))
-        return {"nodes": [f"{topic}/{number}" for topic, number in places], "said": said}
-
     def close(self) -> None:
         self.follow_lab()
         for table in (self._faults_table, self._probes_table, self._nodes_table):
             table.close(seal=False)
+        self.topics.close()
 
 
 class Fault:
@@ -164,7 +156,9 @@ class Fault:
     def _done(self) -> dict[str, Any]:
         run, plan = self._run, self.plan
         if plan.kind == "elect":
-            return run.elect(plan)
+            return run.topics.elect(plan)
+        if plan.kind == "seek":
+            return run.topics.seek(self.number, plan)
         if plan.on_clients:
             return run.clients.disturb(plan.kind, plan.targets)
         verb, arguments = _verb(run.resolved(plan))
@@ -211,6 +205,8 @@ def _verb(plan: FaultPlan) -> tuple[str, dict[str, Any]]:
         return plan.kind, {"nodes": plan.targets}
     if plan.kind == "replace":
         return "restart", {"nodes": plan.targets, "kill": True, "wipe": True}
+    if plan.kind == "add-directory":
+        return "restart", {"nodes": plan.targets, "add_log_dir": True}
     if plan.kind == "cut" or (plan.kind == "isolate" and plan.apart_from):
         return "cut", {"left": targets, "right": ",".join(plan.apart_from), **options}
     if plan.kind == "isolate":
@@ -249,20 +245,12 @@ def carry_out(run: Ongoing, watch: Callable[[dict[str, int]], None], under_way: 
 
 
 def _prepare(run: Ongoing) -> None:
-    bootstrap = control.call(run.lab, "bootstrap")["bootstrap"]
-    for topic in run.scenario.topics:
-        settings = {key: str(value) for key, value in topic.settings.items()}
-        control.inside(
-            run.lab,
-            "observer",
-            lambda topic=topic, settings=settings: topics.create(  # type: ignore[misc]
-                bootstrap, [topic.name], topic.partitions, topic.replication, settings
-            ),
-        )
+    run.topics.create(after=None)
     for fault in run.faults:
         if fault.plan.before_clients:
             fault.begin()
-    run.clients.start(bootstrap)
+            run.topics.create(after=fault.number)
+    run.clients.start(control.call(run.lab, "bootstrap")["bootstrap"])
 
 
 def _timeline(run: Ongoing, watch: Callable[[dict[str, int]], None], under_way: Callable[[], None]) -> None:

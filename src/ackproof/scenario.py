@@ -28,6 +28,8 @@ FAULT_KINDS: dict[str, str] = {
     "cut": "links between `targets` and `apart_from` are cut",
     "flaky": "a share `loss` of all packets is lost",
     "slow": "packets are late by `delay_ms`",
+    "add-directory": "stopped, and started again with one more, empty, log directory",
+    "seek": "a consumer goes to one place of `partitions`: `to_offset`, or so many `seconds_ago`",
     "elect": "an election is asked for `partitions`: the preferred leader or, with `unclean`, any replica",
 }
 LASTING = frozenset({"pause", "isolate", "partition", "cut", "flaky", "slow"})  # these are healed; the others are done
@@ -53,6 +55,7 @@ class TopicPlan(Strict, frozen=True):
     name: str
     partitions: int = 1
     replication: int = 3
+    after: int | None = None  # created after this fault, which begins before the clients
     settings: dict[str, Value] = {}
 
 
@@ -114,8 +117,11 @@ class FaultPlan(Strict, frozen=True):
     port: int | None = None
     loss: float | None = None
     delay_ms: float | None = None
-    partitions: list[str] = []  # of `elect`: TOPIC/PARTITION, or TOPIC/* for all
+    partitions: list[str] = []  # of `elect` and `seek`: TOPIC/PARTITION, or TOPIC/* for all
     unclean: bool = False
+    to_offset: int | None = None  # of `seek`
+    seconds_ago: float | None = None  # of `seek`, in place of to_offset
+    policy: Literal["earliest", "latest", "error"] = "error"  # of `seek`: what to do where that place is gone
     may_fail: bool = False  # a refusal is an answer too
     before_clients: bool = False  # it begins before any client is started, in place of at_s
 

@@ -50,13 +50,15 @@ CHECK_NAMES = (
     "unowned",
     "commit_back",
     "allocation",
+    "misplaced",
+    "astray",
     "vanished",
     "exits",
     "moves",
     "claims",
 )
 
-PROCESS_KINDS = ("kill", "stop", "start", "restart", "replace", "pause")
+PROCESS_KINDS = ("kill", "stop", "start", "restart", "replace", "add-directory", "pause")
 TOPIC_SETTINGS = (
     "cleanup.policy", "compression.gzip.level", "compression.lz4.level", "compression.type", "compression.zstd.level",
     "delete.retention.ms", "file.delete.delay.ms", "flush.messages", "flush.ms",
@@ -71,7 +73,7 @@ TOPIC_SETTINGS = (
 )  # fmt: skip
 
 Problem = tuple[str, str]
-_NEEDS = {"elect": "partitions", "partition": "groups"}  # the others: targets
+_NEEDS = {"elect": "partitions", "seek": "partitions", "partition": "groups"}  # the others: targets
 
 
 def problems(scenario: Scenario) -> list[Problem]:
@@ -114,6 +116,10 @@ def _basics(scenario: Scenario) -> Iterator[Problem]:
         if topic.name in seen:
             yield f"{where}.name", f"topic {topic.name!r} is there twice"
         seen.add(topic.name)
+        if topic.after is not None and not any(
+            fault.before_clients and place == topic.after for place, fault in enumerate(scenario.faults, start=1)
+        ):
+            yield f"{where}.after", f"after = {topic.after}: no fault of this number begins before_clients"
         if not 1 <= topic.partitions <= 1000:
             yield f"{where}.partitions", f"partitions = {topic.partitions}: from 1 to 1000"
         for key in topic.settings:
@@ -215,7 +221,11 @@ def _fault(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem
         yield where, "flaky needs loss, a share above 0 and up to 1"
     if fault.kind == "slow" and not (fault.delay_ms and 1 <= fault.delay_ms <= 60_000):
         yield where, "slow needs delay_ms, from 1 to 60000"
-    if fault.kind == "elect":
+    if fault.kind == "seek" and (fault.to_offset is None) == (fault.seconds_ago is None):
+        yield where, "seek goes to_offset or seconds_ago: give one of them"
+    if fault.kind == "seek" and (fault.before_clients or (fault.to_offset or 0) < 0 or (fault.seconds_ago or 0) < 0):
+        yield where, "seek goes to a place of the load: at an offset from 0 on, or seconds ago, while the load goes on"
+    if fault.kind in ("elect", "seek"):
         for name in fault.partitions:
             if not _is_partition(scenario, name.replace("/*", "/0")):
                 yield f"{where}.partitions", f"{name!r}: no such partition; write it as TOPIC/PARTITION, or TOPIC/*"
@@ -252,8 +262,10 @@ def _ignored(fault: FaultPlan, where: str) -> Iterator[Problem]:
         "flaky": ("targets", "loss"),
         "slow": ("targets", "delay_ms"),
         "elect": ("partitions", "unclean"),
+        "seek": ("partitions", "to_offset", "seconds_ago"),
     }.get(fault.kind, ("targets",))
-    for name in ("targets", "apart_from", "groups", *links, "loss", "delay_ms", "partitions", "unclean"):
+    others = ("loss", "delay_ms", "partitions", "unclean", "to_offset", "seconds_ago")
+    for name in ("targets", "apart_from", "groups", *links, *others):
         if getattr(fault, name) not in (None, False, []) and name not in heeded:
             hint = " without apart_from" if fault.kind == "isolate" and name in links else ""
             yield f"{where}.{name}", f"{fault.kind}{hint} has no {name}"

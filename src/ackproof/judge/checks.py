@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 
 from ackproof.judge.aborted_read import aborted_read
 from ackproof.judge.allocation import allocation
+from ackproof.judge.astray import astray
 from ackproof.judge.claims import claims
 from ackproof.judge.commit_back import commit_back
 from ackproof.judge.delivered_twice import delivered_twice
@@ -24,6 +25,7 @@ from ackproof.judge.failover import failover
 from ackproof.judge.inconsistent_offset import inconsistent_offset
 from ackproof.judge.late import late
 from ackproof.judge.lost import lost
+from ackproof.judge.misplaced import misplaced
 from ackproof.judge.moments import exits as expected_exits
 from ackproof.judge.moves import moves
 from ackproof.judge.offset_gap import offset_gap
@@ -88,6 +90,8 @@ CHECKS: dict[str, Check] = {
     "unowned": Check(unowned, "time(s) without an owner of a partition", needs=("groups",)),
     "commit_back": Check(commit_back, "commit(s) of an offset below an earlier one", needs=("commits",)),
     "allocation": Check(allocation, "place(s) that the documented rule does not explain", needs=("state",)),
+    "misplaced": Check(misplaced, "log(s) not put where the fewest were", needs=("places",)),
+    "astray": Check(astray, "seek(s) that ended elsewhere", needs=("seeks",)),
     "vanished": Check(vanished, "time(s) in which a broker was no member", needs=("members",)),
     "exits": Check(
         exits, "producer(s) that did not end as expected", "forbidden", needs=("nodes",), asked=expected_exits

@@ -61,6 +61,8 @@ class Tables:
     commits: DataFrame
     outbox: DataFrame
     members: DataFrame
+    places: DataFrame
+    seeks: DataFrame
     alerts: DataFrame
     runs: DataFrame  # run, rate_line, unavailable_ns, late_ns; begin_ns, last_ns (first and last send), end_ns
     producers: DataFrame  # run, producer, topic, acks, rate

@@ -73,6 +73,7 @@ class Cluster:
         self._network = network
         self._processes = processes
         self._exposed = exposed
+        self._log_dirs: dict[str, int] = {}  # of brokers that were given more than the others
         self._questions: dict[str, ask.Broker] = {}
 
     # -- nodes -----------------------------------------------------------------------------------------------------
@@ -135,14 +136,16 @@ class Cluster:
     def _write_files(self, node: Node, files: config.NodeFiles) -> None:
         files.settings.mkdir(parents=True, exist_ok=True)
         (files.data / "tmp").mkdir(parents=True, exist_ok=True)
-        properties = config.properties(self.spec, node, files, self._exposed.get(node.name))
+        log_dirs = self._log_dirs.get(node.name, self.spec.log_dirs) if node.role == "broker" else 1
+        spec = msgspec.structs.replace(self.spec, log_dirs=log_dirs)
+        properties = config.properties(spec, node, files, self._exposed.get(node.name))
         (files.settings / "server.properties").write_text(config.properties_text(properties))
         logging = config.logging(self.spec.kafka)
         (files.settings / logging.file_name).write_text(logging.text)
         if node.role == "zookeeper":
             (files.data / "myid").write_text(f"{node.number}\n")
             return
-        for number, directory in enumerate(files.log_dirs(self.spec.log_dirs if node.role == "broker" else 1)):
+        for number, directory in enumerate(files.log_dirs(log_dirs)):
             directory.mkdir(exist_ok=True)
             if self.spec.mode == "kraft" and not (directory / "meta.properties").exists():
                 meta = config.meta_properties(node, self.cluster_id)
@@ -169,6 +172,10 @@ class Cluster:
             except ask.NoAnswer:
                 continue  # nobody to ask: the broker will say what it meets
         return ()
+
+    def add_log_dir(self, node: Node) -> None:
+        """One more, empty, for a broker that is down."""
+        self._log_dirs[node.name] = self._log_dirs.get(node.name, self.spec.log_dirs) + 1
 
     def wipe(self, node: Node) -> None:
         """An empty disk, for a node that is down."""

@@ -125,12 +125,17 @@ def _started(server: Server, request: Request, nodes: list[Node]) -> Result:
 
 
 def restart(server: Server, request: Request) -> Result:
-    _nodes(server, request, ("running",), "restart")
+    asked = _nodes(server, request, ("running",), "restart")
+    if request.get("add_log_dir") and (others := [node.name for node in asked if node.role != "broker"]):
+        raise UsageProblem(f"{', '.join(others)}: only a broker has log directories to add to")
     ended = kill(server, request) if request.get("kill") else stop(server, request)
     nodes = [server.lab.cluster.nodes[name] for name in ended["nodes"]]
     if request.get("wipe"):
         for node in nodes:
             server.lab.cluster.wipe(node)
+    if request.get("add_log_dir"):
+        for node in nodes:
+            server.lab.cluster.add_log_dir(node)
     begun = _launch(server, request, nodes)
     return {"nodes": ended["nodes"], "said": [*ended["said"], *begun["said"]]}
 

@@ -1,0 +1,116 @@
+"""A consumer that goes to one place of one partition, and says where it landed.
+
+By offset, or by time: then it is the first record that is not older. A place that is gone, because retention took it or
+because it is yet to be written, is left to the consumer's policy (`auto.offset.reset`), and that is told.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Literal
+
+import msgspec
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+ANSWER_S = 10.0
+AT_THE_END_S = 1.5  # nothing comes for so long: it waits at the log's end
+
+
+class Seek(msgspec.Struct, frozen=True):
+    bootstrap: str
+    topic: str
+    partition: int
+    by: Literal["offset", "time"]
+    to: int  # the offset, or milliseconds since 1970
+    policy: Literal["earliest", "latest", "error"]
+
+
+class Landed(msgspec.Struct, frozen=True):
+    """`offset` is null where nothing came: it waits at the end, or was given an error."""
+
+    offset: int | None
+    at_ms: int | None  # the record's own time
+    before_ms: int | None  # and that of the record before it, where there is one
+    log_start: int
+    log_end: int
+    log_start_after: int
+    log_end_after: int
+    error: str | None = None
+
+    def said(self, asked: Seek) -> str:
+        what = f"offset {asked.to:,}" if asked.by == "offset" else f"the time {_clock(asked.to)}"
+        place = f"{asked.topic}/{asked.partition}"
+        if self.error is not None:
+            return f"{place}: sought {what}: {self.error}"
+        if self.offset is None:
+            return f"{place}: sought {what}: waits at the end, {self.log_end_after:,}"
+        gone = asked.by == "offset" and self.offset != asked.to
+        told = f", for {asked.to:,} is not there ({asked.policy})" if gone else ""
+        time_of = f", written {_clock(self.at_ms)}" if asked.by == "time" and self.at_ms is not None else ""
+        return f"{place}: sought {what}: landed at {self.offset:,}{time_of}{told}"
+
+
+def _clock(ms: int) -> str:
+    return time.strftime("%H:%M:%S", time.gmtime(ms / 1000)) + f".{ms % 1000:03d}"
+
+
+def seek(asked: Seek) -> Landed:
+    client = Consumer(
+        {
+            "bootstrap.servers": asked.bootstrap,
+            "group.id": "ackproof-seek",
+            "enable.auto.commit": False,
+            "auto.offset.reset": asked.policy,
+            "broker.address.family": "v4",
+            "fetch.wait.max.ms": 50,
+            "log_level": 0,
+        }
+    )
+    try:
+        place = TopicPartition(asked.topic, asked.partition)
+        start, end = client.get_watermark_offsets(place, timeout=ANSWER_S)
+        offset = asked.to if asked.by == "offset" else _offset_at(client, asked)
+        first, error = _first_from(client, asked, offset)
+        before = None
+        if asked.by == "time" and first is not None and first.offset() > start:
+            before, _ = _first_from(client, asked, first.offset() - 1)
+            if before is not None and before.offset() >= first.offset():
+                before = None  # retention has taken it since
+        start_after, end_after = client.get_watermark_offsets(place, timeout=ANSWER_S)
+    finally:
+        client.close()
+    return Landed(
+        offset=None if first is None else first.offset(),
+        at_ms=None if first is None else first.timestamp()[1],
+        before_ms=None if before is None else before.timestamp()[1],
+        log_start=start,
+        log_end=end,
+        log_start_after=start_after,
+        log_end_after=end_after,
+        error=error,
+    )
+
+
+def _offset_at(client: Consumer, asked: Seek) -> int:
+    """The broker's answer; where no record is as young, the end."""
+    (found,) = client.offsets_for_times([TopicPartition(asked.topic, asked.partition, asked.to)], timeout=ANSWER_S)
+    return int(found.offset)
+
+
+def _first_from(client: Consumer, asked: Seek, offset: int) -> tuple[Any, str | None]:
+    """The first record from there on, or the error that came in its stead."""
+    client.assign([TopicPartition(asked.topic, asked.partition, offset)])
+    silent_from = time.monotonic()
+    while time.monotonic() - silent_from < AT_THE_END_S:
+        try:
+            message = client.poll(0.1)
+        except KafkaException as problem:
+            return None, problem.args[0].name()
+        if message is None:
+            continue
+        error = message.error()
+        if error is None:
+            return message, None
+        if error.code() == KafkaError._AUTO_OFFSET_RESET:
+            return None, error.name()
+    return None, None

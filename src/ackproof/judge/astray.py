@@ -1,0 +1,33 @@
+"""Astray: a seek that ended elsewhere than where it was sent, or than the policy says where that place is gone.
+
+By offset: at that offset, where the log holds it. Below the log's start or above its end the policy decides: `earliest`
+is the log's start, `latest` waits for what is written next, `error` is told. By time: at the first record that is not
+older. Retention goes on meanwhile, so a start that moved between two looks may be either.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ackproof.judge.tables import Tables
+
+
+def astray(t: Tables) -> DataFrame:
+    """A seek with what it should have come to."""
+    landed, asked, policy = F.col("landed"), F.col("asked"), F.col("policy")
+    start, start_after = F.col("log_start"), F.col("log_start_after")
+    there = (asked >= start_after) & (asked < F.col("log_end"))
+    may_be_there = (asked >= start) & (asked < F.col("log_end_after"))
+    by_policy = (
+        F.when(policy == "earliest", (landed >= start) & (landed <= start_after))
+        .when(policy == "latest", landed.isNull() | (landed >= F.col("log_end")))
+        .otherwise(F.col("error").isNotNull())
+    )
+    at_offset = F.coalesce(landed == asked, F.lit(False))
+    by_offset = F.when(there, at_offset).when(may_be_there, at_offset | by_policy).otherwise(by_policy)
+    older = F.col("before_ms").isNull() | (F.col("before_ms") < asked)
+    by_time = F.when(landed.isNull(), F.col("error").isNull()).otherwise((F.col("landed_ms") >= asked) & older)
+    good = F.coalesce(F.when(F.col("by") == "time", by_time).otherwise(by_offset), F.lit(False))
+    told = ("topic", "partition", "fault", "by", "asked", "policy", "landed", "landed_ms", "before_ms", "log_start")
+    return t.seeks.filter(~good).select("run", *told, "log_end", "error")

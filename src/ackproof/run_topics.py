@@ -1,0 +1,149 @@
+"""What a run does with topics: creates them and looks where they lie on disk, asks for elections, seeks in them."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ackproof import journal
+from ackproof.clients.seek import Landed, Seek, seek
+from ackproof.errors import CannotHere
+from ackproof.kafka import topics
+from ackproof.lab import control
+from ackproof.lab.directory import LabDirectory
+from ackproof.record import RunRecord
+from ackproof.scenario import FaultPlan, Scenario, TopicPlan
+
+PLACED_S = 20.0
+_LOG = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
+_NO_LOG = "__cluster_metadata"  # the controllers' own, which is not placed among the others
+
+
+class Topics:
+    def __init__(self, scenario: Scenario, record: RunRecord, directory: Path, lab: str) -> None:
+        self._scenario = scenario
+        self._record = record
+        self._lab = lab
+        self._data = LabDirectory.of(lab).data
+        self._places = journal.Writer(directory, "places", record.run, "run")
+        self._seeks = journal.Writer(directory, "seeks", record.run, "run")
+        self._step = 0
+
+    def close(self) -> None:
+        for table in (self._places, self._seeks):
+            table.close(seal=False)
+
+    def _bootstrap(self) -> str:
+        bootstrap: str = control.call(self._lab, "bootstrap")["bootstrap"]
+        return bootstrap
+
+    # -- creating --------------------------------------------------------------------------------------------------
+
+    def create(self, after: int | None) -> None:
+        """Those whose turn it is: at the beginning, or after a fault."""
+        asked = [topic for topic in self._scenario.topics if topic.after == after]
+        looks = self._scenario.cluster.log_dirs > 1 and bool(asked)
+        if looks:
+            self._journal_places()
+        bootstrap = self._bootstrap()
+        for topic in asked:
+            settings = {key: str(value) for key, value in topic.settings.items()}
+            control.inside(
+                self._lab,
+                "observer",
+                lambda topic=topic, settings=settings: topics.create(  # type: ignore[misc]
+                    bootstrap, [topic.name], topic.partitions, topic.replication, settings
+                ),
+            )
+        if looks:
+            self._wait_until_placed(asked)
+            self._journal_places()
+
+    def _wait_until_placed(self, asked: list[TopicPlan]) -> None:
+        wanted = {topic.name: topic.partitions * topic.replication for topic in asked}
+        deadline = time.monotonic() + PLACED_S
+        while True:
+            lying = [_LOG.fullmatch(name) for _, _, names in self._places_now() for name in names]
+            counts = {topic: sum(log is not None and log["topic"] == topic for log in lying) for topic in wanted}
+            if counts == wanted:
+                return
+            if time.monotonic() > deadline:
+                raise CannotHere(f"not every replica of {', '.join(wanted)} was on disk within {PLACED_S:.0f} s")
+            time.sleep(0.05)
+
+    def _places_now(self) -> Iterator[tuple[int, int, list[str]]]:
+        for number, name in self._record.nodes.items():
+            folders = sorted((self._data / name).glob("log[0-9]")) if name.startswith("kafka") else []
+            for folder in folders:
+                names = [each.name for each in folder.iterdir() if each.is_dir() and _LOG.fullmatch(each.name)]
+                yield (
+                    number,
+                    int(folder.name.removeprefix("log")),
+                    sorted(n for n in names if not n.startswith(_NO_LOG)),
+                )
+
+    def _journal_places(self) -> None:
+        at_ns = time.monotonic_ns()
+        for broker, directory, names in self._places_now():
+            self._places.add(step=self._step, at_ns=at_ns, broker=broker, directory=directory, partitions=names)
+        self._places.flush()
+        self._step += 1
+
+    # -- elections and seeking -------------------------------------------------------------------------------------
+
+    def elect(self, plan: FaultPlan) -> dict[str, Any]:
+        places = list(self._named(plan.partitions))
+        bootstrap = self._bootstrap()
+        said = control.inside(self._lab, "observer", lambda: topics.elect(bootstrap, places, plan.unclean))
+        return {"nodes": [f"{topic}/{number}" for topic, number in places], "said": said}
+
+    def seek(self, fault: int, plan: FaultPlan) -> dict[str, Any]:
+        """In each of its partitions, one after the other; where it landed is for the judge to look at."""
+        said = []
+        bootstrap = self._bootstrap()
+        for topic, partition in self._named(plan.partitions):
+            asked = Seek(
+                bootstrap=bootstrap,
+                topic=topic,
+                partition=partition,
+                by="time" if plan.seconds_ago is not None else "offset",
+                to=plan.to_offset if plan.to_offset is not None else _ms_ago(plan.seconds_ago or 0.0),
+                policy=plan.policy,
+            )
+            landed = control.inside(self._lab, "client", lambda asked=asked: seek(asked))  # type: ignore[misc]
+            self._journal_seek(fault, asked, landed)
+            said.append(landed.said(asked))
+        return {"nodes": list(plan.partitions), "said": said}
+
+    def _journal_seek(self, fault: int, asked: Seek, landed: Landed) -> None:
+        self._seeks.add(
+            fault=fault,
+            at_ns=time.monotonic_ns(),
+            topic=self._record.topics.index(asked.topic),
+            partition=asked.partition,
+            by=asked.by,
+            asked=asked.to,
+            policy=asked.policy,
+            landed=landed.offset,
+            landed_ms=landed.at_ms,
+            before_ms=landed.before_ms,
+            log_start=landed.log_start,
+            log_end=landed.log_end,
+            log_start_after=landed.log_start_after,
+            log_end_after=landed.log_end_after,
+            error=landed.error,
+        )
+        self._seeks.flush()
+
+    def _named(self, names: list[str]) -> Iterator[tuple[str, int]]:
+        counts = {topic.name: topic.partitions for topic in self._scenario.topics}
+        for name in names:
+            topic, _, number = name.rpartition("/")
+            yield from ((topic, each) for each in (range(counts[topic]) if number == "*" else [int(number)]))
+
+
+def _ms_ago(seconds: float) -> int:
+    return int((time.time() - seconds) * 1000)

@@ -1,0 +1,54 @@
+"""Astray: a seek that ended elsewhere than where it was sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from asking import Cases, found
+from histories import History, at
+
+COLUMNS = ("by", "asked", "policy", "landed")
+NOTHING: dict[str, Any] = {"landed": None, "landed_ms": None, "before_ms": None, "error": None}
+HIT, MISS = True, False
+
+
+def _sought(hit: bool, to: int, landed: int | None, policy: str = "error", by: str = "offset", **other: Any) -> Any:
+    """In a log from 100 to 200; with `other` columns as given."""
+    log = {"log_start": 100, "log_end": 200, "log_start_after": 100, "log_end_after": 200}
+    place = {"fault": 1, "at_ns": at(1), "topic": 0, "partition": 0}
+    row = {**NOTHING, **log, **place, "by": by, "asked": to, "policy": policy, "landed": landed, **other}
+    history = History().send(0, 0).log(0, 0)
+    history.rows["seeks"].append(row)
+    return history, [(by, to, policy, landed)] if hit else []
+
+
+CASES: Cases = {
+    "another offset": _sought(HIT, 150, 151),
+    "nothing, though it is there": _sought(HIT, 150, None, "latest"),
+    "an error, though it is there": _sought(HIT, 150, None, error="_AUTO_OFFSET_RESET"),
+    "gone, and not at the start": _sought(HIT, 50, 120, "earliest"),
+    "gone, and silently at the start": _sought(HIT, 50, 100, "error"),
+    "gone, and not at the end": _sought(HIT, 50, 100, "latest"),
+    "not there yet, and at the start": _sought(HIT, 300, 100, "error"),
+    "by time, too old": _sought(HIT, 5_000, 150, by="time", landed_ms=4_999),
+    "by time, not the first": _sought(HIT, 5_000, 150, by="time", landed_ms=5_002, before_ms=5_001),
+    "by time, an error": _sought(HIT, 5_000, None, by="time", error="_TIMED_OUT"),
+    "near miss: there": _sought(MISS, 150, 150),
+    "near miss: the first": _sought(MISS, 100, 100),
+    "near miss: gone, to the start": _sought(MISS, 50, 100, "earliest"),
+    "near miss: gone, to a start that moved": _sought(MISS, 50, 110, "earliest", log_start_after=120),
+    "near miss: gone while it was sought": _sought(MISS, 110, 120, "earliest", log_start_after=120),
+    "near miss: gone, to the end": _sought(MISS, 50, 205, "latest", log_end_after=210),
+    "near miss: gone, and waits at the end": _sought(MISS, 50, None, "latest"),
+    "near miss: gone, and says so": _sought(MISS, 50, None, "error", error="_AUTO_OFFSET_RESET"),
+    "near miss: written while it was sought": _sought(MISS, 205, 205, log_end_after=210),
+    "near miss: by time, the first": _sought(MISS, 5_000, 150, by="time", landed_ms=5_000, before_ms=4_999),
+    "near miss: by time, the first of all": _sought(MISS, 1, 100, by="time", landed_ms=5_000),
+    "near miss: by time, nothing is as young": _sought(MISS, 9_000, None, by="time"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_astray(case: str) -> None:
+    assert found("astray", case, CASES, *COLUMNS) == CASES[case][1]

@@ -19,7 +19,9 @@ from ackproof.scenario import FaultPlan, Scenario, TopicPlan
 
 PLACED_S = 20.0
 _LOG = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
-_NO_LOG = "__cluster_metadata"  # the controllers' own, which is not placed among the others
+_NO_LOG = "__cluster_metadata-"  # the controllers' own, which is not placed among the others
+
+Place = tuple[int, int, list[str]]  # a broker, one of its directories, the logs in it
 
 
 class Topics:
@@ -27,7 +29,8 @@ class Topics:
         self._scenario = scenario
         self._record = record
         self._lab = lab
-        self._data = LabDirectory.of(lab).data
+        data = LabDirectory.of(lab).data
+        self._brokers = {number: data / name for number, name in record.nodes.items() if name.startswith("kafka")}
         self._places = journal.Writer(directory, "places", record.run, "run")
         self._seeks = journal.Writer(directory, "seeks", record.run, "run")
         self._step = 0
@@ -66,7 +69,7 @@ class Topics:
         wanted = {topic.name: topic.partitions * topic.replication for topic in asked}
         deadline = time.monotonic() + PLACED_S
         while True:
-            lying = [_LOG.fullmatch(name) for _, _, names in self._places_now() for name in names]
+            lying = [_LOG.fullmatch(name) for _, _, names in self._look() for name in names]
             counts = {topic: sum(log is not None and log["topic"] == topic for log in lying) for topic in wanted}
             if counts == wanted:
                 return
@@ -74,20 +77,13 @@ class Topics:
                 raise CannotHere(f"not every replica of {', '.join(wanted)} was on disk within {PLACED_S:.0f} s")
             time.sleep(0.05)
 
-    def _places_now(self) -> Iterator[tuple[int, int, list[str]]]:
-        for number, name in self._record.nodes.items():
-            folders = sorted((self._data / name).glob("log[0-9]")) if name.startswith("kafka") else []
-            for folder in folders:
-                names = [each.name for each in folder.iterdir() if each.is_dir() and _LOG.fullmatch(each.name)]
-                yield (
-                    number,
-                    int(folder.name.removeprefix("log")),
-                    sorted(n for n in names if not n.startswith(_NO_LOG)),
-                )
+    def _look(self) -> list[Place]:
+        """The brokers' disks are the lab's own: nobody outside can see them."""
+        return control.inside(self._lab, "observer", lambda: list(_places(self._brokers)))
 
     def _journal_places(self) -> None:
         at_ns = time.monotonic_ns()
-        for broker, directory, names in self._places_now():
+        for broker, directory, names in self._look():
             self._places.add(step=self._step, at_ns=at_ns, broker=broker, directory=directory, partitions=names)
         self._places.flush()
         self._step += 1
@@ -143,6 +139,17 @@ class Topics:
         for name in names:
             topic, _, number = name.rpartition("/")
             yield from ((topic, each) for each in (range(counts[topic]) if number == "*" else [int(number)]))
+
+
+def _places(brokers: dict[int, Path]) -> Iterator[Place]:
+    for number, disk in brokers.items():
+        for folder in sorted(disk.glob("log[0-9]")):
+            names = [each.name for each in folder.iterdir() if each.is_dir() and _LOG.fullmatch(each.name)]
+            yield (
+                number,
+                int(folder.name.removeprefix("log")),
+                sorted(name for name in names if not name.startswith(_NO_LOG)),
+            )
 
 
 def _ms_ago(seconds: float) -> int:

@@ -63,13 +63,14 @@ def elect(bootstrap: str, partitions: Sequence[tuple[str, int]], unclean: bool) 
     kind = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
     admin = _admin(bootstrap)
     wanted = [TopicPartition(topic, partition) for topic, partition in partitions]
-    future = admin.elect_leaders(kind, wanted, operation_timeout=ELECTION_S, request_timeout=ELECTION_S)
+    future = admin.elect_leaders(kind, wanted, request_timeout=ELECTION_S)
     try:
         answers = future.result(timeout=ELECTION_S + 5)
     except KafkaException as problem:
         raise CannotHere(f"the election was refused: {problem.args[0].str().rstrip('.')}") from None
     said, refused = [], []
-    for place, error in answers.items():
+    for place, answer in answers.items():
+        error = answer.args[0] if isinstance(answer, KafkaException) else answer
         name = f"{place.topic}/{place.partition}"
         if error is None:
             said.append(f"{name}: elected")

@@ -72,14 +72,20 @@ def _numbers(verdict: Verdict) -> Table:
 
 
 def _moves(verdict: Verdict) -> Table:
-    """Leader, and in-sync replicas by their numbers, of the first partitions at each moment."""
-    moments = list(dict.fromkeys(move["moment"] for move in sorted(verdict.moves, key=lambda move: int(move["place"]))))
-    made = table("leader [in sync]", *moments)
+    """Leader, and in-sync replicas by their numbers, of the first partitions at each moment that changed something."""
     rows: dict[str, dict[str, str]] = {}
     for move in verdict.moves:
         in_sync = " ".join(str(broker) for broker in sorted(move["isr"] or ()))
         leader = "none" if move["leader"] in (None, -1) else str(move["leader"])
         rows.setdefault(f"{move['topic']}/{move['partition']}", {})[move["moment"]] = f"{leader} [{in_sync}]"
+    every = list(dict.fromkeys(move["moment"] for move in sorted(verdict.moves, key=lambda move: int(move["place"]))))
+    looks = {moment: [cells.get(moment) for cells in rows.values()] for moment in every}
+    moments = [
+        moment
+        for before, moment in zip([None, *every], every, strict=False)
+        if moment == every[-1] or before is None or looks[moment] != looks[before]
+    ]
+    made = table("leader [in sync]", *moments)
     for name, cells in list(rows.items())[:PARTITIONS_SHOWN]:
         made.add_row(plain(name), *(plain(cells.get(moment, "?")) for moment in moments))
     if len(rows) > PARTITIONS_SHOWN:

@@ -53,7 +53,7 @@ def _targets(context: typer.Context, incomplete: str) -> list[str]:
     return [done + comma + name for name in names if name.startswith(begun)]
 
 
-Name = Annotated[str, typer.Option("--name", help="Which lab.", autocompletion=_lab_names)]
+Name = Annotated[str, typer.Option("--name", envvar="ACKPROOF_LAB", help="Which lab.", autocompletion=_lab_names)]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, and nothing else.")]
 For = Annotated[
     str | None,

@@ -118,7 +118,7 @@ class Consuming:
                 continue
             self._read(message)
         client.close()
-        say(f"{config.name} leaves the group after {self._count} messages")
+        say(f"{config.name} leaves the group after {self._count} message{'' if self._count == 1 else 's'}")
         return 0
 
     def _read(self, message: Any) -> None:

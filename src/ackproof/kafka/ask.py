@@ -63,6 +63,7 @@ METADATA = Api(3, "metadata", 9)
 FIND_COORDINATOR = Api(10, "find_coordinator", 3)
 DESCRIBE_GROUPS = Api(15, "describe_groups", 5)
 LIST_GROUPS = Api(16, "list_groups", 3)
+ELECT_LEADERS = Api(43, "elect_leaders", 1)
 DESCRIBE_QUORUM = Api(55, "describe_quorum", 0)
 DESCRIBE_CONSUMER_GROUPS = Api(69, "consumer_group_describe", 0)
 
@@ -70,6 +71,8 @@ DESCRIBE_CONSUMER_GROUPS = Api(69, "consumer_group_describe", 0)
 # replica hears the end of the log, and from any replica.
 AS_CONSUMER, AS_DEBUGGER = -1, -2
 LATEST, EARLIEST = -1, -2
+
+ELECTION_S = 10.0  # for which a controller may wait until the election has happened
 
 GROUPS_TOPIC = "__consumer_offsets"
 
@@ -152,6 +155,26 @@ class Broker:
             self._talk.expect_none(partition.error_code)
             return answers.quorum_of(partition)
         raise NoAnswer(self.peer, "garbage", "described no quorum")
+
+    def elect(self, partitions: Iterable[TopicPartition], unclean: bool) -> dict[TopicPartition, str | None]:
+        """Have leaders elected: the preferred ones, or any replica. The answer holds each one's error, by name."""
+        wanted: dict[str, list[int]] = {}
+        for topic, partition in partitions:
+            wanted.setdefault(topic, []).append(partition)
+
+        def request(make: Make) -> Any:
+            places = tuple(make("TopicPartitions", topic=topic, partitions=tuple(of)) for topic, of in wanted.items())
+            timeout = timedelta(seconds=ELECTION_S)
+            return make("ElectLeadersRequest", election_type=int(unclean), topic_partitions=places, timeout=timeout)
+
+        with self._talk.asking(self.timeout_s) as deadline:
+            response = self._talk.ask(ELECT_LEADERS, request, deadline)
+        self._talk.expect_none(response.error_code)
+        return {
+            (result.topic, each.partition_id): error_name(each.error_code)
+            for result in response.replica_election_results
+            for each in result.partition_result
+        }
 
     def groups(self) -> tuple[ListedGroup, ...]:
         """The groups that this broker coordinates."""

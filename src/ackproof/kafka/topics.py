@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from socket import gethostbyname
 from typing import Any
 
 from ackproof.errors import CannotHere, Problem, UsageProblem
+from ackproof.kafka.ask import ELECTION_S, Broker, NoAnswer
 
 TIMEOUT_S = 20.0
-ELECTION_S = 10.0
+ASK_S = 3.0
 
 
 def _admin(bootstrap: str) -> Any:
@@ -57,30 +59,44 @@ def resize(bootstrap: str, name: str, partitions: int) -> list[str]:
 
 
 def elect(bootstrap: str, partitions: Sequence[tuple[str, int]], unclean: bool) -> list[str]:
-    """Ask for an election; a leader that leads already is an answer, not a problem."""
-    from confluent_kafka import ElectionType, KafkaException, TopicPartition
+    """Ask the controller for an election; a leader that leads already is an answer, not a problem.
 
-    kind = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
-    admin = _admin(bootstrap)
-    wanted = [TopicPartition(topic, partition) for topic, partition in partitions]
-    future = admin.elect_leaders(kind, wanted, request_timeout=ELECTION_S)
+    Over our own connection, for confluent-kafka 2.16's `elect_leaders` cannot be called.
+    """
     try:
-        answers = future.result(timeout=ELECTION_S + 5)
-    except KafkaException as problem:
-        raise CannotHere(f"the election was refused: {problem.args[0].str().rstrip('.')}") from None
+        with _controller(bootstrap) as controller:
+            answers = controller.elect(partitions, unclean)
+    except NoAnswer as silence:
+        raise CannotHere(f"the election was not answered: {silence}") from None
     said, refused = [], []
-    for place, answer in answers.items():
-        error = answer.args[0] if isinstance(answer, KafkaException) else answer
-        name = f"{place.topic}/{place.partition}"
+    for (topic, partition), error in answers.items():
+        name = f"{topic}/{partition}"
         if error is None:
             said.append(f"{name}: elected")
-        elif error.name() == "ELECTION_NOT_NEEDED":
+        elif error == "ELECTION_NOT_NEEDED":
             said.append(f"{name}: no election was needed")
         else:
-            refused.append(f"{name}: {error.str().rstrip('.')}")
+            refused.append(f"{name}: {error}")
     if refused:
         raise CannotHere(f"the election was refused for {refused[0]}", [*refused[1:], *said])
     return said
+
+
+def _controller(bootstrap: str) -> Broker:
+    """Who decides: under ZooKeeper the controller; under KRaft any broker, which passes it on."""
+    silences = []
+    for address in bootstrap.split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            with Broker(gethostbyname(host), int(port), ASK_S) as broker:
+                known = broker.metadata([])
+        except NoAnswer as silence:
+            silences.append(silence)
+            continue
+        for node in known.brokers:
+            if node.id == known.controller_id:
+                return Broker(gethostbyname(node.host), node.port, ELECTION_S + ASK_S)
+    raise silences[0] if silences else NoAnswer(bootstrap, "error", "no broker names a controller")
 
 
 def _settle(future: Any, subject: str) -> None:

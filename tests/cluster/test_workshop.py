@@ -27,25 +27,33 @@ class Terminal:
             "/bin/bash", ["--norc", "--noprofile"], env=environment, cwd=HOME, encoding="utf-8", dimensions=(50, 250)
         )
         self.shown = ""
-        self._read_to = 0  # what the reader has been told of so far
+        self._read_to = 0  # where the reader's eyes were when this step began
+        self._seen_to = 0
         self._shell.sendline(f"PS1='{PROMPT}'")
         self._prompts = 2  # the one that was just asked for, and its echo
+
+    def look_again(self) -> None:
+        """The next step: what was seen before does not count."""
+        self._read_to = self._seen_to
 
     def type(self, command: str) -> None:
         # By their number: programs in the background write behind a prompt.
         self._await(lambda: self.shown.count(PROMPT) >= self._prompts, f"a prompt before {command!r}")
         self._prompts += 1
-        self._read_to = len(self.shown)
+        self._read_to = self._seen_to = len(self.shown)
         self._shell.sendline(command)
         self._await(lambda: "\n" in self.shown[self._read_to :], f"{command!r} to be typed")
 
     def interrupt(self) -> None:
-        self._read_to = len(self.shown)
+        self._read_to = self._seen_to = len(self.shown)
         self._shell.sendintr()
 
     def see(self, line: str) -> None:
-        pattern = re.compile(".*?".join(r"\s+".join(map(re.escape, part.split())) for part in line.split("…")))
+        parts = (r"\s+".join(map(re.escape, part.split())) for part in line.split("…"))
+        pattern = re.compile(r"\s*.*?\s*".join(parts) + r"[ \t]*$", re.MULTILINE)
         self._await(lambda: pattern.search(self.shown, self._read_to), f"the line {line!r}")
+        found = pattern.search(self.shown, self._read_to)
+        self._seen_to = max(self._seen_to, found.end() if found else 0)
 
     def _await(self, condition: Callable[[], object], what: str) -> None:
         deadline = time.monotonic() + ANSWER_S
@@ -80,6 +88,7 @@ def test_the_workshop_has_steps_for_both_terminals() -> None:
 def test_every_command_of_the_workshop_shows_what_it_says(terminals: dict[str, Terminal]) -> None:
     for number, text in STEPS:
         terminal = terminals[number]
+        terminal.look_again()
         for line in text.splitlines():
             if line.startswith("$ "):
                 terminal.type(line[2:])

@@ -238,7 +238,8 @@ def test_a_plan_tells_each_fault_in_words() -> None:
         "nftables answers with a reset every packet from kafka1 to zk*, and lets the other way pass, only to port 2181"
     )
     assert rule(FaultPlan("elect", partitions=["orders/*"])).endswith("the preferred leader lead orders/*")
-    for kind in FAULT_KINDS.keys() - {"elect"}:
+    assert "orders/0 to offset 7" in rule(FaultPlan("seek", partitions=["orders/0"], to_offset=7))
+    for kind in FAULT_KINDS.keys() - {"elect", "seek"}:
         assert "kafka1" in rule(FaultPlan(kind, ["kafka1"], ["kafka2"], [["kafka1"]], loss=0.1, delay_ms=10.0))
 
 
@@ -255,6 +256,11 @@ def test_a_plan_tells_each_fault_in_words() -> None:
         ("[[topics]]", "[cluster.settings.nobody]\na = 1\n\n[[topics]]", "nobody"),
         ("rate = 100", "rate = 100\npauses = [{ after = 5000, seconds = 1 }]", "from 1 to its messages"),
         ("rate = 100", "pauses = [{ after = 5, seconds = 1 }]", "for a producer with a rate"),
+        ("partitions = 2", "partitions = 2\nafter = 1", "no fault of this number begins before_clients"),
+        ('kind = "isolate"', 'kind = "isolate"\nto_offset = 5', "isolate has no to_offset"),
+        ('kind = "isolate"', 'kind = "seek"\npartitions = ["orders/0"]', "give one of them"),
+        ('kind = "isolate"', 'kind = "seek"\npartitions = ["orders/9"]\nto_offset = 5', "no such partition"),
+        ('kind = "isolate"', 'kind = "seek"\npartitions = ["orders/0"]\nto_offset = -5', "from 0 on"),
     ],
 )
 def test_what_would_be_ignored_or_never_happen_is_a_problem(old: str, new: str, words: str) -> None:

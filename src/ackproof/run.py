@@ -61,7 +61,7 @@ class Ongoing:
         write_record(self.directory, self.record)
 
     def journal_fault(self, fault: Fault, event: str, **facts: Any) -> None:
-        asked = [*fault.plan.targets, *(",".join(group) for group in fault.plan.groups)]
+        asked = [*fault.plan.targets, *fault.plan.partitions, *(",".join(group) for group in fault.plan.groups)]
         row = {"fault": fault.number, "event": event, "kind": fault.plan.kind, "asked": asked, "targets": fault.targets}
         self._faults_table.add(**{"at_ns": time.monotonic_ns(), **row, **facts})
         self._faults_table.flush()

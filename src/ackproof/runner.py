@@ -291,7 +291,7 @@ def _record(asked: Asked, spec: LabSpec, directory: Path) -> RunRecord:
             for number, plan in enumerate(consumers)
         ],
         faults=[
-            FaultRecord(number, plan.kind, plan.targets, plan.apart_from, plan.when(), plan.heals())
+            FaultRecord(number, plan.kind, plan.targets or plan.partitions, plan.apart_from, plan.when(), plan.heals())
             for number, plan in enumerate(scenario.faults, start=1)
         ],
         nodes={node.kafka_id: node.name for node in spec.nodes if node.role in ("broker", "controller")},

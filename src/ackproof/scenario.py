@@ -137,6 +137,15 @@ class FaultPlan(Strict, frozen=True):
     def lasting(self) -> bool:
         return self.kind in LASTING
 
+    def what(self) -> str:
+        """In a few words: the kind, and what it is done to."""
+        where = " ".join([*self.targets, *self.partitions]) or " | ".join(" ".join(group) for group in self.groups)
+        words = f"{self.kind} {where}" + (f" from {' '.join(self.apart_from)}" if self.apart_from else "")
+        if self.kind != "seek":
+            return words
+        to = f"{self.seconds_ago:g} s ago" if self.seconds_ago is not None else f"offset {self.to_offset:,}"
+        return f"{words} to {to} (if that is gone: {self.policy})"
+
     def when(self) -> str:
         if self.before_clients:
             return "before the clients start"
@@ -178,6 +187,18 @@ class ClaimPlan(Strict, frozen=True):
     isr_full: bool = False
     preferred: bool = False  # the first replica leads
     same_leader_as: str | None = None  # another moment
+
+    def in_words(self) -> str:
+        told = [
+            (self.leader, f"led by {' or '.join(self.leader)}"),
+            (self.not_leader, f"not led by {' or '.join(self.not_leader)}"),
+            (self.preferred, "led by its first replica"),
+            (self.same_leader_as, f"led as at {self.same_leader_as!r}"),
+            (self.isr, f"in sync exactly {' '.join(self.isr)}"),
+            (self.isr_without, f"{' and '.join(self.isr_without)} not in sync"),
+            (self.isr_full, "all replicas in sync"),
+        ]
+        return f"{self.partitions} at {self.at!r}: {', '.join(words for asked, words in told if asked)}"
 
 
 class Scenario(Strict, frozen=True):

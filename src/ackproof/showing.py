@@ -29,10 +29,20 @@ def show_scenario(scenario: Scenario) -> None:
             f"producer  {producer.copies} with {producer.count:,} messages each, {rate}, to {producer.topic}, "
             f"acks={producer.acks}{settings}"
         )
+        if producer.outbox is not None:
+            say(
+                f"            through an outbox, which gives up after {producer.outbox.give_up_after} failures in a row"
+            )
+    for consumer in scenario.consumers:
+        say(
+            f"consumer  {consumer.copies} of group {consumer.group}, from {consumer.topic}, "
+            f"{consumer.protocol} protocol, from the {'end' if consumer.start == 'latest' else 'start'}"
+        )
     say("", *_timeline(scenario), "")
     for mode in scenario.modes:
         words = [f"{name} {_MUST[expected]} be found" for name, expected in scenario.expected(mode).items()]
         say(f"expected  in {mode} mode: {', '.join(words) or 'nothing in particular'}")
+    say(*(f"expected  {claim.in_words()}" for claim in scenario.claims))
 
 
 _WIDTH = 60
@@ -53,11 +63,10 @@ def _timeline(scenario: Scenario) -> list[str]:
         begins = place(fault.at_s, fault.at_messages)
         ends = _WIDTH + 1 if fault.until or not fault.lasting else place(fault.until_s, fault.until_messages)
         bar = "▲" if not fault.lasting else "█" * max(1, ends - begins)
-        what = f"{fault.kind} {' '.join(fault.targets)}" + (
-            f" from {' '.join(fault.apart_from)}" if fault.apart_from else ""
-        )
         lines.append(f"            {' ' * begins}{bar}")
-        lines.append(f"            {what}: {fault.when()}" + (f"; healed {fault.heals()}" if fault.lasting else ""))
+        lines.append(
+            f"            {fault.what()}: {fault.when()}" + (f"; healed {fault.heals()}" if fault.lasting else "")
+        )
     return lines
 
 
@@ -90,6 +99,10 @@ def rule(fault: FaultPlan) -> str:
             return f"SIGTERM to {targets}, and start it again on its old disk"
         case "replace":
             return f"SIGKILL to {targets}, its disk is emptied, and it starts under its old id"
+        case "add-directory":
+            return f"SIGTERM to {targets}, and start it again with one more log directory"
+        case "seek":
+            return f"a consumer is sent: {fault.what()}"
         case "elect":
             kind = "any replica, in sync or not," if fault.unclean else "the preferred leader"
             return f"the cluster is asked to let {kind} lead {' and '.join(fault.partitions)}"

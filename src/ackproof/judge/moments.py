@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from ackproof.record import RunRecord
+from ackproof.scenario import ClaimPlan
 
 Row = Mapping[str, Any]
 Moment = tuple[int, int, str, int]  # run, its place among the run's moments, its name, when
@@ -55,7 +58,7 @@ def claims(record: RunRecord, faults: Sequence[Row]) -> Iterator[tuple[Any, ...]
             claim["isr_full"],
             claim["preferred"],
             claim["same_leader_as"],
-            in_words(claim),
+            msgspec.convert(claim, ClaimPlan).in_words(),
         )
 
 
@@ -83,22 +86,3 @@ def exits(record: RunRecord) -> list[tuple[int, str, list[int]]]:
 
 def _named(name: str, hit: Mapping[int, list[str]]) -> list[str]:
     return hit.get(int(name.removeprefix("target:")), []) if name.startswith("target:") else [name]
-
-
-def in_words(claim: Mapping[str, Any]) -> str:
-    told = []
-    if claim["leader"]:
-        told.append(f"led by {' or '.join(claim['leader'])}")
-    if claim["not_leader"]:
-        told.append(f"not led by {' or '.join(claim['not_leader'])}")
-    if claim["preferred"]:
-        told.append("led by its first replica")
-    if claim["same_leader_as"]:
-        told.append(f"led as at {claim['same_leader_as']!r}")
-    if claim["isr"]:
-        told.append(f"in sync exactly {' '.join(claim['isr'])}")
-    if claim["isr_without"]:
-        told.append(f"{' and '.join(claim['isr_without'])} not in sync")
-    if claim["isr_full"]:
-        told.append("all replicas in sync")
-    return f"{claim['partitions']} at {claim['at']!r}: {', '.join(told)}"

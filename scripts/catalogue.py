@@ -81,13 +81,12 @@ def cells(sections: list[str], modes: list[str], shapes: list[str] | None) -> It
     found = []
     for name in bundled():
         source = find(name)
-        scenario = load(source)
-        if scenario.section in sections:
+        if load(source).section in sections:
             found += [
                 (name, shape, mode)
-                for shape in ("base", *(each for each in source.shapes if each != "base"))
+                for shape in source.shapes
                 for mode in modes
-                if mode in scenario.modes and (shapes is None or shape in shapes)
+                if mode in load(source, shape).modes and (shapes is None or shape in shapes)
             ]
     yield from sorted(found, key=lambda cell: _shape_place(cell[1]))
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from asking import Cases, found
+from asking import Cases, found, witnesses
 from histories import History
 
-COLUMNS = ("partition", "problem")
+COLUMNS = ("partition", "problem", "wrong")
 
 
 UNEXPLAINED = (-1, "no start and no shift explain this sequence")
+DRAWN = ("replicas", "documented", "start", "shift")
 
 
 def _placed(*replicas: list[int], later: list[int] | None = None) -> History:
@@ -41,4 +42,15 @@ CASES: Cases = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_allocation(case: str) -> None:
-    assert found("allocation", case, CASES, *COLUMNS) == CASES[case][1]
+    answers = found("allocation", case, CASES, *COLUMNS)
+    assert [(partition, problem) for partition, problem, wrong in answers if wrong] == CASES[case][1]
+    # Every partition is told, right or wrong.
+    told = {partition for partition, _, wrong in answers if not wrong}
+    assert told == {row["partition"] for row in CASES[case][0].rows["state"]}
+
+
+def test_what_the_rule_makes_of_the_draw_stands_beside_the_answer() -> None:
+    rows = witnesses("allocation", _placed([2, 3, 1], [3, 1, 2], [1, 2, 3], [2, 1, 3]))
+    beside = {row["partition"]: tuple(row[name] for name in DRAWN) for row in rows}
+    assert beside[0] == ([2, 3, 1], [2, 3, 1], 1, 0)
+    assert beside[3] == ([2, 1, 3], [2, 1, 3], 1, 0)

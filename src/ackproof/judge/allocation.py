@@ -1,18 +1,20 @@
-"""Allocation: a topic whose replicas do not stand where the documented rule puts them.
+"""Allocation: where the replicas of each partition stand, and whether the documented rule puts them there.
 
-With ZooKeeper the exact sequence must be explained by two random numbers; KRaft is held to the properties only. The
-assignments are few, so they are brought here and held against the rule in plain Python (`ackproof.allocation`).
+With ZooKeeper the exact sequence must be explained by two random numbers, a start and a shift; they are inferred, and
+what the rule makes of them stands beside the answer. KRaft is held to the properties only. The assignments are few, so
+they are brought here and held against the rule in plain Python (`ackproof.allocation`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from ackproof.allocation import drawn, violations
+from ackproof.allocation import documented, drawn, violations
 from ackproof.judge.spark import collected
 from ackproof.judge.tables import TP, Tables
 
@@ -21,14 +23,18 @@ _FOUND = T.StructType(
         T.StructField("run", T.LongType()),
         T.StructField("topic", T.IntegerType()),
         T.StructField("partition", T.IntegerType()),  # -1: all of them together
-        T.StructField("problem", T.StringType()),
         T.StructField("replicas", T.ArrayType(T.IntegerType())),
+        T.StructField("documented", T.ArrayType(T.IntegerType())),
+        T.StructField("start", T.IntegerType()),
+        T.StructField("shift", T.IntegerType()),
+        T.StructField("wrong", T.BooleanType()),
+        T.StructField("problem", T.StringType()),
     ]
 )
 
 
 def allocation(t: Tables) -> DataFrame:
-    """A partition, or a whole topic, that is not placed by the rule; by the first answer about it."""
+    """Each partition by the first answer about it, and with `wrong` what the rule does not explain."""
     first = (
         t.state.filter(F.col("replicas").isNotNull() & (F.col("topic") >= 0))
         .groupBy(*TP)
@@ -37,12 +43,20 @@ def allocation(t: Tables) -> DataFrame:
     topics: dict[tuple[int, int], dict[int, list[int]]] = defaultdict(dict)
     for row in collected(first):
         topics[(row["run"], row["topic"])][row["partition"]] = list(row["replicas"])
-    found = []
+    found: list[tuple[Any, ...]] = []
     for (run, topic), by_partition in sorted(topics.items()):
         layout = t.layouts[run]
         assignment = [by_partition[partition] for partition in sorted(by_partition)]
         problems = violations(assignment, layout.brokers, layout.racks)
-        if layout.mode == "zookeeper" and drawn(assignment, layout.brokers, layout.racks) is None:
+        draw = drawn(assignment, layout.brokers, layout.racks) if layout.mode == "zookeeper" else None
+        if layout.mode == "zookeeper" and draw is None:
             problems.append((-1, "no start and no shift explain this sequence"))
-        found += [(run, topic, place, words, by_partition.get(place)) for place, words in problems]
+        made = documented(layout.brokers, len(assignment), len(assignment[0]), *draw, layout.racks) if draw else None
+        found += [
+            (run, topic, place, by_partition[place], made and made[at], *(draw or (None, None)), False, None)
+            for at, place in enumerate(sorted(by_partition))
+        ]
+        found += [
+            (run, topic, place, by_partition.get(place), None, None, None, True, words) for place, words in problems
+        ]
     return t.state.sparkSession.createDataFrame(found, _FOUND).coalesce(1)

@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 import typer
 
-from ackproof.cli_options import Name, seconds
-from ackproof.errors import UsageProblem
+from ackproof.cli_options import Name, bootstrap, pairs, seconds
 from ackproof.lab import control
 from ackproof.lab.spec import DEFAULT_NAME
 
@@ -38,7 +37,7 @@ def produce(
     from ackproof.clients.by_hand import Produce
 
     told = values or [f"message {number}" for number in range(1, count + 1)]
-    config = Produce(_bootstrap(name), topic, told, acks, keys, rate, _pairs(settings))
+    config = Produce(bootstrap(name), topic, told, acks, keys, rate, {**pairs(settings, "linger.ms=5")})
     _execute(name, "produce", config)
 
 
@@ -64,23 +63,18 @@ def consume(
     from ackproof.clients.by_hand import Consume
 
     for_s = None if duration is None else seconds(duration)
-    config = Consume(_bootstrap(name), topic, group, member, start, protocol, count, for_s, _pairs(settings))
+    config = Consume(
+        bootstrap(name),
+        topic,
+        group,
+        member,
+        start,
+        protocol,
+        count,
+        for_s,
+        {**pairs(settings, "fetch.wait.max.ms=50")},
+    )
     _execute(name, "consume", config)
-
-
-def _bootstrap(name: str) -> str:
-    bootstrap: str = control.call(name, "bootstrap")["bootstrap"]
-    return bootstrap
-
-
-def _pairs(settings: list[str] | None) -> dict[str, str | int | float | bool]:
-    made: dict[str, str | int | float | bool] = {}
-    for text in settings or []:
-        key, separator, value = text.partition("=")
-        if not separator:
-            raise UsageProblem(f"--set {text}: write it as KEY=VALUE, for example linger.ms=5")
-        made[key] = value
-    return made
 
 
 def _execute(name: str, what: str, config: msgspec.Struct) -> None:

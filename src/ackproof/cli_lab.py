@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from ackproof.cli_options import Json, Name, Target
+from ackproof.cli_options import Json, Name, Target, bootstrap, pairs
 from ackproof.errors import UsageProblem
 from ackproof.lab import control, launch
 from ackproof.lab.directory import LabDirectory
@@ -273,22 +273,10 @@ def topic_create(
     """
     from ackproof.kafka import topics
 
-    config = dict(_pair(text) for text in settings or [])
-    bootstrap = _bootstrap(name)
-    said = control.inside(name, "observer", lambda: topics.create(bootstrap, names, partitions, replication, config))
+    config = pairs(settings, "min.insync.replicas=2")
+    servers = bootstrap(name)
+    said = control.inside(name, "observer", lambda: topics.create(servers, names, partitions, replication, config))
     say(*said)
-
-
-def _pair(text: str) -> tuple[str, str]:
-    key, separator, value = text.partition("=")
-    if not separator:
-        raise UsageProblem(f"--set {text}: write it as KEY=VALUE, for example min.insync.replicas=2")
-    return key, value
-
-
-def _bootstrap(name: str) -> str:
-    bootstrap: str = control.call(name, "bootstrap")["bootstrap"]
-    return bootstrap
 
 
 @topic.command("resize")
@@ -303,8 +291,8 @@ def topic_resize(
     """
     from ackproof.kafka import topics
 
-    bootstrap = _bootstrap(name)
-    say(*control.inside(name, "observer", lambda: topics.resize(bootstrap, topic_name, partitions)))
+    servers = bootstrap(name)
+    say(*control.inside(name, "observer", lambda: topics.resize(servers, topic_name, partitions)))
 
 
 @topic.command("describe")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ackproof.errors import UsageProblem
+from ackproof.lab import control
 from ackproof.lab.directory import LabDirectory, labs_root
 from ackproof.lab.spec import DEFAULT_NAME
 
@@ -70,3 +71,20 @@ Targets = Annotated[
     typer.Argument(help="Nodes: names, globs ('kafka*'), or roles such as leader:orders/0.", autocompletion=_targets),
 ]
 Timeout = Annotated[str | None, typer.Option("--timeout", help="How long to wait for it.")]
+
+
+def bootstrap(name: str) -> str:
+    """Where clients inside the lab begin."""
+    servers: str = control.call(name, "bootstrap")["bootstrap"]
+    return servers
+
+
+def pairs(settings: list[str] | None, example: str) -> dict[str, str]:
+    """KEY=VALUE, each of them."""
+    made = {}
+    for text in settings or []:
+        key, separator, value = text.partition("=")
+        if not separator:
+            raise UsageProblem(f"--set {text}: write it as KEY=VALUE, for example {example}")
+        made[key] = value
+    return made

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ackproof.scenario import Scenario
-from ackproof.screen import console, plain
+from ackproof.screen import bar, console, plain
 
 _PLAIN_EVERY_S = 5.0
 _DRAW_EVERY_S = 0.1
@@ -69,21 +69,18 @@ class Live:
     def so_far(self, done: int, total: int | None, what: str) -> None:
         """How far the judge is."""
         if self._status is not None:
-            filled = round(24 * done / total) if total else 0
-            self._status.update(plain(f"[{'█' * filled}{'·' * (24 - filled)}] {done} of {total} {what}"))
+            self._status.update(plain(f"{bar(done, total)} {done} of {total} {what}"))
         elif time.monotonic() - self._drawn >= _PLAIN_EVERY_S or done == total:
             self._drawn = time.monotonic()
             self.tell(f"{done} of {total} {what}")
 
     def _bar(self, now: dict[str, int]) -> str:
-        share = now["sent"] / self._total if self._total else 1.0
-        filled = round(share * 24)
         (first_at, first), (last_at, last) = self._rates[0], self._rates[-1]
         rate = (last - first) / (last_at - first_at) if last_at > first_at else 0.0
         standing = [f"{fault.plan.kind} {' '.join(fault.targets)}" for fault in self._run.faults if _stands(fault)]
         leaders = ", ".join(f"{name} {leader or 'none'}" for name, (leader, _) in sorted(self._leaders.items())[:3])
         parts = [
-            f"[{'█' * filled}{'·' * (24 - filled)}] sent {now['sent']:,} of {self._total:,}",
+            f"{bar(now['sent'], self._total)} sent {now['sent']:,} of {self._total:,}",
             f"acked {now['acked']:,}",
             f"failed {now['failed']:,}",
             f"unknown {now['unknown']:,}",
@@ -103,10 +100,9 @@ class Live:
         self._leaders = now
 
     def _speak(self) -> None:
-        """What the producers of the slow shape say, as they say it."""
-        if not self._prints:
-            return
-        for name in self._run.clients.producers:
+        """What the producers of the slow shape say, and what consumers are given and give back, as they say it."""
+        clients = self._run.clients
+        for name in (*(clients.producers if self._prints else ()), *clients.consumers):
             path = self._run.directory / "logs" / f"{name}.log"
             if not path.exists():
                 continue

@@ -46,6 +46,7 @@ CHECK_NAMES = (
     "rate",
     "undelivered",
     "delivered_twice",
+    "shares",
     "two_owners",
     "unowned",
     "commit_back",

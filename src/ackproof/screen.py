@@ -49,6 +49,14 @@ def say_problem(problem: Problem) -> None:
         print(f"  {plain(line)}", file=sys.stderr)
 
 
+_BAR = 24  # characters
+
+
+def bar(done: int, total: int | None) -> str:
+    filled = round(_BAR * min(done / total, 1.0)) if total else 0
+    return f"[{'█' * filled}{'·' * (_BAR - filled)}]"
+
+
 class Steps:
     """Progress of something that takes a while: a line that changes on a terminal, plain lines elsewhere."""
 
@@ -71,14 +79,13 @@ class Steps:
     def so_far(self, done: int, total: int | None, what: str) -> None:
         """How far it is: a bar on a terminal, a line for each tenth elsewhere."""
         if self._status is not None:
-            filled = round(24 * done / total) if total else 0
-            bar = f"[{'█' * filled}{'·' * (24 - filled)}] {done}/{total}" if total else str(done)
-            self._status.update(plain(f"{self._title}  {bar}  {what}"))
+            drawn = f"{bar(done, total)} {done} of {total}" if total else str(done)
+            self._status.update(plain(f"{self._title}  {drawn}  {what}"))
             return
         tenth = 10 * done // total if total else -1
         if tenth != self._tenth:
             self._tenth = tenth
-            self(f"{done}/{total} {what}" if total else what)
+            self(f"{done} of {total} {what}" if total else what)
 
     @contextmanager
     def running(self) -> Iterator[Steps]:

@@ -72,7 +72,7 @@ class Reading:
             good = [message for message in messages if message.error() is None]
             for message in messages:
                 if message.error() is not None:
-                    self._say(str(message.error()))
+                    self._say(f"is told: {message.error()}")
             if good:
                 self._polls += 1
                 self._journal(good)
@@ -90,7 +90,7 @@ class Reading:
             self._progress.write(1, self._count, 0, 0, 0, 0)
 
     def _say(self, text: str) -> None:
-        print(f"{self._config.name}: {text}", flush=True)
+        print(f"{self._config.name} {text}", flush=True)
 
     def _journal(self, messages: list[Any]) -> None:
         now = time.monotonic_ns()
@@ -114,7 +114,7 @@ class Reading:
         self._count += count
         if self._config.print:
             for message, (producer, seq) in zip(messages, values, strict=True):
-                self._say(f"{seq} of producer{producer + 1}, {_place(message.partition(), message.offset())}")
+                self._say(f"reads {seq} of producer{producer + 1}, {_place(message.partition(), message.offset())}")
 
     # -- offsets ---------------------------------------------------------------------------------------------------
 
@@ -177,7 +177,7 @@ class Reading:
 
     def _tell(self, event: str, places: list[TopicPartition]) -> None:
         shown = ", ".join(f"{place.topic}/{place.partition}" for place in places) or "nothing"
-        self._say(f"{event} {shown}")
+        self._say(f"{_WORDS[event]} {shown}")
         for place in places:
             self._groups.add(
                 consumer=self._config.id,
@@ -190,6 +190,9 @@ class Reading:
                 position=place.offset if event == "assigned" and place.offset >= 0 else None,
             )
         self._groups.flush()
+
+
+_WORDS = {"assigned": "is given", "revoked": "gives back", "lost": "has lost"}
 
 
 def _place(partition: int, offset: int) -> str:

@@ -35,6 +35,7 @@ from ackproof.judge.realtime_order import realtime_order
 from ackproof.judge.reordered import reordered
 from ackproof.judge.repeated_read import repeated_read
 from ackproof.judge.resurrected import resurrected
+from ackproof.judge.shares import shares
 from ackproof.judge.skipped_read import skipped_read
 from ackproof.judge.tables import Tables
 from ackproof.judge.two_owners import two_owners
@@ -86,6 +87,7 @@ CHECKS: dict[str, Check] = {
     "late": Check(late, "kind(s) of latency with an ack later than the line", needs=("sends",), marked="late"),
     "undelivered": Check(undelivered, "record(s) that a group was never given", needs=("groups", "reads", "ends")),
     "delivered_twice": Check(delivered_twice, "record(s) that a group was given twice", needs=("reads",)),
+    "shares": Check(shares, "member(s) of groups that read", needs=("reads",)),
     "two_owners": Check(two_owners, "time(s) with two owners of one partition", needs=("groups",)),
     "unowned": Check(unowned, "time(s) without an owner of a partition", needs=("groups",)),
     "commit_back": Check(commit_back, "commit(s) of an offset below an earlier one", needs=("commits",)),

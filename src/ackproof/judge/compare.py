@@ -195,11 +195,17 @@ def _latency(findings: Findings, run: int) -> dict[str, dict[str, float]]:
 
 
 def _shown(record: RunRecord, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A witness as a person reads it: the topic by its name, and without the run, which the page already names."""
+    """A witness as a person reads it: by names, and without the run, which the page already names."""
     shown = {name: value for name, value in row.items() if name != "run"}
-    topic = shown.get("topic")
-    if isinstance(topic, int) and 0 <= topic < len(record.topics):
-        shown["topic"] = record.topics[topic]
+    names = {
+        "topic": record.topics,
+        "group": record.groups,
+        "consumer": [consumer.name for consumer in record.consumers],
+    }
+    for column, known in names.items():
+        number = shown.get(column)
+        if isinstance(number, int) and 0 <= number < len(known):
+            shown[column] = known[number]
     return shown
 
 

@@ -34,6 +34,9 @@ def terminal_summary(verdict: Verdict) -> list[Any]:
     ]
     if len({move["moment"] for move in verdict.moves}) > 2:
         parts.append(_moves(verdict))
+    shares = next((check.witnesses for check in verdict.checks if check.name == "shares"), [])
+    if len(shares) > 1:
+        parts.append(_shares(shares))
     fit = all(entry.fit for entry in verdict.fitness)
     for entry in verdict.fitness:
         if not entry.fit:
@@ -90,6 +93,16 @@ def _moves(verdict: Verdict) -> Table:
         made.add_row(plain(name), *(plain(cells.get(moment, "?")) for moment in moments))
     if len(rows) > PARTITIONS_SHOWN:
         made.add_row(f"… {len(rows) - PARTITIONS_SHOWN} more", *("" for _ in moments))
+    return made
+
+
+def _shares(rows: list[dict[str, Any]]) -> Table:
+    made = table("group", "member", "read", "share", "partitions", right=("read", "share", "partitions"))
+    for row in rows:
+        share = f"{row['share']:.0%}"
+        made.add_row(
+            plain(str(row["group"])), plain(str(row["consumer"])), f"{row['read']:,}", share, str(row["partitions"])
+        )
     return made
 
 

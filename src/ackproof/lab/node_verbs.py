@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from ackproof.faults import Held
 from ackproof.kafka import config
 from ackproof.lab.cluster import START_S
 from ackproof.lab.memory import check_memory
-from ackproof.lab.processes import stopped_threads
+from ackproof.lab.processes import wait_until
 from ackproof.lab.spec import Node
 
 if TYPE_CHECKING:
@@ -174,29 +174,20 @@ def pause(server: Server, request: Request) -> Result:
 
 @contextmanager
 def _paused(lab: Lab, node: Node, answered: bool) -> Iterator[Held]:
-    process = lab.processes.get(node.name)
-    if process is None:
-        raise UsageProblem(f"{node.name} is down")
+    with lab.processes.frozen(node.name) as prove_stopped:
 
-    def prove() -> str:
-        if not stopped_threads(process.pid):
-            raise NotProved(f"{node.name}: not every thread is stopped")
-        if node.name not in lab.network.observer_reaches([node.name]):
-            raise NotProved(f"the observer does not reach {node.name}, so its silence proves nothing")
-        return f"every thread of {node.name} is stopped; its node is reached"
+        def prove() -> str:
+            stopped = prove_stopped()
+            if node.name not in lab.network.observer_reaches([node.name]):
+                raise NotProved(f"the observer does not reach {node.name}, so its silence proves nothing")
+            return f"{stopped}; its node is reached"
 
-    try:
-        lab.processes.send(node.name, signal.SIGSTOP)
-        _wait(lambda: stopped_threads(process.pid), PAUSE_S)
         stopped = prove()
         # Asked once: each question that nobody takes stays in the paused program's queue, and would fill it.
         if lab.cluster.answers(node, _SILENCE_S):
             raise NotProved(f"{node.name} is stopped and answers all the same")
         before = "it answered before and does not now" if answered else "it did not answer before either"
         yield Held(f"{stopped}; {before}", prove)
-    finally:
-        lab.processes.send(node.name, signal.SIGCONT)
-        _wait(lambda: not stopped_threads(process.pid), PAUSE_S)
 
 
 def resume(server: Server, request: Request) -> Result:
@@ -207,9 +198,9 @@ def resume(server: Server, request: Request) -> Result:
             if not end_pause(lab, node.name):
                 lab.processes.send(node.name, signal.SIGCONT)
     for node in nodes:
-        if not _wait(lambda node=node: lab.processes.state(node.name) == "running", PAUSE_S):  # type: ignore[misc]
+        if not wait_until(lambda node=node: lab.processes.state(node.name) == "running", PAUSE_S):  # type: ignore[misc]
             raise NotProved(f"{node.name} is still {lab.processes.state(node.name)} after SIGCONT")
-        answers = _wait(lambda node=node: lab.cluster.answers(node), PAUSE_S)  # type: ignore[misc]
+        answers = wait_until(lambda node=node: lab.cluster.answers(node), PAUSE_S)  # type: ignore[misc]
         said.append(f"{node.name}: runs again" + (" and answers" if answers else ", but does not answer yet"))
     return {"nodes": [node.name for node in nodes], "said": said}
 
@@ -238,15 +229,6 @@ def start_watchdog(
         environment=os.environ,
         descriptors=descriptors,
     )  # fmt: skip
-
-
-def _wait(condition: Callable[[], bool], timeout_s: float) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.005)
-    return True
 
 
 # -- the lab as a whole ----------------------------------------------------------------------------------------------

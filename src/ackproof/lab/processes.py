@@ -10,11 +10,15 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ackproof.errors import NotProved, UsageProblem
 from ackproof.lab import kernel
+
+FREEZE_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,26 @@ class Processes:
             signal.pidfd_send_signal(process.handle, number)
             return True
 
+    @contextmanager
+    def frozen(self, name: str) -> Iterator[Callable[[], str]]:
+        """Stopped, down to its last thread; yields what proves it."""
+        process = self.get(name)
+        if process is None:
+            raise UsageProblem(f"{name} is down")
+
+        def prove() -> str:
+            if not stopped_threads(process.pid):
+                raise NotProved(f"{name}: not every thread is stopped")
+            return f"every thread of {name} is stopped"
+
+        try:
+            self.send(name, signal.SIGSTOP)
+            wait_until(lambda: stopped_threads(process.pid), FREEZE_S)
+            yield prove
+        finally:
+            self.send(name, signal.SIGCONT)
+            wait_until(lambda: not stopped_threads(process.pid), FREEZE_S)
+
     def wait_for_exit(self, name: str, deadline: float) -> bool:
         with self._changed:
             return self._changed.wait_for(lambda: name not in self._running, max(0, deadline - time.monotonic()))
@@ -129,6 +153,15 @@ class Processes:
         if process is None:
             return "down"
         return "paused" if stopped_threads(process.pid) else "running"
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.005)
+    return True
 
 
 def stopped_threads(pid: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Any
 from ackproof.errors import NotProved, UsageProblem
 from ackproof.faults import Held
 from ackproof.lab.network import OBSERVER
-from ackproof.lab.processes import stopped_threads
 
 if TYPE_CHECKING:
     from ackproof.lab.lab import Lab
     from ackproof.lab.verbs import Request, Server
 
 END_S = 30.0
-STOPPED_S = 5.0
 
 Result = dict[str, Any]
 
@@ -81,28 +79,8 @@ def disturb(server: Server, request: Request) -> Result:
 
 @contextmanager
 def _stopped(lab: Lab, name: str) -> Iterator[Held]:
-    process = lab.processes.get(name)
-    if process is None:
-        raise UsageProblem(f"{name} does not run")
-
-    def prove() -> str:
-        if not stopped_threads(process.pid):
-            raise NotProved(f"{name}: not every thread is stopped")
-        return f"every thread of {name} is stopped"
-
-    try:
-        lab.processes.send(name, signal.SIGSTOP)
-        _wait(lambda: stopped_threads(process.pid))
+    with lab.processes.frozen(name) as prove:
         yield Held(prove(), prove)
-    finally:
-        lab.processes.send(name, signal.SIGCONT)
-        _wait(lambda: not stopped_threads(process.pid))
-
-
-def _wait(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + STOPPED_S
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.005)
 
 
 def nodes(server: Server, _: Request) -> Result:

@@ -1,0 +1,65 @@
+"""The clients of a run: one that ends by itself ends the run, for nobody would see the hole that it leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ackproof.errors import CannotHere
+from ackproof.run_clients import Clients
+from ackproof.scenario import ConsumerPlan, ProducerPlan, Scenario, TopicPlan
+
+DIED, WELL = [None, 9], [0, None]
+
+
+def clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exits: dict[str, Any], expected: list[int]) -> Clients:
+    scenario = Scenario(
+        name="one",
+        section="X",
+        title="One",
+        summary="One of each.",
+        topics=[TopicPlan("orders")],
+        producers=[ProducerPlan("orders", 10, exits=expected)],
+        consumers=[ConsumerPlan("orders", "readers")],
+    )
+    record: Any = SimpleNamespace(
+        producers=[SimpleNamespace(name="producer1")], consumers=[SimpleNamespace(name="consumer1", id=0)]
+    )
+    (tmp_path / "logs").mkdir()
+    made = Clients(scenario, record, tmp_path, "no-lab")
+    made._lives["producer1"] = 1
+    monkeypatch.setattr(Clients, "_exits", lambda _: exits)
+    return made
+
+
+@pytest.mark.parametrize("name", ["observer", "consumer1"])
+@pytest.mark.parametrize("how", [DIED, WELL])
+def test_an_observer_or_consumer_that_ends_by_itself_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, how: list[int | None]
+) -> None:
+    with pytest.raises(CannotHere, match=f"{name} ended by itself"):
+        clients(tmp_path, monkeypatch, {name: how}, []).raise_if_one_died()
+
+
+@pytest.mark.parametrize(
+    ("expected", "how", "ends_the_run"),
+    [([], WELL, False), ([], DIED, True), ([], [3, None], True), ([69], [69, None], False), ([69], WELL, True)],
+)
+def test_a_producer_ends_well_or_as_the_scenario_expects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: list[int], how: list[int | None], ends_the_run: bool
+) -> None:
+    made = clients(tmp_path, monkeypatch, {"producer1": how}, expected)
+    if ends_the_run:
+        with pytest.raises(CannotHere, match="producer1 ended by itself"):
+            made.raise_if_one_died()
+    else:
+        assert made.raise_if_one_died() == {"producer1": how}
+
+
+def test_a_consumer_that_the_scenario_killed_is_no_surprise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = clients(tmp_path, monkeypatch, {"consumer1": DIED, "final-read": [1, None]}, [])
+    made._disturbed.add("consumer1")
+    assert made.raise_if_one_died()["consumer1"] == DIED

@@ -52,8 +52,7 @@ class Asked:
         cluster = self.scenario.cluster
         settings = [
             Setting(scope, key, str(value).lower() if isinstance(value, bool) else str(value))
-            for scope, values in cluster.settings.items()
-            for key, value in values.items()
+            for scope, key, value in self.scenario.settings(self.mode)
         ]
         return check(
             LabSpec(

@@ -7,6 +7,7 @@ new leader epoch was seen on `not_before_new_epoch`, or `not_before_max_s` have 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal, cast
 
 import msgspec
@@ -223,6 +224,13 @@ class Scenario(Strict, frozen=True):
     def expected(self, mode: str) -> dict[str, Expected]:
         words = self.expect | (self.expect_kraft if mode == "kraft" else self.expect_zookeeper)
         return cast(dict[str, Expected], words)  # the words were checked when it was loaded
+
+    def settings(self, mode: str) -> Iterator[tuple[str, str, Value]]:
+        """Scope, key and value; where both modes run it, without what only the other mode's nodes have."""
+        absent = {"zookeeper": "controller", "kraft": "zookeeper"}[mode] if len(self.modes) > 1 else None
+        for scope, values in self.cluster.settings.items():
+            if scope != absent:
+                yield from ((scope, key, value) for key, value in values.items())
 
     @property
     def lasts_s(self) -> float | None:

@@ -144,11 +144,7 @@ def _servers(scenario: Scenario) -> Iterator[Problem]:
     """What `up` would refuse, in any of the modes."""
     for mode in scenario.modes:
         version = DEFAULT_ZOOKEEPER if mode == "zookeeper" else DEFAULT_KRAFT
-        settings = tuple(
-            Setting(scope, key, str(value))
-            for scope, values in scenario.cluster.settings.items()
-            for key, value in values.items()
-        )
+        settings = tuple(Setting(scope, key, str(value)) for scope, key, value in scenario.settings(mode))
         spec = LabSpec(kafka=version, mode=mode, brokers=scenario.cluster.brokers, settings=settings)
         try:
             check(spec)

@@ -101,6 +101,18 @@ CASES: Cases = {
         _faulty().send(0, 0, done=50).send(1, outcome="fail", partition=-1, sent=95, done=100).log(0, 0),
         [(1, 0, 0, None, 0.0, None, None, None)],
     ),
+    "near miss: a consumer is killed": (
+        History()
+        .fault(("proved", 100), kind="kill", became="consumer2")
+        .state(0, 1, leader=1, epoch=0)
+        .send(0)
+        .log(0, 0),
+        [],
+    ),
+    "near miss: a broker is started": (
+        History().fault(("proved", 100), kind="start").state(0, 1, leader=1, epoch=0).send(0, 0).log(0, 0),
+        [],
+    ),
     "near miss: full since before the fault": (
         History()
         .fault(("proved", 100))

@@ -45,8 +45,11 @@ def failover(t: Tables) -> DataFrame:
 def _new_epoch(t: Tables) -> DataFrame:
     """Each fault at each tp with the epoch before it, and when the next one was first seen."""
     when = {name: F.min(F.when(F.col("event") == name, F.col("at_ns"))) for name in ("asked", "proved")}
+    at_clients = F.exists("targets", lambda target: target.rlike("^(producer|consumer)[0-9]"))
     proved = (
-        t.faults.groupBy("run", "fault", "kind")
+        # What is done to clients, or for them, moves no leader.
+        t.faults.filter(~F.col("kind").isin("start", "seek") & ~F.coalesce(at_clients, F.lit(False)))
+        .groupBy("run", "fault", "kind")
         .agg(when["proved"].alias("proved_ns"), F.coalesce(when["asked"], when["proved"]).alias("asked_ns"))
         .filter(F.col("proved_ns").isNotNull())
     )

@@ -19,7 +19,7 @@ _NODES = ("leader", "not_leader", "isr", "isr_without")
 
 
 def moments(record: RunRecord, faults: Sequence[Row]) -> list[Moment]:
-    """start; before and during each fault that began; end."""
+    """start; before and during each fault that began; end; in the order of time."""
     marks = record.marks
     found: list[tuple[str, int]] = []
     if marks.load_begun_ns is not None:
@@ -35,7 +35,8 @@ def moments(record: RunRecord, faults: Sequence[Row]) -> list[Moment]:
         found.append((f"during {fault}", ends))
     if marks.drained_ns is not None:
         found.append(("end", marks.drained_ns))
-    return [(record.run, place, name, at_ns) for place, (name, at_ns) in enumerate(found)]
+    in_time = sorted(found, key=lambda moment: moment[1])
+    return [(record.run, place, name, at_ns) for place, (name, at_ns) in enumerate(in_time)]
 
 
 def claims(record: RunRecord, faults: Sequence[Row]) -> Iterator[tuple[Any, ...]]:

@@ -273,6 +273,12 @@ TABLES: dict[str, Table] = {
                 Column("by", _TEXT, "`offset` or `time`."),
                 Column("asked", _LONG, "The offset, or the time in milliseconds since 1970."),
                 Column("policy", _TEXT, "What to do where that is gone: `earliest`, `latest` or `error`."),
+                Column(
+                    "answer",
+                    _LONG,
+                    "The offset that the broker named for that time; null where none is so young.",
+                    True,
+                ),
                 Column("landed", _LONG, "The first offset read; null where none came.", True),
                 Column("landed_ms", _LONG, "When that record was written, by its own timestamp.", True),
                 Column("before_ms", _LONG, "When the record before it was written; only by time.", True),

@@ -123,6 +123,7 @@ class Topics:
             by=asked.by,
             asked=asked.to,
             policy=asked.policy,
+            answer=landed.answer,
             landed=landed.offset,
             landed_ms=landed.at_ms,
             before_ms=landed.before_ms,

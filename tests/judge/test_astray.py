@@ -9,7 +9,7 @@ from asking import Cases, found
 from histories import History, at
 
 COLUMNS = ("by", "asked", "policy", "landed")
-NOTHING: dict[str, Any] = {"landed": None, "landed_ms": None, "before_ms": None, "error": None}
+NOTHING: dict[str, Any] = {"answer": None, "landed": None, "landed_ms": None, "before_ms": None, "error": None}
 HIT, MISS = True, False
 
 
@@ -31,9 +31,12 @@ CASES: Cases = {
     "gone, and silently at the start": _sought(HIT, 50, 100, "error"),
     "gone, and not at the end": _sought(HIT, 50, 100, "latest"),
     "not there yet, and at the start": _sought(HIT, 300, 100, "error"),
-    "by time, too old": _sought(HIT, 5_000, 150, by="time", landed_ms=4_999),
-    "by time, not the first": _sought(HIT, 5_000, 150, by="time", landed_ms=5_002, before_ms=5_001),
+    "by time, too old": _sought(HIT, 5_000, 150, by="time", answer=150, landed_ms=4_999),
+    "by time, not the first": _sought(HIT, 5_000, 150, by="time", answer=150, landed_ms=5_002, before_ms=5_001),
+    "by time, not where the broker says": _sought(HIT, 5_000, 151, by="time", answer=150, landed_ms=5_000),
+    "by time, nothing, though there is": _sought(HIT, 5_000, None, by="time", answer=150),
     "by time, an error": _sought(HIT, 5_000, None, by="time", error="_TIMED_OUT"),
+    "by time, back in the log, though nothing is so young": _sought(HIT, 5_000, 150, by="time", landed_ms=4_000),
     "near miss: there": _sought(MISS, 150, 150),
     "near miss: the first": _sought(MISS, 100, 100),
     "near miss: gone, to the start": _sought(MISS, 50, 100, "earliest"),
@@ -43,9 +46,12 @@ CASES: Cases = {
     "near miss: gone, and waits at the end": _sought(MISS, 50, None, "latest"),
     "near miss: gone, and says so": _sought(MISS, 50, None, "error", error="_AUTO_OFFSET_RESET"),
     "near miss: written while it was sought": _sought(MISS, 205, 205, log_end_after=210),
-    "near miss: by time, the first": _sought(MISS, 5_000, 150, by="time", landed_ms=5_000, before_ms=4_999),
-    "near miss: by time, the first of all": _sought(MISS, 1, 100, by="time", landed_ms=5_000),
-    "near miss: by time, nothing is as young": _sought(MISS, 9_000, None, by="time"),
+    "near miss: by time, the first": _sought(MISS, 5_000, 150, by="time", answer=150, landed_ms=5_000, before_ms=4_999),
+    "near miss: by time, the first of all": _sought(MISS, 1, 100, by="time", answer=100, landed_ms=5_000),
+    "near miss: by time, nothing is so young": _sought(MISS, 9_000, None, by="time"),
+    "near miss: by time, nothing is so young, and what comes next is no younger": _sought(
+        MISS, 9_000, 203, by="time", landed_ms=8_900, log_end_after=210
+    ),
 }
 
 

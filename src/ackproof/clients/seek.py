@@ -1,6 +1,6 @@
 """A consumer that goes to one place of one partition, and says where it landed.
 
-By offset, or by time: then it is the first record that is not older. A place that is gone, because retention took it or
+By offset, or by time: then it is the first record that is not older; where none is so young it waits at the end. A place that is gone, because retention took it or
 because it is yet to be written, is left to the consumer's policy (`auto.offset.reset`), and that is told.
 """
 
@@ -10,7 +10,7 @@ import time
 from typing import Any, Literal
 
 import msgspec
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 ANSWER_S = 10.0
 AT_THE_END_S = 1.5  # nothing comes for so long: it waits at the log's end
@@ -28,6 +28,7 @@ class Seek(msgspec.Struct, frozen=True):
 class Landed(msgspec.Struct, frozen=True):
     """`offset` is null where nothing came: it waits at the end, or was given an error."""
 
+    answer: int | None  # by time: the offset that the broker named; null where no record is so young
     offset: int | None
     at_ms: int | None  # the record's own time
     before_ms: int | None  # and that of the record before it, where there is one
@@ -69,7 +70,8 @@ def seek(asked: Seek) -> Landed:
     try:
         place = TopicPartition(asked.topic, asked.partition)
         start, end = client.get_watermark_offsets(place, timeout=ANSWER_S)
-        offset = asked.to if asked.by == "offset" else _offset_at(client, asked)
+        answer = _offset_at(client, asked) if asked.by == "time" else None
+        offset = asked.to if asked.by == "offset" else OFFSET_END if answer is None else answer
         first, error = _first_from(client, asked, offset)
         before = None
         if asked.by == "time" and first is not None and first.offset() > start:
@@ -80,6 +82,7 @@ def seek(asked: Seek) -> Landed:
     finally:
         client.close()
     return Landed(
+        answer=answer,
         offset=None if first is None else first.offset(),
         at_ms=None if first is None else first.timestamp()[1],
         before_ms=None if before is None else before.timestamp()[1],
@@ -91,10 +94,9 @@ def seek(asked: Seek) -> Landed:
     )
 
 
-def _offset_at(client: Consumer, asked: Seek) -> int:
-    """The broker's answer; where no record is as young, the end."""
+def _offset_at(client: Consumer, asked: Seek) -> int | None:
     (found,) = client.offsets_for_times([TopicPartition(asked.topic, asked.partition, asked.to)], timeout=ANSWER_S)
-    return int(found.offset)
+    return None if found.offset == OFFSET_END else int(found.offset)
 
 
 def _first_from(client: Consumer, asked: Seek, offset: int) -> tuple[Any, str | None]:

@@ -2,7 +2,8 @@
 
 By offset: at that offset, where the log holds it. Below the log's start or above its end the policy decides: `earliest`
 is the log's start, `latest` waits for what is written next, `error` is told. By time: at the first record that is not
-older. Retention goes on meanwhile, so a start that moved between two looks may be either.
+older; where none is so young it waits at the end, and what comes next may be older all the same, for a record's time is
+its producer's. Retention goes on meanwhile, so a start that moved between two looks may be either.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ def astray(t: Tables) -> DataFrame:
     at_offset = F.coalesce(landed == asked, F.lit(False))
     by_offset = F.when(there, at_offset).when(may_be_there, at_offset | by_policy).otherwise(by_policy)
     older = F.col("before_ms").isNull() | (F.col("before_ms") < asked)
-    by_time = F.when(landed.isNull(), F.col("error").isNull()).otherwise((F.col("landed_ms") >= asked) & older)
+    at_answer = F.coalesce((landed == F.col("answer")) & (F.col("landed_ms") >= asked) & older, F.lit(False))
+    waits = F.col("error").isNull() & (landed.isNull() | (landed >= F.col("log_end")))
+    by_time = F.when(F.col("answer").isNull(), waits).otherwise(at_answer)
     good = F.coalesce(F.when(F.col("by") == "time", by_time).otherwise(by_offset), F.lit(False))
     told = ("topic", "partition", "fault", "by", "asked", "policy", "landed", "landed_ms", "before_ms", "log_start")
     return t.seeks.filter(~good).select("run", *told, "log_end", "error")

@@ -1,7 +1,8 @@
 """A consumer that goes to one place of one partition, and says where it landed.
 
-By offset, or by time: then it is the first record that is not older; where none is so young it waits at the end. A place that is gone, because retention took it or
-because it is yet to be written, is left to the consumer's policy (`auto.offset.reset`), and that is told.
+By offset, or by time: then it is the first record that is not older; where none is so young it waits at the end. An
+offset that is gone, because retention took it or because it is yet to be written, is left to the consumer's policy
+(`auto.offset.reset`), and that is told.
 """
 
 from __future__ import annotations

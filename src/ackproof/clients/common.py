@@ -45,10 +45,16 @@ class Progress:
     _FORM = struct.Struct("<" + "q" * len(FIELDS))
 
     def __init__(self, path: Path, create: bool = False) -> None:
-        if create:
-            path.write_bytes(bytes(self._FORM.size))
+        # Never shorter than it should be, not even for a moment: whoever reads the page of a client that is started
+        # again would be killed by the kernel.
+        if create and not path.exists():
+            new = path.with_name(f".{path.name}.new")
+            new.write_bytes(bytes(self._FORM.size))
+            new.rename(path)
         with path.open("r+b") as file:
             self._page = mmap.mmap(file.fileno(), self._FORM.size)
+        if create:
+            self.write(*(0 for _ in self.FIELDS))
 
     def write(self, *values: int) -> None:
         self._FORM.pack_into(self._page, 0, *values)

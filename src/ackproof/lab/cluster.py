@@ -307,7 +307,9 @@ class Cluster:
         followers = [name for name in view.replicas if name != view.leader]
         if not followers:
             raise UsageProblem(f"{role}:{what}: the partition has no follower")
-        return sorted(followers, key=lambda name: name not in view.isr)  # one in sync says most
+        # One in sync says most; and one that is not the controller besides, whom others would miss too.
+        controller = self.controller() if self.spec.mode == "zookeeper" else None
+        return sorted(followers, key=lambda name: (name not in view.isr, name == controller))
 
     def controller(self) -> str | None:
         """The active controller: in ZooKeeper mode what ZooKeeper holds, in KRaft the leader of the highest epoch."""

@@ -1,0 +1,39 @@
+"""Progress: a page that a client writes and the run reads, whatever becomes of the client."""
+
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+
+from ackproof.clients.common import Progress
+
+
+def _start_again_and_again(path: Path, times: int) -> None:
+    for number in range(times):
+        Progress(path, create=True).write(1, number, 0, 0, 0, 0)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    writer = Progress(tmp_path / "page", create=True)
+    reader = Progress(tmp_path / "page")
+    writer.write(1, 5, 4, 1, 0, 0)
+    assert reader.read() == {"ready": 1, "sent": 5, "acked": 4, "failed": 1, "unknown": 0, "done": 0}
+
+
+def test_a_client_that_starts_again_counts_from_nothing(tmp_path: Path) -> None:
+    Progress(tmp_path / "page", create=True).write(1, 5, 4, 1, 0, 0)
+    reader = Progress(tmp_path / "page")
+    Progress(tmp_path / "page", create=True)
+    assert set(reader.read().values()) == {0}
+
+
+def test_a_reader_outlives_clients_that_start_again(tmp_path: Path) -> None:
+    Progress(tmp_path / "page", create=True)
+    writer = multiprocessing.get_context("spawn").Process(target=_start_again_and_again, args=(tmp_path / "page", 3000))
+    writer.start()
+    reader = Progress(tmp_path / "page")
+    while writer.is_alive():
+        assert reader.read()["sent"] < 3000
+    writer.join()
+    assert writer.exitcode == 0
+    assert reader.read()["sent"] == 2999

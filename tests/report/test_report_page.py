@@ -8,12 +8,18 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from made_story import SHAPES, Shape
 from make_run import make_run
 
 from ackproof.errors import UsageProblem
+from ackproof.journal import Writer
+from ackproof.record import ConsumerRecord, read_record, write_record
 from ackproof.report.page import write_report
+from ackproof.report.reading import open_run
+from ackproof.report.series import read_traffic
+from ackproof.report.timeline import make_timeline
 
 PANELS = ("rates", "leader", "isr", "offsets", "latency")
 
@@ -47,6 +53,29 @@ def test_every_panel_is_drawn_without_a_script(base: str) -> None:
         figure = base[base.index(f'id="panel-{name}"') :].split("</figure>")[0]
         assert re.search(r'<path class="line [^"]+" d="M|<rect class="strip ', figure), name
         assert '<rect class="band fault"' in figure
+
+
+def test_who_owned_what_is_drawn_and_ends_with_a_consumers_life(tmp_path: Path) -> None:
+    directory = make_run(tmp_path, SHAPES["base"])
+    record = read_record(directory)
+    begun = record.marks.load_begun_ns or 0
+    consumers = [ConsumerRecord(number, f"consumer{number + 1}", 0, 0) for number in (0, 1)]
+    write_record(directory, msgspec.structs.replace(record, groups=["workers"], consumers=consumers))
+    groups = Writer(directory, "groups", record.run, "made")
+    for second, consumer, event in ((1, 0, "assigned"), (2, 0, "revoked"), (3, 1, "assigned")):
+        row = {"consumer": consumer, "group": 0, "topic": 0, "partition": 0, "assignment": 1}
+        groups.add(**row, at_ns=begun + second * 10**9, event=event)
+    groups.close()
+    nodes = Writer(directory, "nodes", record.run, "made")
+    nodes.add(at_ns=begun + 5 * 10**9, node="consumer2", event="exited", by_itself=False)
+    nodes.close()
+    run = open_run(directory)
+    (panel,) = [panel for panel in make_timeline(run, read_traffic(run), [], None).panels if panel.name == "owners"]
+    (strip,) = panel.strips
+    assert [(round(part.begins), round(part.ends), part.label) for part in strip.segments] == [
+        (1, 2, "consumer1"),
+        (3, 5, "consumer2"),
+    ]
 
 
 def test_a_lost_range_has_its_story_and_the_brokers_own_line(base: str) -> None:

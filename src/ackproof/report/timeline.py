@@ -49,7 +49,7 @@ def make_timeline(run: Run, traffic: Traffic, partitions: Sequence[Partition], f
             _in_sync(run, focus),
             _offsets(run, focus),
         ]
-    panels += [*_outbox(run), *_latency(traffic)]
+    panels += [*_owners(run, time), *_outbox(run), *_latency(traffic)]
     return Timeline(time, _bands(run, time), panels)
 
 
@@ -180,6 +180,42 @@ def _offsets(run: Run, focus: Partition) -> Panel:
         "What stands above the dashes can be lost."
     )
     return Panel("offsets", "High watermark and log end", note, "offset", axis_over([*ends, *marks]), [*ends, *marks])
+
+
+def _owners(run: Run, time: Axis) -> list[Panel]:
+    """Who owned each partition in each group, by the consumers' own account, which ends with their lives."""
+    columns = ("consumer", "group", "at_ns", "event", "topic", "partition")
+    events = sorted(run.table("groups", columns).to_pylist(), key=lambda row: int(row["at_ns"]))
+    names = {consumer.id: consumer.name for consumer in run.record.consumers}
+    deaths = {(row["node"], int(row["at_ns"])) for row in run.table("nodes", ("node", "at_ns", "event")).to_pylist()}
+    strips: dict[str, list[Segment]] = {}
+    for place, row in enumerate(events):
+        if row["event"] != "assigned":
+            continue
+        consumer = row["consumer"]
+        name = names.get(consumer, f"consumer {consumer}")
+        key = (consumer, row["topic"], row["partition"])
+        later = [
+            int(other["at_ns"])
+            for other in events[place + 1 :]
+            if (other["consumer"], other["topic"], other["partition"]) == key
+        ]
+        later += [at_ns for node, at_ns in deaths if node == name and at_ns > row["at_ns"]]
+        ends = run.seconds(min(later)) if later else time.high
+        # There is room for one name: that of the group where there are several.
+        of = run.record.groups[row["group"]] if len(run.record.groups) > 1 else run.topic(row["topic"])
+        label = f"{of}/{row['partition']}"
+        segment = Segment(float(run.seconds(row["at_ns"])), float(ends), broker_style(consumer + 1), name)
+        strips.setdefault(label, []).append(segment)
+    if not strips:
+        return []
+    shown = [Strip(label, tuple(strips[label])) for label in sorted(strips)][:STRIPS_MOST]
+    left = len(strips) - len(shown)
+    note = "Which consumer owned which partition, as it was told itself. A gap: nobody." + (
+        f" {left} more are not shown." if left else ""
+    )
+    legend = [(broker_style(number + 1), name) for number, name in sorted(names.items())]
+    return [Panel("owners", "Owners", note, "", Axis(0, 1), strips=shown, legend=legend)]
 
 
 def _outbox(run: Run) -> list[Panel]:

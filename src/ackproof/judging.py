@@ -68,6 +68,10 @@ class Judging:
         assert self._process.stdin is not None  # noqa: S101  # made with pipes, above
         assert self._process.stdout is not None  # noqa: S101
         self._busy = True
+        # Somebody waits for it now. Only root may take niceness back; for others it matters where something else wants
+        # the processors.
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PGRP, self._process.pid, 0)
         with suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps([str(path) for path in directories]) + "\n")
             self._process.stdin.flush()
@@ -135,8 +139,6 @@ def _serve(master: str, early: bool, large: bool) -> None:
                     rehearse(session, sends)
                 tell(rehearsed=True)
             for line in sys.stdin:
-                if early and session.jvm is not None:
-                    _no_longer_nice(os.getpid(), session.jvm.process.pid)
                 verdicts = judge(
                     [Path(path) for path in json.loads(line)],
                     session=session,
@@ -146,14 +148,6 @@ def _serve(master: str, early: bool, large: bool) -> None:
                 tell(verdicts=msgspec.to_builtins(verdicts))
     except Problem as problem:
         tell(problem=problem.message, details=list(problem.details))
-
-
-def _no_longer_nice(*processes: int) -> None:
-    """Only root may take niceness back; for others it matters only where something else wants the processors."""
-    for process in processes:
-        for thread in Path(f"/proc/{process}/task").iterdir():
-            with suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, int(thread.name), 0)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, Message
 
+from ackproof.clients import outbox
 from ackproof.clients.common import unpack
 from ackproof.clients.outbox import Report, Store, Sweeping, database_of, export
 from ackproof.clients.producer import OutboxConfig, ProducerConfig
@@ -119,17 +120,41 @@ def test_business_and_promise_are_one(directory: Path) -> None:
 
 def test_only_a_report_marks_a_message(directory: Path) -> None:
     store = Store(database_of(directory, "producer1"))
-    store.accept([(seq, seq) for seq in range(4)])
-    store.mark(10, [Report(0, 11, None, 0, 7), Report(1, 11, "_MSG_TIMED_OUT", None, None)], retries=True)
-    store.mark(20, [Report(1, 21, "MSG_SIZE_TOO_LARGE", None, None)], retries=True)
-    assert store.waiting(10) == [1, 2, 3]
+    store.accept([(seq, seq) for seq in range(6)])
+    store.give([0, 1, 2, 3, 4], 10)
+    too_large = "MSG_SIZE_TOO_LARGE"
+    store.mark([Report(0, 11, None, 0, 7), Report(1, 11, "_MSG_TIMED_OUT", None, None)], retries=True)
+    store.mark([Report(2, 11, too_large, None, None)], retries=True)
+    store.give([1, 2, 3], 20)
+    store.mark([Report(seq, 21, too_large, None, None) for seq in (1, 2, 3)], retries=True)
+    assert store.waiting(10) == [1, 2, 3, 4, 5]
     rows = store.rows()
-    assert [(row["outcome"], row["offset"]) for row in rows] == [
-        ("ok", 7),
-        ("info", None),  # its first attempt may have been written
-        ("fail", None),
-        ("fail", None),
+    assert [(row["outcome"], row["offset"], row["sent_ns"]) for row in rows[:5]] == [
+        ("ok", 7, 10),
+        ("info", None, 10),  # its first attempt may have been written
+        ("fail", None, 10),  # both were refused for certain
+        ("info", None, 10),  # whoever was to report the first did not live to do it
+        ("info", None, 10),  # under way
     ]
+    assert (rows[5]["outcome"], rows[5]["error"]) == ("fail", "still in the outbox")
+
+
+class Silent(Broker):
+    """Takes messages and never answers."""
+
+    def poll(self, timeout_s: float) -> int:
+        return 0
+
+
+def test_told_to_end_with_messages_under_way_it_says_that_it_is_not_done(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "LAST_S", 0.05)
+    store = Store(database_of(directory, "producer1"))
+    sweeping = Sweeping(config(directory, count=5), store, Silent(directory / "log"))
+    monkeypatch.setattr(sweeping, "_tell", sweeping.stop)
+    assert sweeping.run(time.monotonic_ns()) == 75
+    assert {row["outcome"] for row in store.rows()} == {"info"}
 
 
 def test_the_journal_is_made_of_the_database(directory: Path) -> None:

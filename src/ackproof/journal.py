@@ -185,7 +185,7 @@ TABLES: dict[str, Table] = {
                 Column(
                     "event",
                     _TEXT,
-                    "`asked`, `proved`, `broken` (no longer held), `healed`, `not proved`, `not healed`.",
+                    "`asked`, `proved`, `broken` (no longer held), `healing`, `healed`, `not proved`, `not healed`.",
                 ),
                 Column("kind", _TEXT, "The kind of fault: kill, isolate, cut, pause, start, ..."),
                 Column("asked", _TEXTS, "The targets as the scenario has them: names or roles."),

@@ -187,6 +187,7 @@ class Fault:
         run = self._run
         run.follow_lab()
         self.over = True
+        run.journal_fault(self, "healing", by=by)
         try:
             result = control.call(run.lab, "heal", faults=self.names)
         except Problem as problem:
@@ -300,6 +301,8 @@ def _heal_quickly(run: Ongoing) -> None:
     """The load stops, faults end, the journal gets what it can; nothing here may stand in the way of the rest."""
     with suppress(Problem, OSError):
         run.clients.stop_all(STOP_S)
+    with suppress(Problem, OSError):
+        run.clients.export_outboxes()
     for fault in run.faults:
         if fault.begun_at is not None and not fault.over:
             with suppress(Problem, OSError):

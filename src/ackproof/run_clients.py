@@ -76,6 +76,8 @@ class Clients:
 
     def _start(self, name: str) -> None:
         self._lives[name] = self._lives.get(name, 0) + 1
+        if name in self._progress:  # its last life may have ended with `done`, and this one has not even begun
+            self._progress[name].write(*(0 for _ in Progress.FIELDS))
         for consumer in self._record.consumers:
             if consumer.name == name:
                 self._spawn(name, "consumer", "client", self._consumer(consumer))
@@ -108,6 +110,7 @@ class Clients:
             start=plan.start,
             commit=plan.commit,
             print=plan.print,
+            life=life,
             settings=consumer.settings,
         )
 

@@ -127,7 +127,8 @@ def run_one(asked: Asked, outcome: Outcome) -> None:
                 live.close()
                 if not quiet:
                     _print(verdict)
-                _mark_verdict(directory)
+                with suppress(OSError):  # a disk that is full takes nothing from the verdict
+                    _mark_verdict(directory)
                 _report_part(done, live)
     except (KeyboardInterrupt, Ended):
         live.tell("interrupted: not judged")

@@ -54,6 +54,7 @@ CHECK_NAMES = (
     "misplaced",
     "astray",
     "vanished",
+    "unpublished",
     "exits",
     "moves",
     "claims",
@@ -170,6 +171,8 @@ def _clients(scenario: Scenario) -> Iterator[Problem]:
             yield f"{where}.size", f"size = {producer.size}: from 16 bytes (the number must fit) to 1,000,000"
         if producer.keys is not None and producer.keys < 1:
             yield f"{where}.keys", f"keys = {producer.keys}: at least one"
+        if producer.outbox is not None and producer.acks == "0":
+            yield f"{where}.outbox", "an outbox needs an acknowledgement to know what was published: acks = 1 or all"
         if producer.outbox is not None and producer.outbox.give_up_after < 1:
             yield f"{where}.outbox", f"give_up_after = {producer.outbox.give_up_after}: at least one failure"
         if not 0 < producer.topic_timeout_s <= 600:
@@ -190,6 +193,8 @@ def _clients(scenario: Scenario) -> Iterator[Problem]:
     for number, consumer in enumerate(scenario.consumers):
         if consumer.topic not in topics:
             yield f"consumers.{number}.topic", f"no topic {consumer.topic!r}{did_you_mean(consumer.topic, topics)}"
+        if consumer.protocol == "consumer" and "zookeeper" in scenario.modes:
+            yield f"consumers.{number}.protocol", 'protocol = "consumer" is Kafka 4\'s: use it with modes = ["kraft"]'
         if not 1 <= consumer.copies <= 100:
             yield f"consumers.{number}.copies", f"copies = {consumer.copies}: from 1 to 100"
 

@@ -34,6 +34,24 @@ CASES: Cases = {
         _load().group(0, "assigned").group(20, "assigned", 1).group(30, "revoked", 1),
         [],
     ),
+    "near miss: while everybody joins, before the load": (
+        History()
+        .send(0, 0, sent=50, done=100)
+        .log(0, 0)
+        .group(0, "assigned")
+        .group(10, "revoked")
+        .group(40, "assigned", 1),
+        [],
+    ),
+    "only what lies in the load": (
+        History()
+        .send(0, 0, sent=50, done=100)
+        .log(0, 0)
+        .group(0, "assigned")
+        .group(10, "revoked")
+        .group(70, "assigned", 1),
+        [(0, 20 * MS)],
+    ),
     "near miss: before the first owner": (_load().group(50, "assigned"), []),
     "of its own partition only": (
         _load()

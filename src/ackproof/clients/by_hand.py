@@ -98,8 +98,9 @@ class Consuming:
                 "group.id": config.group,
                 "client.id": config.name,
                 "auto.offset.reset": config.start,
-                "session.timeout.ms": 6000,
-                "heartbeat.interval.ms": 2000,
+                **(
+                    {} if config.protocol == "consumer" else {"session.timeout.ms": 6000, "heartbeat.interval.ms": 2000}
+                ),
                 "broker.address.family": "v4",
                 "log_level": 0,
                 **PROTOCOLS[config.protocol],

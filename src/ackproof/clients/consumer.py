@@ -26,6 +26,8 @@ POLL_S = 0.1
 ASK_S = 5.0  # how long a question about a position may take
 ASSIGNED_S = 15.0  # a consumer that gets no partition may never be told so
 
+LIFE = 1_000_000  # assignments and polls of one life, at most
+
 
 class ConsumerConfig(msgspec.Struct, frozen=True):
     run: int
@@ -44,6 +46,7 @@ class ConsumerConfig(msgspec.Struct, frozen=True):
     start: Literal["earliest", "latest"] = "earliest"
     commit: Literal["journaled", "auto", "never"] = "journaled"
     print: bool = False
+    life: int = 1
     settings: dict[str, Value] = {}
 
 
@@ -55,8 +58,8 @@ class Reading:
         self._groups = Writer(directory, "groups", config.run, config.journal)
         self._commits = Writer(directory, "commits", config.run, config.journal)
         self._progress = Progress(Path(config.progress), create=True)
-        self._assignment = 0
-        self._polls = 0
+        # Counted on through all lives of this consumer, lest two of them be taken for one.
+        self._assignment = self._polls = (config.life - 1) * LIFE
         self._count = 0
         self._begun = self._committed = time.monotonic()
         self._stopped = False
@@ -127,11 +130,13 @@ class Reading:
         if not places:
             return
         try:
-            client.commit(offsets=places, asynchronous=False)
-            outcome, error = "ok", None
+            answers = client.commit(offsets=places, asynchronous=False) or []
+            errors = {answer.partition: answer.error.name() for answer in answers if answer.error is not None}
+            otherwise = None
         except KafkaException as problem:
-            outcome, error = "info", problem.args[0].name()
+            errors, otherwise = {}, problem.args[0].name()
         for place in places:
+            error = errors.get(place.partition, otherwise)
             self._commits.add(
                 consumer=self._config.id,
                 group=self._config.group_id,
@@ -139,7 +144,7 @@ class Reading:
                 topic=self._config.topic_id,
                 partition=place.partition,
                 offset=place.offset,
-                outcome=outcome,
+                outcome="ok" if error is None else "info",
                 error=error,
             )
         self._commits.flush()

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Producer as KafkaProducer
 
 from ackproof.clients.common import Progress, pack, read_config, wait_for_go
@@ -31,13 +31,15 @@ from ackproof.journal import Writer
 
 WINDOW = 500  # messages under way at once
 TELL_EVERY_S = 0.25
+LAST_S = 5.0
 GAVE_UP = 75  # "temporary failure; try again": the exit code, unless the scenario has another
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS business (seq INTEGER PRIMARY KEY, made_ns INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS outbox (
     seq INTEGER PRIMARY KEY, due_ns INTEGER NOT NULL, put_ns INTEGER NOT NULL,
-    attempts INTEGER NOT NULL DEFAULT 0, sent_ns INTEGER, done_ns INTEGER, outcome TEXT, error TEXT,
+    attempts INTEGER NOT NULL DEFAULT 0, maybe INTEGER NOT NULL DEFAULT 0, -- an earlier attempt may have been written
+    sent_ns INTEGER, done_ns INTEGER, outcome TEXT, error TEXT,
     partition INTEGER, offset INTEGER
 );
 CREATE INDEX IF NOT EXISTS waiting ON outbox (seq) WHERE outcome IS NOT 'ok';
@@ -94,18 +96,27 @@ class Store:
         rows = self._database.execute("SELECT seq FROM outbox WHERE outcome IS NOT 'ok' ORDER BY seq LIMIT ?", (most,))
         return [seq for (seq,) in rows]
 
-    def mark(self, sent_ns: int, reports: Iterable[Report], retries: bool) -> None:
+    def give(self, numbers: Sequence[int], sent_ns: int) -> None:
+        """These go to Kafka now: from here on nobody knows, until a report comes that we may not live to hear."""
+        with self._transaction() as database:
+            database.executemany(
+                "UPDATE outbox SET attempts = attempts + 1, maybe = maybe OR coalesce(outcome = 'info', 0), "
+                "sent_ns = coalesce(sent_ns, ?), done_ns = NULL, outcome = 'info', error = 'no answer' WHERE seq = ?",
+                [(sent_ns, seq) for seq in numbers],
+            )
+
+    def mark(self, reports: Iterable[Report], retries: bool) -> None:
         """What the delivery reports say; one that failed keeps waiting."""
         rows = []
         for report in reports:
             outcome = "ok" if report.error is None else meaning(report.error, retries).outcome
-            rows.append((sent_ns, report.done_ns, outcome, report.error, report.partition, report.offset, report.seq))
+            rows.append((report.done_ns, outcome, report.error, report.partition, report.offset, report.seq))
         with self._transaction() as database:
             database.executemany(
-                "UPDATE outbox SET attempts = attempts + 1, sent_ns = ?, done_ns = ?, "
+                "UPDATE outbox SET done_ns = ?1, "
                 # An attempt of unknown outcome may have been written, whatever a later one says.
-                "outcome = CASE WHEN ?3 = 'fail' AND outcome = 'info' THEN 'info' ELSE ?3 END, "
-                "error = ?, partition = ?, offset = ? WHERE seq = ?",
+                "outcome = CASE WHEN ?2 = 'fail' AND maybe THEN 'info' ELSE ?2 END, "
+                "error = ?3, partition = ?4, offset = ?5 WHERE seq = ?6",
                 rows,
             )
 
@@ -156,7 +167,6 @@ class Sweeping:
         self._progress = Progress(Path(config.progress), create=True)
         self._under_way: set[int] = set()
         self._reports: list[Report] = []
-        self._sent_ns = 0
         self._next_try = 0.0
         self._told = 0.0
         self._stopped = False
@@ -185,15 +195,24 @@ class Sweeping:
                 return self._config.outbox.exit_code
             if self._accepted >= self._config.count and not self._under_way and not self._store.waiting(1):
                 break
+        self._hear_the_last()
         self._finish()
-        return 0
+        return self._config.outbox.exit_code if self._store.waiting(1) else 0
+
+    def _hear_the_last(self) -> None:
+        """Told to end: what is under way may still be answered."""
+        deadline = time.monotonic() + LAST_S
+        while self._under_way and time.monotonic() < deadline:
+            self._client.poll(0.05)
+            self._settle()
 
     def _accept(self, begun_ns: int) -> None:
         due = self._config.count if self._config.rate is None else self._pace.due(time.monotonic_ns() - begun_ns)
         due = min(due, self._config.count, self._accepted + 1_000)
         if due > self._accepted:
+            now, paced = time.monotonic_ns(), self._config.rate is not None
             numbers = range(self._accepted, due)
-            self._store.accept([(seq, begun_ns + self._pace.when(seq)) for seq in numbers])
+            self._store.accept([(seq, begun_ns + self._pace.when(seq) if paced else now) for seq in numbers])
             self._accepted = due
 
     def _sweep(self) -> None:
@@ -202,13 +221,16 @@ class Sweeping:
         numbers = self._store.waiting(WINDOW)
         if not numbers:
             return
-        self._under_way, self._reports, self._sent_ns = set(numbers), [], time.monotonic_ns()
+        self._under_way, self._reports = set(numbers), []
+        self._store.give(numbers, time.monotonic_ns())
         padding = b"." * (self._config.size - len(pack(0, 0)))
         for seq in numbers:
             key = None if self._config.keys is None else str(seq % self._config.keys).encode()
-            self._client.produce(
-                self._config.topic, pack(self._config.id, seq, padding), key, on_delivery=self._reporting(seq)
-            )
+            value = pack(self._config.id, seq, padding)
+            try:
+                self._client.produce(self._config.topic, value, key, on_delivery=self._reporting(seq))
+            except KafkaException as problem:  # it did not even take it
+                self._reports.append(Report(seq, time.monotonic_ns(), problem.args[0].name(), None, None))
 
     def _reporting(self, seq: int) -> Callable[[KafkaError | None, Any], None]:
         def report(error: KafkaError | None, message: Any) -> None:
@@ -223,7 +245,7 @@ class Sweeping:
         if not self._under_way or len(self._reports) < len(self._under_way):
             return
         assert self._config.outbox is not None  # noqa: S101
-        self._store.mark(self._sent_ns, self._reports, self._retries)
+        self._store.mark(self._reports, self._retries)
         failed = [report for report in self._reports if report.error is not None]
         self.failures = self.failures + 1 if failed else 0
         if failed:
@@ -253,9 +275,14 @@ class Sweeping:
         self._progress.write(1, self._accepted, self._accepted - depth, 0, depth, 1)
 
 
+def _in_order(settings: dict[str, Any]) -> dict[str, Any]:
+    """Of several requests under way one may fail and the next succeed; only idempotence keeps their order."""
+    return {"enable.idempotence": True, **settings} if settings["acks"] == "all" else settings
+
+
 def main() -> int:
     config = read_config(ProducerConfig)
-    client = KafkaProducer(client_settings(config))
+    client = KafkaProducer(_in_order(client_settings(config)))
     store = Store(database_of(Path(config.directory), config.name))
     sweeping = Sweeping(config, store, client)
     signal.signal(signal.SIGTERM, sweeping.stop)

@@ -42,6 +42,7 @@ from ackproof.judge.two_owners import two_owners
 from ackproof.judge.unavailable import unavailable
 from ackproof.judge.undelivered import undelivered
 from ackproof.judge.unowned import unowned
+from ackproof.judge.unpublished import has_outbox, unpublished
 from ackproof.judge.unstable_read import unstable_read
 from ackproof.judge.vanished import vanished
 from ackproof.judge.watermark_fell import watermark_fell
@@ -97,6 +98,13 @@ CHECKS: dict[str, Check] = {
     "misplaced": Check(misplaced, "log(s) not put where the fewest were", needs=("places",)),
     "astray": Check(astray, "seek(s) that ended elsewhere", needs=("seeks",)),
     "vanished": Check(vanished, "time(s) in which a broker was no member", needs=("members",)),
+    "unpublished": Check(
+        unpublished,
+        "message(s) of an outbox that the healed log does not hold",
+        "forbidden",
+        asks_fates=True,
+        asked=has_outbox,
+    ),
     "exits": Check(
         exits, "producer(s) that did not end as expected", "forbidden", needs=("nodes",), asked=expected_exits
     ),

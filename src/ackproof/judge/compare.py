@@ -197,11 +197,10 @@ def _latency(findings: Findings, run: int) -> dict[str, dict[str, float]]:
 def _shown(record: RunRecord, row: Mapping[str, Any]) -> dict[str, Any]:
     """A witness as a person reads it: by names, and without the run, which the page already names."""
     shown = {name: value for name, value in row.items() if name != "run"}
-    names = {
-        "topic": record.topics,
-        "group": record.groups,
-        "consumer": [consumer.name for consumer in record.consumers],
-    }
+    consumers = [consumer.name for consumer in record.consumers]
+    names = {"topic": record.topics, "group": record.groups} | dict.fromkeys(
+        ("consumer", "one_consumer", "other_consumer"), consumers
+    )
     for column, known in names.items():
         number = shown.get(column)
         if isinstance(number, int) and 0 <= number < len(known):

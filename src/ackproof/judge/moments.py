@@ -27,11 +27,16 @@ def moments(record: RunRecord, faults: Sequence[Row]) -> list[Moment]:
     asked = {row["fault"]: row["at_ns"] for row in faults if row["event"] == "asked"}
     over = {row["fault"]: row["at_ns"] for row in faults if row["event"] in ("healed", "not healed")}
     lasts = {row["fault"] for row in faults if row["event"] == "healed" and row["by"] != "done"}
+    healing = {row["fault"]: row["at_ns"] for row in faults if row["event"] == "healing"}
     last = marks.healed_ns or max(over.values(), default=0)
     for fault, at_ns in sorted(asked.items(), key=lambda entry: int(entry[1])):
         found.append((f"before {fault}", at_ns))
         later = [other for other in asked.values() if other > at_ns]
-        ends = over[fault] if fault in lasts else min(later, default=max(last, marks.load_ended_ns or 0))
+        ends = (
+            healing.get(fault, over[fault])
+            if fault in lasts
+            else min(later, default=max(last, marks.load_ended_ns or 0))
+        )
         found.append((f"during {fault}", ends))
     if marks.drained_ns is not None:
         found.append(("end", marks.drained_ns))

@@ -131,6 +131,7 @@ PRODUCERS = T.StructType(
         T.StructField("topic", T.IntegerType()),
         T.StructField("acks", T.StringType()),
         T.StructField("rate", T.DoubleType()),
+        T.StructField("outbox", T.BooleanType()),
     ]
 )
 MOMENTS = T.StructType(
@@ -271,7 +272,9 @@ def _layout(record: RunRecord) -> Layout:
 
 
 def _producers(record: RunRecord) -> list[tuple[Any, ...]]:
-    return [(record.run, p.id, p.topic, p.acks, p.rate) for p in record.producers]
+    plans = [plan for plan in record.plan.get("producers", []) for _ in range(plan.get("copies", 1))]
+    with_outbox = {number for number, plan in enumerate(plans) if plan.get("outbox")}
+    return [(record.run, p.id, p.topic, p.acks, p.rate, p.id in with_outbox) for p in record.producers]
 
 
 def _run(record: RunRecord, span: Span) -> tuple[Any, ...]:

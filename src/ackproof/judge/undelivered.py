@@ -15,10 +15,10 @@ from ackproof.judge.tables import TP, Tables
 def undelivered(t: Tables) -> DataFrame:
     """A value of the healed log, at or past a group's beginning, that no consumer of the group was given."""
     begins = (
-        t.groups.filter(F.col("event") == "assigned")
+        # Where a consumer could not ask for its place, the next that could says where the group began.
+        t.groups.filter((F.col("event") == "assigned") & F.col("position").isNotNull())
         .groupBy(*TP, "group")
         .agg(F.min_by("position", "at_ns").alias("begins"))
-        .filter(F.col("begins").isNotNull())
     )
     given = t.reads.select("run", "group", "producer", "seq").distinct()
     ours = t.log.filter((F.col("producer") >= 0) & (F.col("seq") >= 0))

@@ -13,19 +13,19 @@ from ackproof.judge.tables import TP, Tables
 
 
 def unowned(t: Tables) -> DataFrame:
-    """A gap between two times of ownership of a tp, or between the last and the end of the run."""
+    """A gap between two times of ownership of a tp, or between the last and the end of the load; during the load."""
     in_order = Window.partitionBy(*TP, "group").orderBy("from_ns", "to_ns")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    ends = t.runs.select("run", "end_ns")
+    load = t.runs.select("run", "begin_ns", "end_ns")
     return (
         owned(t)
         .withColumn("until_ns", F.max("to_ns").over(so_far))
         .withColumn("next_ns", F.lead("from_ns").over(in_order))
-        .join(t.beside(ends), on=["run"], how="left")
-        .withColumn("next_ns", F.coalesce("next_ns", "end_ns"))
-        .filter(F.col("next_ns") > F.col("until_ns"))
-        .withColumn("gap_ns", F.col("next_ns") - F.col("until_ns"))
-        .withColumn("from_ns", F.col("until_ns"))
-        .withColumn("to_ns", F.col("next_ns"))
+        .join(t.beside(load), on=["run"], how="left")
+        # Before the load everybody is still joining, and after it everybody leaves.
+        .withColumn("from_ns", F.greatest("until_ns", "begin_ns"))
+        .withColumn("to_ns", F.least(F.coalesce("next_ns", "end_ns"), "end_ns"))
+        .filter(F.col("to_ns") > F.col("from_ns"))
+        .withColumn("gap_ns", F.col("to_ns") - F.col("from_ns"))
         .select("run", "group", "topic", "partition", "from_ns", "to_ns", "gap_ns")
     )

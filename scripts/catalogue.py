@@ -168,9 +168,11 @@ def page(rows: list[Row]) -> str:
     for section in sorted(sections):
         own = sections[section]
         parts.append(f"\n## {section}. {SECTIONS[section]}\n\n### In short\n")
-        groups: dict[Cell, list[Row]] = defaultdict(list)
+        groups: dict[tuple[str, ...], list[Row]] = defaultdict(list)
         for row in own:
-            groups[(row.scenario, row.shape if section != "A" else "", row.mode)].append(row)
+            # A scenario whose expectation was changed has a line for the old one, too.
+            expected = "" if section == "A" else str((sorted(row.expected.items()), row.claims))
+            groups[(row.scenario, row.shape if section != "A" else "", row.mode, expected)].append(row)
         parts.append(_table(SUMMARY_OF_LOSS if section == "A" else SUMMARY, groups.values()))
         parts.append("\n### Each run\n")
         parts.append(_table(EACH_LOSS if section == "A" else EACH, ([row] for row in own)))
@@ -281,6 +283,7 @@ EACH: list[Column] = [
     _SHAPE,
     _MODE,
     _KAFKA,
+    ("expected", _expectation),
     ("found", _found),
     _VERDICT,
     ("duration", lambda rows: _seconds(rows[0].run_s)),

@@ -18,7 +18,7 @@ from ackproof.clients.consumer import ConsumerConfig
 from ackproof.clients.drain import DrainConfig
 from ackproof.clients.observer import ObserverConfig
 from ackproof.clients.producer import OutboxConfig, ProducerConfig
-from ackproof.errors import CannotHere, Problem
+from ackproof.errors import CannotHere, Problem, UsageProblem
 from ackproof.lab import control
 from ackproof.record import ConsumerRecord, RunRecord
 from ackproof.scenario import ProducerPlan, Scenario, TopicPlan, Value
@@ -246,7 +246,13 @@ class Clients:
     def disturb(self, kind: str, targets: list[str]) -> dict[str, Any]:
         """A fault at clients: `consumer:2` is the process consumer2."""
         names = [target.replace(":", "") for target in targets]
+        if kind == "restart":
+            stopped, started = self.disturb("stop", targets), self.disturb("start", targets)
+            return {"nodes": names, "said": [*stopped["said"], *started["said"]]}
         if kind == "start":
+            ended = self._exits()
+            if running := [name for name in names if name in self._running and name not in ended]:
+                raise UsageProblem(f"{running[0]} runs: there is nothing to start")
             for name in names:
                 self._start(name)
             self._disturbed -= set(names)

@@ -37,7 +37,7 @@ LASTING = frozenset({"pause", "isolate", "partition", "cut", "flaky", "slow"})  
 ROLE_PREFIXES = ("leader:", "follower:", "followers:", "coordinator:")
 PLAIN_ROLES = ("controller", "zookeeper-leader", "all-brokers", "quorum")
 CLIENTS = ("producer:", "consumer:")  # by number, counted from 1 in the scenario's order
-CLIENT_KINDS = ("kill", "stop", "start", "pause")
+CLIENT_KINDS = ("kill", "stop", "start", "restart", "pause")
 
 
 class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -72,10 +72,14 @@ def produce(config: Produce) -> int:
 
         return report
 
+    begun = time.monotonic()
     for number, value in enumerate(config.values):
         key = None if config.keys is None else f"key{number % config.keys}".encode()
         client.produce(config.topic, value.encode(), key, on_delivery=told(value))
-        client.poll(1 / config.rate if config.rate else 0)
+        client.poll(0)
+        due = begun + (number + 1) / config.rate if config.rate else 0.0
+        while (left_s := due - time.monotonic()) > 0:
+            client.poll(left_s)  # it returns with the first report
     if left := client.flush(FLUSH_S):
         say(f"{left} messages have no answer after {FLUSH_S:.0f} s")
     return 1 if failed or left else 0

@@ -31,13 +31,18 @@ class Topics:
         self._lab = lab
         data = LabDirectory.of(lab).data
         self._brokers = {number: data / name for number, name in record.nodes.items() if name.startswith("kafka")}
-        self._places = journal.Writer(directory, "places", record.run, "run")
-        self._seeks = journal.Writer(directory, "seeks", record.run, "run")
+        self._directory = directory
+        self._tables: dict[str, journal.Writer] = {}  # most runs need none of them
         self._step = 0
 
     def close(self) -> None:
-        for table in (self._places, self._seeks):
+        for table in self._tables.values():
             table.close(seal=False)
+
+    def _table(self, name: str) -> journal.Writer:
+        if name not in self._tables:
+            self._tables[name] = journal.Writer(self._directory, name, self._record.run, "run")
+        return self._tables[name]
 
     def _bootstrap(self) -> str:
         bootstrap: str = control.call(self._lab, "bootstrap")["bootstrap"]
@@ -84,8 +89,9 @@ class Topics:
     def _journal_places(self) -> None:
         at_ns = time.monotonic_ns()
         for broker, directory, names in self._look():
-            self._places.add(step=self._step, at_ns=at_ns, broker=broker, directory=directory, partitions=names)
-        self._places.flush()
+            row = {"step": self._step, "broker": broker, "directory": directory, "partitions": names}
+            self._table("places").add(at_ns=at_ns, **row)
+        self._table("places").flush()
         self._step += 1
 
     # -- elections and seeking -------------------------------------------------------------------------------------
@@ -115,7 +121,7 @@ class Topics:
         return {"nodes": list(plan.partitions), "said": said}
 
     def _journal_seek(self, fault: int, asked: Seek, landed: Landed) -> None:
-        self._seeks.add(
+        self._table("seeks").add(
             fault=fault,
             at_ns=time.monotonic_ns(),
             topic=self._record.topics.index(asked.topic),
@@ -133,7 +139,7 @@ class Topics:
             log_end_after=landed.log_end_after,
             error=landed.error,
         )
-        self._seeks.flush()
+        self._table("seeks").flush()
 
     def _named(self, names: list[str]) -> Iterator[tuple[str, int]]:
         counts = {topic.name: topic.partitions for topic in self._scenario.topics}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -176,7 +177,7 @@ def page(rows: list[Row]) -> str:
         parts.append(_table(SUMMARY_OF_LOSS if section == "A" else SUMMARY, groups.values()))
         parts.append("\n### Each run\n")
         parts.append(_table(EACH_LOSS if section == "A" else EACH, ([row] for row in own)))
-    machines = sorted({row.machine for row in rows if row.machine})
+    machines = sorted({re.sub(r", kafka [0-9.]+", "", row.machine) for row in rows if row.machine})
     return "\n".join(parts) + f"\n\n{len(rows)} runs on {'; and on '.join(machines)}.\n"
 
 
@@ -227,7 +228,7 @@ def _found(rows: list[Row]) -> str:
         words.append(f"{name} {told}" if name != "claims" else f"claims that do not hold {told}")
     waits = sorted(row.unavailable_ms / 1000 for row in rows)
     if waits[-1]:
-        words.append(f"unavailable {waits[0]:.1f}" + (f" to {waits[-1]:.1f} s" if len(waits) > 1 else " s"))
+        words.append(f"waited for an ack {waits[0]:.1f}" + (f" to {waits[-1]:.1f} s" if len(waits) > 1 else " s"))
     return ", ".join(words) or "-"
 
 

@@ -12,6 +12,7 @@ import platform
 import re
 import subprocess
 import sys
+import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ from ackproof.scenario_file import bundled, find, load
 from ackproof.verdict import Verdict, read_verdict
 
 HOME = Path(__file__).resolve().parents[1]
-PAGE, DATA = HOME / "docs" / "results.md", HOME / "docs" / "results.json"
+PAGE, DATA, EXPLAINED = (HOME / "docs" / name for name in ("results.md", "results.json", "explained.toml"))
 SHAPES = ("base", "slow", "crowd")
 Cell = tuple[str, str, str]  # scenario, shape, mode
 
@@ -165,6 +166,7 @@ def page(rows: list[Row]) -> str:
     sections: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         sections[row.section].append(row)
+    explained: dict[str, str] = tomllib.loads(EXPLAINED.read_text()) if EXPLAINED.exists() else {}
     parts = [HEAD]
     for section in sorted(sections):
         own = sections[section]
@@ -177,6 +179,7 @@ def page(rows: list[Row]) -> str:
         parts.append(_table(SUMMARY_OF_LOSS if section == "A" else SUMMARY, groups.values()))
         parts.append("\n### Each run\n")
         parts.append(_table(EACH_LOSS if section == "A" else EACH, ([row] for row in own)))
+        parts += [f"\n**{row.run}**, {row.result}: {explained[row.run].strip()}" for row in own if row.run in explained]
     machines = sorted({re.sub(r", kafka [0-9.]+", "", row.machine) for row in rows if row.machine})
     return "\n".join(parts) + f"\n\n{len(rows)} runs on {'; and on '.join(machines)}.\n"
 

@@ -243,6 +243,14 @@ def test_a_plan_tells_each_fault_in_words() -> None:
         assert "kafka1" in rule(FaultPlan(kind, ["kafka1"], ["kafka2"], [["kafka1"]], loss=0.1, delay_ms=10.0))
 
 
+def test_a_claim_about_a_fault_that_hits_no_broker_is_a_problem() -> None:
+    fault = '[[faults]]\nkind = "kill"\ntargets = ["quorum"]\nat_s = 1\n\n'
+    claim = '[[claims]]\nat = "end"\npartitions = "orders/*"\nnot_leader = ["target:2"]\n\n[expect]'
+    text = GOOD.replace("[expect]", fault + claim)
+    assert "no broker 'target:2'" in problems_of(text)
+    load(read_source("good.toml", text.replace('["quorum"]', '["kafka2"]')))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [

@@ -379,7 +379,7 @@ def _claim(scenario: Scenario, claim: ClaimPlan, where: str) -> Iterator[Problem
     if not _is_partition(scenario, claim.partitions.replace("/*", "/0")):
         yield f"{where}.partitions", f"{claim.partitions!r}: no such partition; write TOPIC/PARTITION, or TOPIC/*"
     brokers = [f"kafka{number}" for number in range(1, scenario.cluster.brokers + 1)]
-    brokers += [f"target:{number}" for number in range(1, len(scenario.faults) + 1)]
+    brokers += [f"target:{number}" for number, fault in enumerate(scenario.faults, start=1) if _hits_brokers(fault)]
     for field in ("leader", "not_leader", "isr", "isr_without"):
         for name in getattr(claim, field):
             if name not in brokers:
@@ -387,6 +387,12 @@ def _claim(scenario: Scenario, claim: ClaimPlan, where: str) -> Iterator[Problem
     asked = (claim.leader, claim.not_leader, claim.isr, claim.isr_without, claim.isr_full, claim.preferred)
     if not any(asked) and claim.same_leader_as is None:
         yield where, "a claim that claims nothing: give leader, not_leader, isr, isr_without, isr_full or preferred"
+
+
+def _hits_brokers(fault: FaultPlan) -> bool:
+    """Whether `target:N` can be a broker: a claim about none would hold whatever happens."""
+    elsewhere = re.compile(r"quorum|zk|zookeeper-leader|controller\d|producer:|consumer:")
+    return any(elsewhere.match(name) is None for group in (fault.targets, *fault.groups) for name in group)
 
 
 def _expectations(scenario: Scenario) -> Iterator[Problem]:

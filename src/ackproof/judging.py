@@ -17,6 +17,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -44,11 +45,12 @@ class Judging:
         """`early`: there is time yet, so it rehearses. `large`: there will be much to judge, so Java compiles well."""
         java = find_java()
         words = [word for word, wanted in (("rehearse", early), ("large", large)) if wanted]
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that nobody reads would fill
         self._process = subprocess.Popen(
             [sys.executable, "-m", "ackproof.judging", master, *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=self._errors,
             text=True,
             env={**os.environ, "JAVA_HOME": str(java.home)},
             start_new_session=True,  # Ctrl-C is ours to hear; we end it
@@ -91,8 +93,9 @@ class Judging:
 
     def _last_words(self) -> list[str]:
         self._process.kill()
-        _, errors = self._process.communicate()
-        return errors.splitlines()[-8:]
+        self._process.wait()
+        self._errors.seek(0)
+        return self._errors.read().decode(errors="replace").splitlines()[-8:]
 
     def close(self) -> None:
         """It ends by itself when it has nothing to do; in the middle of something it is told to, and Java with it."""
@@ -110,9 +113,9 @@ class Judging:
         while self._signal(0) and time.monotonic() < deadline:
             time.sleep(0.02)
         self._signal(signal.SIGKILL)
-        for stream in (self._process.stdout, self._process.stderr):
-            if stream is not None:
-                stream.close()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._errors.close()
 
     def _signal(self, number: int) -> bool:
         """To its whole session, which is Python and Java; False where nobody is left of it."""

@@ -14,7 +14,6 @@ import msgspec
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 ANSWER_S = 10.0
-AT_THE_END_S = 1.5  # nothing comes for so long: it waits at the log's end
 
 
 class Seek(msgspec.Struct, frozen=True):
@@ -65,6 +64,7 @@ def seek(asked: Seek) -> Landed:
             "auto.offset.reset": asked.policy,
             "broker.address.family": "v4",
             "fetch.wait.max.ms": 50,
+            "enable.partition.eof": True,
             "log_level": 0,
         }
     )
@@ -101,10 +101,10 @@ def _offset_at(client: Consumer, asked: Seek) -> int | None:
 
 
 def _first_from(client: Consumer, asked: Seek, offset: int) -> tuple[Any, str | None]:
-    """The first record from there on, or the error that came in its stead."""
+    """The first record from there on, or the error that came in its stead; neither at the log's end."""
     client.assign([TopicPartition(asked.topic, asked.partition, offset)])
-    silent_from = time.monotonic()
-    while time.monotonic() - silent_from < AT_THE_END_S:
+    deadline = time.monotonic() + ANSWER_S
+    while time.monotonic() < deadline:
         try:
             message = client.poll(0.1)
         except KafkaException as problem:
@@ -114,6 +114,8 @@ def _first_from(client: Consumer, asked: Seek, offset: int) -> tuple[Any, str | 
         error = message.error()
         if error is None:
             return message, None
+        if error.code() == KafkaError._PARTITION_EOF:
+            return None, None
         if error.code() == KafkaError._AUTO_OFFSET_RESET:
             return None, error.name()
-    return None, None
+    return None, "_TIMED_OUT"

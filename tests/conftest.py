@@ -7,11 +7,16 @@ summary, and `scripts/test`, which runs pytest twice, gathers them in the file t
 from __future__ import annotations
 
 import os
+import signal
 from collections import defaultdict
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
+
+# Whoever starts the tests in the background of a shell leaves them deaf to Ctrl-C, and all their children too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def cannot_run(reason: str) -> NoReturn:

@@ -1,7 +1,8 @@
 """Runs the catalogue and writes `docs/results.md` from the verdicts: shape after shape, mode after mode, resumable.
 
-Every run that was judged becomes a row of `docs/results.json`, and the page is written anew from those rows, so it says
-what was seen and nothing else. A run that contradicts its scenario stays there, with its directory's name.
+Runs are judged a batch at a time, for a Spark that is up judges a dozen in little more time than one. Every run that
+was judged becomes a row of `docs/results.json`, and the page is written anew from those rows, so it says what was seen
+and nothing else. A run that contradicts its scenario stays there, with its directory's name.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -26,6 +28,7 @@ from ackproof.verdict import Verdict, read_verdict
 HOME = Path(__file__).resolve().parents[1]
 PAGE, DATA, EXPLAINED = (HOME / "docs" / name for name in ("results.md", "results.json", "explained.toml"))
 SHAPES = ("base", "slow", "crowd")
+BATCH = 12
 Cell = tuple[str, str, str]  # scenario, shape, mode
 
 
@@ -47,7 +50,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     found: dict[str, int | None] = {}  # how many witnesses each of those has
     claims: int = 0  # how many claims the scenario makes of brokers
     unavailable_ms: float = 0.0
-    run_s: float | None = None  # from the command to the verdict
+    run_s: float | None = None  # from the command to the verdict, or to the sealed journal where it was judged later
     heal_to_verdict_s: float | None = None
     machine: str = ""
 
@@ -61,19 +64,25 @@ def main() -> int:
     options.add_argument("--section", default="A", help="sections, with commas")
     options.add_argument("--modes", default="zookeeper,kraft")
     options.add_argument("--shapes", help="with commas; all by default")
+    options.add_argument(
+        "--judge-each", action="store_true", help="judge each run at once, and measure the time to its verdict"
+    )
+    options.add_argument(
+        "--at-once", type=int, default=1, help="labs at the same time; what is measured suffers from it"
+    )
     options.add_argument("--repeat", type=int, default=3, help="runs of each shape; slow and crowd run once")
     options.add_argument("--runs", type=Path, default=HOME / "runs" / "catalogue")
     options.add_argument("--only-write", action="store_true", help="write the page from what is there; run nothing")
     given = options.parse_args()
     wanted = list(cells(given.section.split(","), given.modes.split(","), given.shapes and given.shapes.split(",")))
     if not given.only_write:
-        for number in range(given.repeat):
-            for cell in wanted:
-                rounds = 1 if cell[1] in ("slow", "crowd") else given.repeat
-                done = [row for row in rows_of(given.runs) if row.cell == cell]
-                if number < rounds and len(done) <= number:
-                    run(cell, given.runs)
-                    write(given.runs)
+        to_run = missing(wanted, given.repeat, given.runs)
+        for first in range(0, len(to_run), BATCH):
+            batch = to_run[first : first + BATCH]
+            with ThreadPoolExecutor(given.at_once) as labs:
+                list(labs.map(lambda cell: run(cell, given.runs, given.judge_each), batch))
+            judge(given.runs)
+            write(given.runs)
     write(given.runs)
     print(f"{PAGE.relative_to(HOME)} is written", file=sys.stderr)
     return 0
@@ -93,27 +102,50 @@ def cells(sections: list[str], modes: list[str], shapes: list[str] | None) -> It
     yield from sorted(found, key=lambda cell: _shape_place(cell[1]))
 
 
-def run(cell: Cell, runs: Path) -> None:
+def missing(wanted: list[Cell], repeat: int, runs: Path) -> list[Cell]:
+    """What is still to run, round after round; a run that came to no end does not count."""
+    done = Counter((r.scenario, r.shape, r.mode) for r in map(read_record, directories(runs)) if r.ended == "complete")
+    found = []
+    for number in range(repeat):
+        for cell in wanted:
+            rounds = 1 if cell[1] in ("slow", "crowd") else repeat
+            if number < rounds and done[cell] <= number:
+                found.append(cell)
+    return found
+
+
+def run(cell: Cell, runs: Path, judged: bool) -> None:
     name, shape, mode = cell
     command = [str(HOME / "ackproof"), "run", name, "--shape", shape, "--mode", mode, "--out", str(runs)]
     print(f"=== {name} {shape} {mode}", file=sys.stderr, flush=True)
-    subprocess.run(command, check=False)
+    subprocess.run([*command, *([] if judged else ["--no-judge"])], check=False)
+
+
+def judge(runs: Path) -> None:
+    unjudged = [str(path) for path in directories(runs) if not (path / "verdict").exists()]
+    if unjudged:
+        subprocess.run([str(HOME / "ackproof"), "judge", *unjudged], check=False)
+
+
+def directories(runs: Path) -> list[Path]:
+    return sorted(path for path in runs.iterdir() if (path / "run.json").exists()) if runs.is_dir() else []
 
 
 def rows_of(runs: Path) -> list[Row]:
     return [
         row_of(read_record(directory), read_verdict(directory))
-        for directory in (sorted(runs.iterdir()) if runs.is_dir() else [])
+        for directory in directories(runs)
         if (directory / "verdict" / "verdict.json").exists()
     ]
 
 
 def row_of(record: RunRecord, verdict: Verdict) -> Row:
     marks = record.marks
-    asked = {name: expected for name, expected in record.expect.items() if expected != "allowed"}
+    asked: dict[str, str] = {name: expected for name, expected in record.expect.items() if expected != "allowed"}
     claims = record.plan.get("claims", [])
     names = [*asked, *(["claims"] if claims else [])]
     printed = marks.verdict_ns
+    over = printed if printed or record.ended_at is None else record.ended_at.monotonic_ns
     return Row(
         run=record.name,
         section=record.section,
@@ -130,7 +162,7 @@ def row_of(record: RunRecord, verdict: Verdict) -> Row:
         found={check.name: check.found for check in verdict.checks if check.name in names},
         claims=len(claims),
         unavailable_ms=verdict.unavailable_ms,
-        run_s=None if printed is None else (printed - record.began.monotonic_ns) / 1e9,
+        run_s=None if over is None else (over - record.began.monotonic_ns) / 1e9,
         heal_to_verdict_s=None if printed is None or marks.healed_ns is None else (printed - marks.healed_ns) / 1e9,
         machine=f"Linux {platform.release()}, {os.cpu_count()} cores; "
         + ", ".join(f"{name} {version}" for name, version in sorted(record.versions.items())),

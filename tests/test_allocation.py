@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.allocation import alternated, documented, drawn, violations
+from ackproof.allocation import alternated, documented, drawn, filled, violations
 
 
 def test_the_example_of_the_documentation_without_racks() -> None:
@@ -35,7 +35,7 @@ def test_the_two_numbers_are_found_again(
     found = drawn(made, ids, {})
     assert found is not None
     assert documented(ids, partitions, replication, *found, {}) == made
-    assert violations(made, ids, {}) == []
+    assert violations(made, ids, {}, alternating=False) == []
 
 
 def test_an_assignment_that_no_numbers_explain() -> None:
@@ -48,9 +48,24 @@ def test_an_assignment_that_no_numbers_explain() -> None:
         ([[1, 1], [2, 3], [3, 4], [4, 1]], "twice"),
         ([[1, 3], [2, 3], [3, 4], [4, 1]], "fewer racks"),
         ([[1, 2], [1, 4], [3, 4], [1, 2]], "not even"),
+        ([[1, 2, 4], [2, 3], [3, 4], [4, 1]], "neighbours"),
     ],
 )
 def test_what_every_placement_must_keep(assignment: list[list[int]], words: str) -> None:
     racks = {1: "a", 2: "b", 3: "a", 4: "b"}
-    assert any(words in problem for _, problem in violations(assignment, [1, 2, 3, 4], racks))
-    assert violations([[1, 2], [2, 3], [3, 4], [4, 1]], [1, 2, 3, 4], racks) == []
+    assert any(words in problem for _, problem in violations(assignment, [1, 2, 3, 4], racks, alternating=True))
+    assert violations([[1, 2], [2, 3], [3, 4], [4, 1]], [1, 2, 3, 4], racks, alternating=True) == []
+
+
+@pytest.mark.parametrize(
+    ("held", "new", "rule"),
+    [
+        ([0, 0], 3, [2, 1]),
+        ([4, 4, 0], 3, [4, 4, 3]),
+        ([4, 4, 0], 6, [5, 5, 4]),
+        ([6, 0], 0, [6, 0]),
+        ([1, 2], 1, [2, 2]),
+    ],
+)
+def test_a_new_log_goes_where_the_fewest_are(held: list[int], new: int, rule: list[int]) -> None:
+    assert filled(held, new) == rule

@@ -49,6 +49,22 @@ until_s = 5
 """
 
 
+READS = """
+[[consumers]]
+topic = "orders"
+group = "g"
+"""
+CLAIMS = """
+[[claims]]
+at = "end"
+partitions = "orders/0"
+"""
+
+
+def with_fault(kind: str, *lines: str) -> str:
+    return "\n".join(["", "[[faults]]", f'kind = "{kind}"', *lines, "at_s = 1", ""])
+
+
 def good(shape: str = "base", *settings: str) -> Scenario:
     return load(read_source("good.toml", GOOD), shape, settings)
 
@@ -134,6 +150,17 @@ def test_a_setting_that_means_nothing_is_refused(setting: str) -> None:
         (changed('lost = "allowed"', 'lots = "allowed"'), 23, "no check"),
         (changed('lost = "allowed"', 'lost = "maybe"'), 23, "required, allowed or forbidden"),
         (changed('topic = "orders"', 'topic = "ordres"'), 11, "no topic"),
+        (GOOD + with_fault("resize", 'partitions = ["orders/*"]', "to_partitions = 2"), 36, "takes no partition away"),
+        (GOOD + with_fault("resize", 'partitions = ["orders/1"]', "to_partitions = 4"), 35, "a whole topic"),
+        (
+            GOOD + with_fault("seek", 'partitions = ["orders/1"]', "seconds_ago = 2", "gone = true"),
+            33,
+            "give to_offset",
+        ),
+        (GOOD + READS + "waits = true\n", 36, "consumer:1 waits, and no fault starts it"),
+        (GOOD + READS + "readers = 2\n", 36, "from 0 to its group's 1 members"),
+        (GOOD + CLAIMS, 33, "claims nothing"),
+        (GOOD + CLAIMS + "no_leader = true\npreferred = true\n", 33, "somebody is to lead"),
     ],
 )
 def test_each_problem_has_its_line(text: str, line: int, words: str) -> None:

@@ -5,14 +5,16 @@ random; gives each partition's first replica to the next broker; and the others 
 one each time the first replicas have gone round. The two random numbers can be inferred from the answer.
 
 KRaft places differently, so that only properties can be checked there: no broker twice, as many racks as there can be,
-and first replicas even over the brokers.
+racks alternating from replica to replica, and first replicas even over the brokers.
+
+Within a broker a new log goes to the directory that holds the fewest.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 
 Assignment = Sequence[Sequence[int]]  # the replicas of each partition, the preferred leader first
 
@@ -62,7 +64,17 @@ def drawn(assignment: Assignment, brokers: Sequence[int], racks: Mapping[int, st
     return None
 
 
-def violations(assignment: Assignment, brokers: Sequence[int], racks: Mapping[int, str]) -> list[tuple[int, str]]:
+def filled(held: Sequence[int], new: int) -> list[int]:
+    """How many logs a broker's directories hold after `new` more, the fullest first; which of equals is free."""
+    counts = list(held)
+    for _ in range(new):
+        counts[counts.index(min(counts))] += 1
+    return sorted(counts, reverse=True)
+
+
+def violations(
+    assignment: Assignment, brokers: Sequence[int], racks: Mapping[int, str], alternating: bool
+) -> list[tuple[int, str]]:
     """What every placement must keep, whoever makes it: partition (-1: all of them) and problem."""
     found = []
     count = len(set(racks.values()))
@@ -71,6 +83,8 @@ def violations(assignment: Assignment, brokers: Sequence[int], racks: Mapping[in
             found.append((partition, "a broker holds it twice"))
         if racks and len({racks[broker] for broker in replicas}) < min(len(replicas), count):
             found.append((partition, "its replicas are in fewer racks than they could be"))
+        if alternating and any(racks[one] == racks[next_one] for one, next_one in pairwise(replicas)):
+            found.append((partition, "two neighbours among its replicas are in one rack"))
     leaders = Counter(dict.fromkeys(brokers, 0))
     leaders.update(replicas[0] for replicas in assignment)
     if max(leaders.values()) - min(leaders.values()) > 1:

@@ -90,6 +90,10 @@ class RunRecord(msgspec.Struct, frozen=True):
     problems: list[str] = []
     marks: Marks = Marks()
 
+    def each(self, kind: Literal["producers", "consumers"]) -> list[dict[str, Any]]:
+        """The plan of each producer or consumer, in the order of their numbers."""
+        return [plan for plan in self.plan.get(kind, []) for _ in range(plan.get("copies", 1))]
+
 
 def write_record(run_directory: Path, record: RunRecord) -> None:
     temporary = run_directory / ".run.json.new"

@@ -157,6 +157,8 @@ class Fault:
         run, plan = self._run, self.plan
         if plan.kind == "elect":
             return run.topics.elect(plan)
+        if plan.kind == "resize":
+            return run.topics.resize(plan)
         if plan.kind == "seek":
             return run.topics.seek(self.number, plan)
         if plan.on_clients:

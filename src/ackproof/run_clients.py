@@ -21,7 +21,7 @@ from ackproof.clients.producer import OutboxConfig, ProducerConfig
 from ackproof.errors import CannotHere, Problem, UsageProblem
 from ackproof.lab import control
 from ackproof.record import ConsumerRecord, RunRecord
-from ackproof.scenario import ProducerPlan, Scenario, TopicPlan, Value
+from ackproof.scenario import ConsumerPlan, ProducerPlan, Scenario, TopicPlan, Value
 
 READY_S = 60.0
 FLUSH_S = 120.0  # how long a producer waits for its last outcomes
@@ -68,10 +68,16 @@ class Clients:
             progress=str(self._page("observer")),
         )
         self._spawn("observer", "observer", "observer", observer)
-        for name in (*self.consumers, *self.producers):
+        plans = zip(
+            (*self.consumers, *self.producers),
+            (*self._scenario.each_consumer, *self._scenario.each_producer),
+            strict=True,
+        )
+        first = {name: plan for name, plan in plans if not (isinstance(plan, ConsumerPlan) and plan.waits)}
+        for name in first:
             self._start(name)
-        doomed = {name for name, plan in zip(self.producers, self._plans(), strict=True) if plan.exits}
-        self._wait_until_ready(["observer", *self.consumers, *(set(self.producers) - doomed)])
+        doomed = {name for name, plan in first.items() if isinstance(plan, ProducerPlan) and plan.exits}
+        self._wait_until_ready(["observer", *(set(first) - doomed)])
         threading.Thread(target=self._follow_leaders, daemon=True).start()
 
     def _start(self, name: str) -> None:
@@ -91,7 +97,7 @@ class Clients:
         return [consumer.name for consumer in self._record.consumers]
 
     def _consumer(self, consumer: ConsumerRecord) -> ConsumerConfig:
-        plan = [plan for plan in self._scenario.consumers for _ in range(plan.copies)][consumer.id]
+        plan = self._scenario.each_consumer[consumer.id]
         life = self._lives[consumer.name]
         return ConsumerConfig(
             run=self._record.run,
@@ -125,7 +131,7 @@ class Clients:
         return {node["kafka_id"]: (node["address"], node["port"]) for node in nodes if node["role"] == "broker"}
 
     def _producer(self, producer: Any) -> ProducerConfig:
-        plan = self._plans()[producer.id]
+        plan = self._scenario.each_producer[producer.id]
         topic = next(topic for topic in self._scenario.topics if topic.name == plan.topic)
         life = self._lives[producer.name]
         return ProducerConfig(
@@ -154,9 +160,6 @@ class Clients:
             journal=producer.name if life == 1 else f"{producer.name}-{life}",
             settings=plan.settings,
         )
-
-    def _plans(self) -> list[ProducerPlan]:
-        return [plan for plan in self._scenario.producers for _ in range(plan.copies)]
 
     def _page(self, name: str) -> Path:
         return self._folder / f"{name}.progress"
@@ -274,13 +277,13 @@ class Clients:
 
     def _may_end(self, name: str, how: list[int | None] | None) -> bool:
         """Well, or as the scenario expects of this life."""
-        expected = self._plans()[self.producers.index(name)].exits
+        expected = self._scenario.each_producer[self.producers.index(name)].exits
         life = self._lives[name]
         return how == [expected[life - 1] if life <= len(expected) else 0, None]
 
     def export_outboxes(self) -> None:
         """The journal's rows of producers whose truth is a database."""
-        for producer, plan in zip(self._record.producers, self._plans(), strict=True):
+        for producer, plan in zip(self._record.producers, self._scenario.each_producer, strict=True):
             if plan.outbox is not None and outbox.database_of(self._directory, producer.name).exists():
                 outbox.export(self._directory, self._record.run, producer.id, producer.topic, producer.name)
 
@@ -303,7 +306,7 @@ class Clients:
             bootstrap=self._bootstrap,
             brokers=self._brokers,
             topics=topics,
-            partitions={topic.name: topic.partitions for topic in self._scenario.topics},
+            partitions={topic.name: self._scenario.partitions_at_end(topic) for topic in self._scenario.topics},
             min_isr={
                 topic.name: int(self._setting(topic, "min.insync.replicas", 1)) for topic in self._scenario.topics
             },
@@ -334,14 +337,14 @@ class Clients:
         return topic.settings.get(name, given[0] if given else default)
 
     def read_so_far(self) -> int:
-        return sum(self._progress[name].read()["sent"] for name in self.consumers)
+        return sum(self._progress[name].read()["sent"] for name in self.consumers if self._is_known(name))
 
     def stop_watching(self) -> None:
         """Consumers are given time to read what is there; then they and the observer end."""
         if self.consumers:
             self._wait_until_read()
         self._over.set()
-        self._stop(["observer", *self.consumers], 10.0)
+        self._stop(["observer", *(name for name in self.consumers if name in self._running)], 10.0)
 
     def _wait_until_read(self) -> None:
         deadline = time.monotonic() + CATCH_UP_S

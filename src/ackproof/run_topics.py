@@ -102,6 +102,14 @@ class Topics:
         said = control.inside(self._lab, "observer", lambda: topics.elect(bootstrap, places, plan.unclean))
         return {"nodes": [f"{topic}/{number}" for topic, number in places], "said": said}
 
+    def resize(self, plan: FaultPlan) -> dict[str, Any]:
+        bootstrap, count = self._bootstrap(), plan.to_partitions or 0
+        said = []
+        for name in plan.partitions:
+            topic = name.removesuffix("/*")
+            said += control.inside(self._lab, "observer", lambda topic=topic: topics.resize(bootstrap, topic, count))  # type: ignore[misc]
+        return {"nodes": list(plan.partitions), "said": said}
+
     def seek(self, fault: int, plan: FaultPlan) -> dict[str, Any]:
         """In each of its partitions, one after the other; where it landed is for the judge to look at."""
         said = []
@@ -117,6 +125,8 @@ class Topics:
             )
             landed = control.inside(self._lab, "client", lambda asked=asked: seek(asked))  # type: ignore[misc]
             self._journal_seek(fault, asked, landed)
+            if plan.gone and landed.log_start <= asked.to < landed.log_end:
+                raise CannotHere(f"{topic}/{partition}: offset {asked.to:,} is still there, so nothing is shown")
             said.append(landed.said(asked))
         return {"nodes": list(plan.partitions), "said": said}
 

@@ -263,8 +263,6 @@ def _record(asked: Asked, spec: LabSpec, directory: Path) -> RunRecord:
     scenario = asked.scenario
     topics = [topic.name for topic in scenario.topics]
     groups = sorted({consumer.group for consumer in scenario.consumers})
-    producers = [plan for plan in scenario.producers for _ in range(plan.copies)]
-    consumers = [plan for plan in scenario.consumers for _ in range(plan.copies)]
     return RunRecord(
         run=time.time_ns() // 1000,
         name=directory.name,
@@ -283,12 +281,12 @@ def _record(asked: Asked, spec: LabSpec, directory: Path) -> RunRecord:
         producers=[
             ProducerRecord(number, f"producer{number + 1}", topics.index(plan.topic), plan.acks, plan.count, plan.rate,
                            dict(plan.settings))
-            for number, plan in enumerate(producers)
+            for number, plan in enumerate(scenario.each_producer)
         ],
         consumers=[
             ConsumerRecord(number, f"consumer{number + 1}", topics.index(plan.topic), groups.index(plan.group),
                            dict(plan.settings), plan.start)
-            for number, plan in enumerate(consumers)
+            for number, plan in enumerate(scenario.each_consumer)
         ],
         faults=[
             FaultRecord(number, plan.kind, plan.targets or plan.partitions, plan.apart_from, plan.when(), plan.heals())

@@ -8,7 +8,7 @@ new leader epoch was seen on `not_before_new_epoch`, or `not_before_max_s` have 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, cast
+from typing import ClassVar, Literal, cast
 
 import msgspec
 
@@ -31,6 +31,7 @@ FAULT_KINDS: dict[str, str] = {
     "slow": "packets are late by `delay_ms`",
     "add-directory": "stopped, and started again with one more, empty, log directory",
     "seek": "a consumer goes to one place of `partitions`: `to_offset`, or so many `seconds_ago`",
+    "resize": "a topic of `partitions` (TOPIC/*) grows to `to_partitions`",
     "elect": "an election is asked for `partitions`: the preferred leader or, with `unclean`, any replica",
 }
 LASTING = frozenset({"pause", "isolate", "partition", "cut", "flaky", "slow"})  # these are healed; the others are done
@@ -96,6 +97,8 @@ class ConsumerPlan(Strict, frozen=True):
     static: bool = False  # a member that is known by its name again when it comes back
     start: Literal["earliest", "latest"] = "earliest"  # where the group has no committed offset
     commit: Literal["journaled", "auto", "never"] = "journaled"
+    waits: bool = False  # not started with the others: a fault `start` does that
+    readers: int | None = None  # how many members of its group are expected to be given anything
     print: bool = False  # say each value, and each change of the assignment
     settings: dict[str, Value] = {}  # any of librdkafka's
 
@@ -123,6 +126,8 @@ class FaultPlan(Strict, frozen=True):
     to_offset: int | None = None  # of `seek`
     seconds_ago: float | None = None  # of `seek`, in place of to_offset
     policy: Literal["earliest", "latest", "error"] = "error"  # of `seek`: what to do where that place is gone
+    gone: bool = False  # of `seek`: to_offset is expected to be gone, or the step shows nothing
+    to_partitions: int | None = None  # of `resize`
     may_fail: bool = False  # a refusal is an answer too
     before_clients: bool = False  # it begins before any client is started, in place of at_s
 
@@ -142,6 +147,8 @@ class FaultPlan(Strict, frozen=True):
         """In a few words: the kind, and what it is done to."""
         where = " ".join([*self.targets, *self.partitions]) or " | ".join(" ".join(group) for group in self.groups)
         words = f"{self.kind} {where}" + (f" from {' '.join(self.apart_from)}" if self.apart_from else "")
+        if self.kind == "resize":
+            return f"{words} to {self.to_partitions} partitions"
         if self.kind != "seek":
             return words
         to = f"{self.seconds_ago:g} s ago" if self.seconds_ago is not None else f"offset {self.to_offset:,}"
@@ -170,6 +177,7 @@ class JudgePlan(Strict, frozen=True):
     unavailable_ms: float | None = None  # a wait for an acknowledgement that counts as an outage
     late_ms: float | None = None  # an acknowledgement that counts as late
     rate_line: float | None = None  # messages a second below which somebody should be told
+    phases: bool = False  # count what became of the messages of each phase, topic by topic
 
 
 class ClaimPlan(Strict, frozen=True):
@@ -187,17 +195,30 @@ class ClaimPlan(Strict, frozen=True):
     isr_without: list[str] = []
     isr_full: bool = False
     preferred: bool = False  # the first replica leads
+    no_leader: bool = False  # nobody leads
     same_leader_as: str | None = None  # another moment
+    acked: bool | None = None  # whether anything was acknowledged in the two seconds before
+
+    WHAT: ClassVar = (
+        "leader", "not_leader", "isr", "isr_without", "isr_full", "preferred", "no_leader", "same_leader_as", "acked",
+    )  # fmt: skip
+
+    @property
+    def claims_something(self) -> bool:
+        return self.acked is not None or any(getattr(self, name) for name in self.WHAT)
 
     def in_words(self) -> str:
         told = [
             (self.leader, f"led by {' or '.join(self.leader)}"),
             (self.not_leader, f"not led by {' or '.join(self.not_leader)}"),
             (self.preferred, "led by its first replica"),
+            (self.no_leader, "led by nobody"),
             (self.same_leader_as, f"led as at {self.same_leader_as!r}"),
             (self.isr, f"in sync exactly {' '.join(self.isr)}"),
             (self.isr_without, f"{' and '.join(self.isr_without)} not in sync"),
             (self.isr_full, "all replicas in sync"),
+            (self.acked is True, "acknowledging"),
+            (self.acked is False, "acknowledging nothing"),
         ]
         return f"{self.partitions} at {self.at!r}: {', '.join(words for asked, words in told if asked)}"
 
@@ -231,6 +252,20 @@ class Scenario(Strict, frozen=True):
         for scope, values in self.cluster.settings.items():
             if scope != absent:
                 yield from ((scope, key, value) for key, value in values.items())
+
+    @property
+    def each_producer(self) -> list[ProducerPlan]:
+        """The plan of each producer, in the order of their numbers."""
+        return [plan for plan in self.producers for _ in range(plan.copies)]
+
+    @property
+    def each_consumer(self) -> list[ConsumerPlan]:
+        return [plan for plan in self.consumers for _ in range(plan.copies)]
+
+    def partitions_at_end(self, topic: TopicPlan) -> int:
+        """Topics only grow."""
+        grown = [fault.to_partitions or 0 for fault in self.faults if f"{topic.name}/*" in fault.partitions]
+        return max([topic.partitions, *grown])
 
     @property
     def lasts_s(self) -> float | None:

@@ -47,6 +47,7 @@ CHECK_NAMES = (
     "undelivered",
     "delivered_twice",
     "shares",
+    "rebalances",
     "two_owners",
     "unowned",
     "commit_back",
@@ -56,6 +57,8 @@ CHECK_NAMES = (
     "vanished",
     "unpublished",
     "exits",
+    "key_moved",
+    "phases",
     "moves",
     "claims",
 )
@@ -75,7 +78,12 @@ TOPIC_SETTINGS = (
 )  # fmt: skip
 
 Problem = tuple[str, str]
-_NEEDS = {"elect": "partitions", "seek": "partitions", "partition": "groups"}  # the others: targets
+_NEEDS = {
+    "elect": "partitions",
+    "seek": "partitions",
+    "resize": "partitions",
+    "partition": "groups",
+}  # the others: targets
 
 
 def problems(scenario: Scenario) -> list[Problem]:
@@ -197,6 +205,23 @@ def _clients(scenario: Scenario) -> Iterator[Problem]:
             yield f"consumers.{number}.protocol", 'protocol = "consumer" is Kafka 4\'s: use it with modes = ["kraft"]'
         if not 1 <= consumer.copies <= 100:
             yield f"consumers.{number}.copies", f"copies = {consumer.copies}: from 1 to 100"
+        members = sum(other.copies for other in scenario.consumers if other.group == consumer.group)
+        if consumer.readers is not None and not 0 <= consumer.readers <= members:
+            yield (
+                f"consumers.{number}.readers",
+                f"readers = {consumer.readers}: from 0 to its group's {members} members",
+            )
+    yield from _never_started(scenario)
+
+
+def _never_started(scenario: Scenario) -> Iterator[Problem]:
+    started = {target for fault in scenario.faults if fault.kind == "start" for target in fault.targets}
+    member = 0
+    for number, plan in enumerate(scenario.consumers):
+        for _ in range(plan.copies):
+            member += 1
+            if plan.waits and f"consumer:{member}" not in started:
+                yield f"consumers.{number}.waits", f"consumer:{member} waits, and no fault starts it"
 
 
 def _fault(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem]:
@@ -227,6 +252,10 @@ def _fault(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem
         yield where, "seek goes to_offset or seconds_ago: give one of them"
     if fault.kind == "seek" and (fault.before_clients or (fault.to_offset or 0) < 0 or (fault.seconds_ago or 0) < 0):
         yield where, "seek goes to a place of the load: at an offset from 0 on, or seconds ago, while the load goes on"
+    if fault.kind == "seek" and fault.gone and fault.to_offset is None:
+        yield where, "gone is said of an offset: give to_offset"
+    if fault.kind == "resize":
+        yield from _resize(scenario, fault, where)
     if fault.kind in ("elect", "seek"):
         for name in fault.partitions:
             if not _is_partition(scenario, name.replace("/*", "/0")):
@@ -240,6 +269,19 @@ def _fault(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem
             f"{where}.not_before_new_epoch",
             f"{fault.not_before_new_epoch!r}: no such partition; write it as TOPIC/PARTITION",
         )
+
+
+def _resize(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem]:
+    sizes = {f"{topic.name}/*": topic.partitions for topic in scenario.topics}
+    for name in fault.partitions:
+        if name not in sizes:
+            yield f"{where}.partitions", f"{name!r}: resize takes a whole topic, written as TOPIC/*"
+        elif fault.to_partitions is None or not sizes[name] < fault.to_partitions <= 1000:
+            yield (
+                f"{where}.to_partitions",
+                f"to_partitions = {fault.to_partitions}: more than the {sizes[name]} there are, up to 1000; "
+                "Kafka takes no partition away, for its records would have to go somewhere",
+            )
 
 
 def _names(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem]:
@@ -264,9 +306,10 @@ def _ignored(fault: FaultPlan, where: str) -> Iterator[Problem]:
         "flaky": ("targets", "loss"),
         "slow": ("targets", "delay_ms"),
         "elect": ("partitions", "unclean"),
-        "seek": ("partitions", "to_offset", "seconds_ago"),
+        "seek": ("partitions", "to_offset", "seconds_ago", "gone"),
+        "resize": ("partitions", "to_partitions"),
     }.get(fault.kind, ("targets",))
-    others = ("loss", "delay_ms", "partitions", "unclean", "to_offset", "seconds_ago")
+    others = ("loss", "delay_ms", "partitions", "unclean", "to_offset", "seconds_ago", "gone", "to_partitions")
     for name in ("targets", "apart_from", "groups", *links, *others):
         if getattr(fault, name) not in (None, False, []) and name not in heeded:
             hint = " without apart_from" if fault.kind == "isolate" and name in links else ""
@@ -274,7 +317,7 @@ def _ignored(fault: FaultPlan, where: str) -> Iterator[Problem]:
 
 
 def _client_fault(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem]:
-    plans = [plan for plan in scenario.producers for _ in range(plan.copies)]
+    plans = scenario.each_producer
     for target in fault.targets:
         kind, _, number = target.partition(":")
         known = kind == "producer" and number.isdigit() and 1 <= int(number) <= len(plans)
@@ -384,9 +427,10 @@ def _claim(scenario: Scenario, claim: ClaimPlan, where: str) -> Iterator[Problem
         for name in getattr(claim, field):
             if name not in brokers:
                 yield f"{where}.{field}", f"no broker {name!r}{did_you_mean(name, brokers)}"
-    asked = (claim.leader, claim.not_leader, claim.isr, claim.isr_without, claim.isr_full, claim.preferred)
-    if not any(asked) and claim.same_leader_as is None:
-        yield where, "a claim that claims nothing: give leader, not_leader, isr, isr_without, isr_full or preferred"
+    if not claim.claims_something:
+        yield where, f"a claim that claims nothing: give one of {', '.join(ClaimPlan.WHAT)}"
+    if claim.no_leader and (claim.leader or claim.preferred or claim.same_leader_as):
+        yield where, "no_leader, and yet somebody is to lead"
 
 
 def _hits_brokers(fault: FaultPlan) -> bool:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ackproof.journal import TABLES
 from ackproof.judge.checks import CHECKS
-from ackproof.judge.moments import claims, exits, lives, moments
+from ackproof.judge.moments import claims, exits, lives, moments, phases
 from ackproof.judge.spark import Session, collected, fit_to, warm
 from ackproof.judge.tables import Tables, make_tables, spark_schema
 
@@ -40,6 +40,7 @@ def tables_of(spark: SparkSession, *histories: History, unreported: DataFrame | 
         {h.run: h.span() for h in histories},
         unreported,
         moments=[row for h in histories for row in moments(h.record(), h.rows["faults"])],
+        phases=[row for h in histories for row in phases(h.record(), h.rows["faults"])],
         claims=[row for h in histories for row in claims(h.record(), h.rows["faults"])],
         exits=[row for h in histories for row in exits(h.record())],
         lives=[row for h in histories for row in lives(h.record(), h.rows["nodes"])],

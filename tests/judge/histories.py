@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ackproof.journal import TABLES, Writer
 from ackproof.judge.tables import NO_SPAN, Span
@@ -49,6 +49,8 @@ class History:
     faults: list[FaultRecord] = field(default_factory=list)
     claims: list[dict[str, Any]] = field(default_factory=list)
     producers: list[dict[str, Any]] = field(default_factory=list)  # of the plan
+    starts: Literal["earliest", "latest"] = "earliest"  # every consumer
+    readers: int | None = None  # expected of every group
     marks: Marks = field(default_factory=Marks)
     ended: str | None = "complete"
     own_blocks: bool = False  # the test says itself what was reserved
@@ -230,7 +232,7 @@ class History:
 
     def claim(self, when: str, partitions: str = "orders/0", **claimed: Any) -> History:
         nothing: dict[str, list[str]] = {"leader": [], "not_leader": [], "isr": [], "isr_without": []}
-        no_more = {"isr_full": False, "preferred": False, "same_leader_as": None}
+        no_more = {"isr_full": False, "preferred": False, "no_leader": False, "same_leader_as": None, "acked": None}
         self.claims.append({"at": when, "partitions": partitions, **nothing, **no_more, **claimed})
         return self
 
@@ -313,10 +315,11 @@ class History:
 
     def record(self, name: str = "a-run") -> RunRecord:
         producers = sorted({row["producer"] for table in ("sends", "blocks") for row in self.rows[table]})
-        consumers = sorted({row["consumer"] for table in ("reads", "groups") for row in self.rows[table]})
+        groups = {row["consumer"]: row["group"] for table in ("reads", "groups") for row in self.rows[table]}
         began = Clock(FIRST_RUN * 1000, START)
         plan: dict[str, Any] = {"judge": self.settings} if self.settings else {}
         plan |= {"producers": self.producers} if self.producers else {}
+        plan |= {"consumers": [{"readers": self.readers}] * (max(groups, default=-1) + 1)} if self.readers else {}
         return RunRecord(
             run=self.run,
             name=name,
@@ -333,7 +336,9 @@ class History:
             topics=list(self.topics),
             groups=["group"],
             producers=[ProducerRecord(p, f"producer{p}", 0, self.acks, 100, None) for p in producers],
-            consumers=[ConsumerRecord(c, f"consumer{c + 1}", 0, 0) for c in consumers],
+            consumers=[
+                ConsumerRecord(c, f"consumer{c + 1}", 0, g, start=self.starts) for c, g in sorted(groups.items())
+            ],
             faults=self.faults,
             nodes={1: "kafka1", 2: "kafka2", 3: "kafka3"},
             began=began,

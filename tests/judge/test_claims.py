@@ -28,6 +28,10 @@ def _split() -> History:
     return history
 
 
+def _acked(when: float, outcome: str = "ok") -> History:
+    return _split().send(1, 1, sent=when - 1, done=when, outcome=outcome)
+
+
 CASES: Cases = {
     "the wrong leader": (_split().claim("during 1", leader=["kafka1"]), [(1, 0, 2)]),
     "one that should not lead": (_split().claim("before 1", not_leader=["target:1"]), [(1, 0, 1)]),
@@ -36,6 +40,17 @@ CASES: Cases = {
     "not full": (_split().claim("during 1", isr_full=True), [(1, 0, 2)]),
     "not the preferred leader": (_split().claim("end", preferred=True), [(1, 0, 2)]),
     "another leader than before": (_split().claim("during 1", same_leader_as="before 1"), [(1, 0, 2)]),
+    "somebody leads": (_split().claim("end", no_leader=True), [(1, 0, 2)]),
+    "nothing was acknowledged lately": (_split().claim("end", acked=True), [(1, 0, 2)]),
+    "acknowledged only before that": (_acked(7_500).claim("before 1", acked=True), [(1, 0, 1)]),
+    "acknowledged, and should not be": (_acked(8_500).claim("before 1", acked=False), [(1, 0, 1)]),
+    "near miss: acknowledged in time": (_acked(8_500).claim("before 1", acked=True), []),
+    "near miss: nothing acknowledged, as claimed": (_acked(10_500).claim("before 1", acked=False), []),
+    "near miss: it failed": (_acked(8_500, "fail").claim("before 1", acked=False), []),
+    "near miss: nobody leads": (
+        _split().state(29_500, 3, leader=-1, epoch=2, isr=()).claim("end", no_leader=True),
+        [],
+    ),
     "the second of two claims": (
         _split().claim("start", leader=["kafka1"]).claim("end", leader=["kafka1"]),
         [(2, 0, 2)],

@@ -20,7 +20,7 @@ from ackproof.judge.fitness import log_was_read
 from ackproof.judge.tables import Tables
 from ackproof.verdict import CheckResult, Verdict, read_verdict
 
-FEW = ("lost", "duplicated", "phantom", "offset_gap", "dual_leader")
+FEW = ("lost", "duplicated", "phantom", "offset_gap", "dual_leader", "claims")
 PROVED = (("asked", 5), ("proved", 6), ("healed", 90))
 
 
@@ -74,6 +74,7 @@ def written(folder: Path) -> dict[str, Path]:
         "unfit": healthy(5),
         "unknown-check": healthy(6),
         "needs-state": healthy(7),
+        "claims-without-any": healthy(17),
         "producer-died": healthy(8),
         "hole-in-numbers": healthy(9),
         "nothing-acked": History(run=FIRST_RUN + 10),
@@ -90,6 +91,7 @@ def written(folder: Path) -> dict[str, Path]:
     runs["unfit"].ended = "interrupted"
     runs["unknown-check"].expect = {"group": "forbidden"}
     runs["needs-state"].expect = {"dual_leader": "forbidden"}
+    runs["claims-without-any"].expect = {"claims": "forbidden"}
     runs["producer-died"].block(0, 20, 20).block(20, 5).log(20, 22)
     runs["hole-in-numbers"].block(0, 21, 21)
     runs["nothing-acked"].send(0, outcome="info").send(1, outcome="fail")
@@ -167,6 +169,11 @@ def test_a_check_without_anything_to_look_at_says_so(verdicts: dict[str, Verdict
     assert result.text == "Nothing to look at: the journal has no state; allowed."
 
 
+def test_a_check_that_the_scenario_gives_nothing_to_compare_shows_no_number(verdicts: dict[str, Verdict]) -> None:
+    result = check(verdicts["healthy"], "claims")
+    assert (result.expected, result.found, result.result) == ("allowed", None, "confirmed")
+
+
 def test_a_forbidden_loss_is_refuted(verdicts: dict[str, Verdict]) -> None:
     verdict = verdicts["lossy-forbidden"]
     assert verdict.result == "refuted"
@@ -189,6 +196,7 @@ UNKNOWN = {
     "unfit": "it was interrupted",
     "unknown-check": "no check named group",
     "needs-state": "has no state",
+    "claims-without-any": "nothing that claims could compare",
     "hole-in-numbers": "1 of the producers' numbers were used and never reported",
     "nothing-acked": "nothing was acknowledged",
     "no-sends-table": "no table `sends`",

@@ -6,7 +6,7 @@ import pytest
 from asking import Cases, found
 from histories import History, at
 
-COLUMNS = ("broker", "step", "directory", "held", "fewest")
+COLUMNS = ("broker", "step", "before", "after", "documented", "wrong")
 
 
 def _held(*looks: list[int], broker: int = 1, also: dict[int, list[list[int]]] | None = None) -> History:
@@ -22,15 +22,27 @@ def _held(*looks: list[int], broker: int = 1, also: dict[int, list[list[int]]] |
 
 
 CASES: Cases = {
-    "all in one": (_held([0, 0], [2, 0]), [(1, 1, 1, 2, 0)]),
-    "past the empty third": (_held([4, 4], [4, 5, 0]), [(1, 1, 2, 5, 0)]),
-    "of another broker": (_held([0, 0], [1, 1], also={2: [[0, 0], [0, 3]]}), [(2, 1, 2, 3, 0)]),
-    "at a later step": (_held([0, 0], [1, 1], [1, 3]), [(1, 2, 2, 3, 1)]),
-    "near miss: even": (_held([0, 0], [2, 2]), []),
-    "near miss: one more, for somebody has to be first": (_held([0, 0], [2, 1]), []),
-    "near miss: the third catches up": (_held([4, 4], [4, 4, 3]), []),
-    "near miss: the third has caught up, and all go on": (_held([4, 4], [5, 4, 5]), []),
-    "near miss: it was uneven before": (_held([6, 0], [6, 3]), []),
+    "all in one": (_held([0, 0], [2, 0]), [(1, 1, [0, 0], [2, 0], [1, 1], True)]),
+    "past the empty third": (_held([4, 4], [4, 5, 0]), [(1, 1, [4, 4, 0], [4, 5, 0], [4, 4, 1], True)]),
+    "of another broker": (
+        _held([0, 0], [1, 1], also={2: [[0, 0], [0, 3]]}),
+        [(1, 1, [0, 0], [1, 1], [1, 1], False), (2, 1, [0, 0], [0, 3], [2, 1], True)],
+    ),
+    "at a later step": (
+        _held([0, 0], [1, 1], [1, 3]),
+        [(1, 1, [0, 0], [1, 1], [1, 1], False), (1, 2, [1, 1], [1, 3], [2, 2], True)],
+    ),
+    "near miss: even": (_held([0, 0], [2, 2]), [(1, 1, [0, 0], [2, 2], [2, 2], False)]),
+    "near miss: one more, for somebody has to be first": (
+        _held([0, 0], [1, 2]),
+        [(1, 1, [0, 0], [1, 2], [2, 1], False)],
+    ),
+    "near miss: the third catches up": (_held([4, 4], [4, 4, 3]), [(1, 1, [4, 4, 0], [4, 4, 3], [4, 4, 3], False)]),
+    "near miss: the third has caught up, and all go on": (
+        _held([4, 4], [5, 4, 5]),
+        [(1, 1, [4, 4, 0], [5, 4, 5], [5, 5, 4], False)],
+    ),
+    "near miss: it was uneven before": (_held([6, 0], [6, 3]), [(1, 1, [6, 0], [6, 3], [6, 3], False)]),
     "near miss: the first look is at what was there": (_held([6, 0]), []),
 }
 

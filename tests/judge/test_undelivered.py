@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 from asking import Cases, found
 from histories import History
@@ -9,8 +11,14 @@ from histories import History
 COLUMNS = ("group", "offset", "seq")
 
 
-def _sent(count: int = 3) -> History:
-    history = History()
+def _beside(starts: Literal["earliest", "latest"]) -> History:
+    """A group that owns partition 0 and never owned partition 1."""
+    history = History(starts=starts).send(0, 0, partition=1).log(0, 0, partition=1)
+    return history.send(1, 0).log(0, 1).group(0, "assigned").read(0, 1)
+
+
+def _sent(count: int = 3, starts: Literal["earliest", "latest"] = "earliest") -> History:
+    history = History(starts=starts)
     for seq in range(count):
         history.send(seq, seq).log(seq, seq)
     return history
@@ -44,11 +52,9 @@ CASES: Cases = {
         [],
     ),
     "near miss: given at another offset, before it moved": (_sent(1).group(0, "assigned").read(7, 0), []),
-    "near miss: a partition that the group never had": (
-        History().send(0, 0, partition=1).log(0, 0, partition=1).send(1, 0).log(0, 1).group(0, "assigned").read(0, 1),
-        [],
-    ),
-    "near miss: not known where it began": (_sent(1).group(0, "assigned", position=None), []),
+    "a partition that nobody of the group ever had": (_beside("earliest"), [(0, 0, 0)]),
+    "near miss: the same, for a group that reads from the latest on": (_beside("latest"), []),
+    "near miss: not known where it began": (_sent(1, "latest").group(0, "assigned", position=None), []),
     "near miss: none of ours": (
         History().send(0, 0).log(0, 0).log(1, -1, producer=-1).group(0, "assigned").read(0, 0),
         [],

@@ -28,6 +28,10 @@ CASES: Cases = {
         _load().group(0, "assigned").group(40, "revoked").group(0, "assigned", 1, group=1),
         [(0, 60 * MS)],
     ),
+    "never": (
+        _load().log(0, 9, partition=1).group(0, "assigned"),
+        [(1, 100 * MS)],
+    ),
     "near miss: one owner all the time": (_load().group(0, "assigned"), []),
     "near miss: handed over at once": (_load().group(0, "assigned").group(50, "revoked").group(50, "assigned", 1), []),
     "near miss: two owners, one inside the other's time": (
@@ -55,6 +59,7 @@ CASES: Cases = {
     "near miss: before the first owner": (_load().group(50, "assigned"), []),
     "of its own partition only": (
         _load()
+        .log(0, 9, partition=1)
         .group(0, "assigned")
         .group(0, "assigned", 1, partition=1)
         .group(40, "revoked", 1, partition=1)

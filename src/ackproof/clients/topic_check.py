@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Literal, Protocol
 
 from confluent_kafka import KafkaException
 from confluent_kafka import Producer as KafkaProducer
+
+from ackproof.errors import Problem
+from ackproof.kafka import topics
 
 
 class Asked(Protocol):
@@ -35,10 +39,12 @@ def check_topic(client: KafkaProducer, config: Asked) -> int:
     """How many partitions the topic has, as its check found; 0 where it is only assumed to be there."""
     if config.topic_check == "assume":
         return 0
+    deadline = time.monotonic() + config.topic_timeout_s
     if config.topic_check == "create":
-        _create_topic(config)
+        _create(config)
     try:
-        known = client.list_topics(config.topic, timeout=config.topic_timeout_s).topics[config.topic]
+        left_s = max(0.1, deadline - time.monotonic())
+        known = client.list_topics(config.topic, timeout=left_s).topics[config.topic]
     except KafkaException as problem:
         raise TopicProblem(
             f"topic {config.topic} could not be validated within {config.topic_timeout_s:g} s: "
@@ -49,24 +55,12 @@ def check_topic(client: KafkaProducer, config: Asked) -> int:
     return len(known.partitions)
 
 
-def _create_topic(config: Asked) -> None:
-    from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
-
-    settings: dict[str, str | int | float | bool] = {
-        "bootstrap.servers": config.bootstrap,
-        "log_level": 0,
-        "broker.address.family": "v4",
-    }
-    wanted = NewTopic(config.topic, num_partitions=config.partitions, replication_factor=config.replication)
-    admin = AdminClient(settings)
-    future = admin.create_topics([wanted], request_timeout=config.topic_timeout_s)[config.topic]
+def _create(config: Asked) -> None:
     try:
-        future.result(timeout=config.topic_timeout_s + 1)
-    except (KafkaException, TimeoutError) as problem:
-        error = problem.args[0] if problem.args else None
-        if error is not None and hasattr(error, "name") and error.name() == "TOPIC_ALREADY_EXISTS":
-            return
-        why = error.str().rstrip(".") if error is not None and hasattr(error, "str") else "no answer"
-        raise TopicProblem(
-            f"topic {config.topic} could not be created within {config.topic_timeout_s:g} s: {why}"
-        ) from None
+        topics.create(
+            config.bootstrap, [config.topic], config.partitions, config.replication, {}, config.topic_timeout_s
+        )
+    except topics.Exists:
+        return
+    except Problem as problem:
+        raise TopicProblem(f"{problem.message} (tried for {config.topic_timeout_s:g} s)") from None

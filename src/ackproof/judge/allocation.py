@@ -47,7 +47,8 @@ def allocation(t: Tables) -> DataFrame:
     for (run, topic), by_partition in sorted(topics.items()):
         layout = t.layouts[run]
         assignment = [by_partition[partition] for partition in sorted(by_partition)]
-        problems = violations(assignment, layout.brokers, layout.racks)
+        alternating = layout.mode == "kraft" and len(set(layout.racks.values())) > 1
+        problems = violations(assignment, layout.brokers, layout.racks, alternating)
         draw = drawn(assignment, layout.brokers, layout.racks) if layout.mode == "zookeeper" else None
         if layout.mode == "zookeeper" and draw is None:
             problems.append((-1, "no start and no shift explain this sequence"))

@@ -23,6 +23,7 @@ from ackproof.judge.duplicated import duplicated
 from ackproof.judge.exits import exits
 from ackproof.judge.failover import failover
 from ackproof.judge.inconsistent_offset import inconsistent_offset
+from ackproof.judge.key_moved import key_moved
 from ackproof.judge.late import late
 from ackproof.judge.lost import lost
 from ackproof.judge.misplaced import misplaced
@@ -30,8 +31,10 @@ from ackproof.judge.moments import exits as expected_exits
 from ackproof.judge.moves import moves
 from ackproof.judge.offset_gap import offset_gap
 from ackproof.judge.phantom import phantom
+from ackproof.judge.phases import phases
 from ackproof.judge.rate import rate
 from ackproof.judge.realtime_order import realtime_order
+from ackproof.judge.rebalances import rebalances
 from ackproof.judge.reordered import reordered
 from ackproof.judge.repeated_read import repeated_read
 from ackproof.judge.resurrected import resurrected
@@ -63,6 +66,10 @@ class Check:
     asked: Callable[[RunRecord], object] = lambda _: True  # whether the scenario asks it; else it is allowed
 
 
+def _has_keys(record: RunRecord) -> bool:
+    return any(plan.get("keys") for plan in record.plan.get("producers", []))
+
+
 CHECKS: dict[str, Check] = {
     "lost": Check(lost, "acknowledged message(s) not in the healed log", asks_fates=True),
     "duplicated": Check(duplicated, "message(s) in the healed log more than once"),
@@ -88,14 +95,22 @@ CHECKS: dict[str, Check] = {
     "late": Check(late, "kind(s) of latency with an ack later than the line", needs=("sends",), marked="late"),
     "undelivered": Check(undelivered, "record(s) that a group was never given", needs=("groups", "reads", "ends")),
     "delivered_twice": Check(delivered_twice, "record(s) that a group was given twice", needs=("reads",)),
-    "shares": Check(shares, "member(s) of groups that read", needs=("reads",)),
+    "shares": Check(
+        shares,
+        "member(s) of groups of which not as many read as expected",
+        needs=("reads",),
+        marked="wrong",
+    ),
+    "rebalances": Check(rebalances, "group(s) that were shared out anew", needs=("groups",), marked="disturbed"),
     "two_owners": Check(two_owners, "time(s) with two owners of one partition", needs=("groups",)),
     "unowned": Check(unowned, "time(s) without an owner of a partition", needs=("groups",)),
     "commit_back": Check(commit_back, "commit(s) of an offset below an earlier one", needs=("commits",)),
     "allocation": Check(
         allocation, "place(s) that the documented rule does not explain", needs=("state",), marked="wrong"
     ),
-    "misplaced": Check(misplaced, "log(s) not put where the fewest were", needs=("places",)),
+    "misplaced": Check(
+        misplaced, "time(s) that logs were not put where the fewest were", needs=("places",), marked="wrong"
+    ),
     "astray": Check(astray, "seek(s) that ended elsewhere", needs=("seeks",)),
     "vanished": Check(vanished, "time(s) in which a broker was no member", needs=("members",)),
     "unpublished": Check(
@@ -107,6 +122,13 @@ CHECKS: dict[str, Check] = {
     ),
     "exits": Check(
         exits, "producer(s) that did not end as expected", "forbidden", needs=("nodes",), asked=expected_exits
+    ),
+    "key_moved": Check(key_moved, "step(s) of a key to another partition", needs=("sends",), asked=_has_keys),
+    "phases": Check(
+        phases,
+        "phase(s) of a topic",
+        asks_fates=True,
+        asked=lambda record: record.plan.get("judge", {}).get("phases"),
     ),
     "moves": Check(moves, "view(s) of a partition at a moment", needs=("state",)),
     "claims": Check(

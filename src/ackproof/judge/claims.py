@@ -1,4 +1,4 @@
-"""Claims: what the scenario says of leaders and in-sync replicas at a moment, and the brokers did not say.
+"""Claims: what the scenario says of leaders, in-sync replicas and acknowledgements at a moment, and was not so.
 
 A claim about a partition of which nobody said anything then is not met either.
 """
@@ -10,6 +10,8 @@ from pyspark.sql import functions as F
 
 from ackproof.judge.moves import moves
 from ackproof.judge.tables import Tables
+
+LATELY_NS = 2_000_000_000
 
 
 def claims(t: Tables) -> DataFrame:
@@ -26,15 +28,29 @@ def claims(t: Tables) -> DataFrame:
         "run", "topic", "partition", F.col("moment").alias("same_leader_as"), F.col("leader").alias("old_leader")
     )
     return (
-        wanted.join(then, on=["run", "topic", "partition", "at"], how="left")
+        wanted.join(acked_before(t), on=["run", "topic", "partition", "at"], how="left")
+        .join(then, on=["run", "topic", "partition", "at"], how="left")
         .join(before, on=["run", "topic", "partition", "same_leader_as"], how="left")
         .filter(~F.coalesce(_met(), F.lit(False)))
-        .select("run", "claim", "words", "topic", "partition", "at", "leader", "isr", "replicas")
+        .select("run", "claim", "words", "topic", "partition", "at", "leader", "isr", "replicas", "acks")
+    )
+
+
+def acked_before(t: Tables) -> DataFrame:
+    """How many sends were acknowledged in the last two seconds before each moment; no row where none were."""
+    lately = (F.col("done_ns") <= F.col("moment_ns")) & (F.col("done_ns") > F.col("moment_ns") - LATELY_NS)
+    return (
+        t.sends.filter(F.col("outcome") == "ok")
+        .join(t.beside(t.moments), on=["run"], how="inner")
+        .filter(lately)
+        .groupBy("run", "topic", "partition", F.col("moment").alias("at"))
+        .agg(F.count(F.lit(1)).alias("acks"))
     )
 
 
 def _met() -> Column:
     leader, isr = F.col("leader"), F.col("isr")
+    led = leader.isNotNull() & (leader >= 0)
     return (
         isr.isNotNull()
         & (F.col("one_of").isNull() | F.coalesce(F.array_contains(F.col("one_of"), leader), F.lit(False)))
@@ -43,5 +59,7 @@ def _met() -> Column:
         & (F.col("out_of_sync").isNull() | ~F.arrays_overlap(isr, F.col("out_of_sync")))
         & (~F.col("isr_full") | (F.size(isr) >= F.size("replicas")))
         & (~F.col("preferred") | F.coalesce(leader == F.element_at("replicas", 1), F.lit(False)))
+        & (~F.col("no_leader") | ~led)
+        & (F.col("acked").isNull() | (F.col("acked") == F.col("acks").isNotNull()))
         & (F.col("same_leader_as").isNull() | F.coalesce(leader == F.col("old_leader"), F.lit(False)))
     )

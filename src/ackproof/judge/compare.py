@@ -86,8 +86,11 @@ def verdict_of(source: Source, findings: Findings, into: Path | None) -> Verdict
 
 
 def _check(source: Source, name: str, check: Check, found: Witnesses | None, broken: Mapping[str, str]) -> CheckResult:
-    default = check.default if check.asked(source.record) else "allowed"
-    expected = source.record.expect.get(name, default)
+    asked = check.asked(source.record)
+    expected = source.record.expect.get(name, check.default if asked else "allowed")
+    if not asked:
+        text = f"Nothing to look at: the scenario says nothing that {name} could compare; {expected}."
+        return CheckResult(name, expected, None, "confirmed" if expected == "allowed" else "unknown", text)
     if name in broken:
         return CheckResult(name, expected, None, "unknown", f"The check {name} broke.", broke=broken[name])
     if found is None:

@@ -180,7 +180,18 @@ def _partitions(e: Evidence) -> set[tuple[int, int]]:
     topics = {producer.topic for producer in e.source.record.producers}
     planned = e.source.record.plan.get("topics")
     if isinstance(planned, list):
-        return {(t, p) for t in topics for p in range(planned[t]["partitions"])}
+        resized = [fault for fault in e.source.record.plan.get("faults", []) if fault.get("to_partitions")]
+        return {
+            (t, p)
+            for t in topics
+            for p in range(
+                max(
+                    planned[t]["partitions"],
+                    *(f["to_partitions"] for f in resized if f"{planned[t]['name']}/*" in f["partitions"]),
+                    0,
+                )
+            )
+        }
     seen = {row["topic"]: row["partition"] for row in e.source.small["ends"]}
     return {(t, seen.get(t, 0)) for t in topics}
 

@@ -21,7 +21,7 @@ from ackproof.journal import TABLES
 from ackproof.judge.checks import CHECKS
 from ackproof.judge.compare import Findings, verdict_of, write_verdict
 from ackproof.judge.fates import fate_counts
-from ackproof.judge.moments import claims, exits, lives, moments
+from ackproof.judge.moments import claims, exits, lives, moments, phases
 from ackproof.judge.reserved import Producer, irregular, producers_of, unreported, unreported_counts
 from ackproof.judge.sources import Source, Unreadable, damaged_inside, opened
 from ackproof.judge.spark import LARGE_ROWS, Session, first_line, fit_to, warm
@@ -136,11 +136,12 @@ def _find(spark: SparkSession, sources: Sequence[Source], folder: Path, small: b
         None if missing is None else missing.drop("closed"),
         any(row["compacted"] for source in sources for row in source.small["ends"]),
         small,
-        [row for source in sources for row in moments(source.record, source.small["faults"])],
-        [row for source in sources for row in claims(source.record, source.small["faults"])],
-        [row for source in sources for row in lives(source.record, source.small["nodes"])],
-        [row for source in sources for row in exits(source.record)],
-        [(each.run, each.producer, each.first_seq, each.last_seq) for each in producers] if unbroken else None,
+        moments=[row for source in sources for row in moments(source.record, source.small["faults"])],
+        phases=[row for source in sources for row in phases(source.record, source.small["faults"])],
+        claims=[row for source in sources for row in claims(source.record, source.small["faults"])],
+        lives=[row for source in sources for row in lives(source.record, source.small["nodes"])],
+        exits=[row for source in sources for row in exits(source.record)],
+        numbers=[(each.run, each.producer, each.first_seq, each.last_seq) for each in producers] if unbroken else None,
     )
     tables.fates.cache()
     questions[FATES] = partial(fate_counts, tables.fates)

@@ -1,28 +1,51 @@
-"""Misplaced: a log that a broker put into another directory than one of those that held the fewest.
+"""Misplaced: which directories a broker chose for new logs, with what the documented rule makes of it beside.
 
-What a broker holds is looked at before and after topics are created. Whoever always takes a directory with the fewest
-ends with none of those that he chose holding more than one above the fewest; and who does not, does not.
+What a broker's directories hold is looked at before and after topics are created. They are few, so they are brought
+here and held against the rule in plain Python (`ackproof.allocation`).
 """
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+from collections import defaultdict
+from typing import Any
 
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T
+
+from ackproof.allocation import filled
+from ackproof.judge.spark import collected
 from ackproof.judge.tables import Tables
+
+_COUNTS = T.ArrayType(T.IntegerType())
+_FOUND = T.StructType(
+    [
+        T.StructField("run", T.LongType()),
+        T.StructField("broker", T.IntegerType()),
+        T.StructField("step", T.IntegerType()),
+        T.StructField("before", _COUNTS),  # how many logs each directory held, in the order of the directories
+        T.StructField("after", _COUNTS),
+        T.StructField("documented", _COUNTS),  # what the rule makes of `before`, the fullest first
+        T.StructField("given", T.ArrayType(T.StringType())),
+        T.StructField("wrong", T.BooleanType()),
+    ]
+)
 
 
 def misplaced(t: Tables) -> DataFrame:
-    """A directory that was given logs, and holds more than one above what another of its broker's holds."""
-    of_directory = Window.partitionBy("run", "broker", "directory").orderBy("step")
-    of_broker = Window.partitionBy("run", "broker", "step")
-    no_names = F.array().cast("array<string>")
-    return (
-        t.places.withColumn("before", F.coalesce(F.lag("partitions").over(of_directory), no_names))
-        .withColumn("held", F.size("partitions"))
-        .withColumn("fewest", F.min("held").over(of_broker))
-        .withColumn("given", F.array_except("partitions", "before"))
-        # The first look is at what was there before anything was asked.
-        .filter((F.col("step") > 0) & (F.size("given") > 0) & (F.col("held") > F.col("fewest") + 1))
-        .select("run", "broker", "step", "directory", "held", "fewest", "given")
-    )
+    """Each time that a broker was given logs; with `wrong` where a directory with the fewest was passed over."""
+    looks: dict[tuple[int, int], dict[int, dict[int, set[str]]]] = defaultdict(lambda: defaultdict(dict))
+    for row in collected(t.places):
+        looks[row["run"], row["broker"]][row["step"]][row["directory"]] = set(row["partitions"])
+    found: list[tuple[Any, ...]] = []
+    for (run, broker), steps in sorted(looks.items()):
+        earlier: dict[int, set[str]] = {}
+        for step, now in sorted(steps.items()):
+            given = sorted(name for directory, names in now.items() for name in names - earlier.get(directory, set()))
+            # The first look is at what was there before anything was asked.
+            if step > 0 and given:
+                before = [len(earlier.get(directory, ())) for directory in sorted(now)]
+                after = [len(now[directory]) for directory in sorted(now)]
+                rule = filled(before, len(given))
+                found.append((run, broker, step, before, after, rule, given, sorted(after, reverse=True) != rule))
+            earlier = now
+    return t.places.sparkSession.createDataFrame(found, _FOUND).coalesce(1)

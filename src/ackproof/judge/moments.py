@@ -44,6 +44,25 @@ def moments(record: RunRecord, faults: Sequence[Row]) -> list[Moment]:
     return [(record.run, place, name, at_ns) for place, (name, at_ns) in enumerate(in_time)]
 
 
+def phases(record: RunRecord, faults: Sequence[Row]) -> list[tuple[int, int, str, int, int]]:
+    """The times between one fault and the next, from the load's beginning to its end, each named by what began it."""
+    marks = record.marks
+    if marks.load_begun_ns is None or marks.load_ended_ns is None:
+        return []
+    names = {fault.id: f"{fault.kind} {' '.join(fault.asked)}" for fault in record.faults}
+    lasts = {row["fault"] for row in faults if row["event"] == "healing"}
+    turns = [(marks.load_begun_ns, "the beginning")]
+    for row in sorted(faults, key=lambda row: int(row["at_ns"])):
+        ends = row["event"] == "healed" and row["fault"] in lasts
+        if (row["event"] == "proved" or ends) and turns[-1][0] < row["at_ns"] < marks.load_ended_ns:
+            turns.append((row["at_ns"], ("the end of " if ends else "") + names[row["fault"]]))
+    ends_ns = [at_ns for at_ns, _ in turns[1:]] + [marks.load_ended_ns]
+    return [
+        (record.run, place, name, from_ns, to_ns)
+        for place, ((from_ns, name), to_ns) in enumerate(zip(turns, ends_ns, strict=True))
+    ]
+
+
 def claims(record: RunRecord, faults: Sequence[Row]) -> Iterator[tuple[Any, ...]]:
     """What the scenario claims, with brokers as Kafka numbers them; one row for each claim."""
     ids = {name: number for number, name in record.nodes.items()}
@@ -63,7 +82,9 @@ def claims(record: RunRecord, faults: Sequence[Row]) -> Iterator[tuple[Any, ...]
             *(nodes[field] for field in _NODES),
             claim["isr_full"],
             claim["preferred"],
+            claim.get("no_leader", False),
             claim["same_leader_as"],
+            claim.get("acked"),
             msgspec.convert(claim, ClaimPlan).in_words(),
         )
 
@@ -82,10 +103,9 @@ def lives(record: RunRecord, nodes: Sequence[Row]) -> list[tuple[int, int, list[
 
 def exits(record: RunRecord) -> list[tuple[int, str, list[int]]]:
     """The exit codes that the scenario expects of producers, life after life, where it says so."""
-    plans = [plan for plan in record.plan.get("producers", []) for _ in range(plan.get("copies", 1))]
     return [
         (record.run, producer.name, plan["exits"])
-        for producer, plan in zip(record.producers, plans, strict=False)
+        for producer, plan in zip(record.producers, record.each("producers"), strict=False)
         if plan.get("exits")
     ]
 

@@ -1,4 +1,4 @@
-"""Shares: how a group shared its topic: what each member read, of how many partitions."""
+"""Shares: how a group shared its topic: what each member read, of how many partitions, also the ones that idled."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from ackproof.judge.tables import Tables
 
 
 def shares(t: Tables) -> DataFrame:
-    """One row for each member of each group that read anything."""
+    """One row for each member; `wrong` where not as many of its group read as the scenario expects."""
     of_group = Window.partitionBy("run", "group")
+    read = t.reads.groupBy("run", "consumer").agg(
+        F.count(F.lit(1)).alias("read"), F.count_distinct(F.struct("topic", "partition")).alias("partitions")
+    )
+    members = t.consumers.select("run", "group", "consumer", "readers")
     return (
-        t.reads.groupBy("run", "group", "consumer")
-        .agg(
-            F.count(F.lit(1)).alias("read"),
-            F.count_distinct(F.struct("topic", "partition")).alias("partitions"),
-        )
-        .withColumn("share", F.col("read") / F.sum("read").over(of_group))
-        .select("run", "group", "consumer", "read", "partitions", "share")
+        members.join(read, on=["run", "consumer"], how="left")
+        .fillna(0, ["read", "partitions"])
+        .withColumn("share", F.try_divide("read", F.sum("read").over(of_group)))
+        .withColumn("reading", F.count_if(F.col("read") > 0).over(of_group))
+        .withColumn("wrong", F.coalesce(F.col("reading") != F.col("readers"), F.lit(False)))
+        .select("run", "group", "consumer", "read", "partitions", "share", "reading", "readers", "wrong")
     )

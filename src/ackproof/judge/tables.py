@@ -66,7 +66,9 @@ class Tables:
     alerts: DataFrame
     runs: DataFrame  # run, rate_line, unavailable_ns, late_ns; begin_ns, last_ns (first and last send), end_ns
     producers: DataFrame  # run, producer, topic, acks, rate
+    consumers: DataFrame  # run, consumer, group, topic, start, readers
     moments: DataFrame  # run, place, moment, moment_ns
+    phases: DataFrame  # run, phase, after (what began it), from_ns, to_ns
     claims: DataFrame  # run, claim, at, topic, partition, and what is claimed
     lives: DataFrame  # run, consumer, gone: when its processes ended
     exits: DataFrame  # run, node, expected: the exit codes expected of a producer
@@ -124,6 +126,16 @@ RUNS = T.StructType(
         T.StructField("end_ns", T.LongType()),
     ]
 )
+CONSUMERS = T.StructType(
+    [
+        T.StructField("run", T.LongType()),
+        T.StructField("consumer", T.IntegerType()),
+        T.StructField("group", T.IntegerType()),
+        T.StructField("topic", T.IntegerType()),
+        T.StructField("start", T.StringType()),
+        T.StructField("readers", T.IntegerType()),  # how many of its group are expected to be given anything
+    ]
+)
 PRODUCERS = T.StructType(
     [
         T.StructField("run", T.LongType()),
@@ -148,6 +160,15 @@ NUMBERS = T.StructType(
         T.StructField("producer", T.IntegerType()),
         T.StructField("first_seq", T.LongType()),
         T.StructField("last_seq", T.LongType()),
+    ]
+)
+PHASES = T.StructType(
+    [
+        T.StructField("run", T.LongType()),
+        T.StructField("phase", T.IntegerType()),
+        T.StructField("after", T.StringType()),
+        T.StructField("from_ns", T.LongType()),
+        T.StructField("to_ns", T.LongType()),
     ]
 )
 EXITS = T.StructType(
@@ -177,7 +198,9 @@ CLAIMS = T.StructType(
         ),
         T.StructField("isr_full", T.BooleanType()),
         T.StructField("preferred", T.BooleanType()),
+        T.StructField("no_leader", T.BooleanType()),
         T.StructField("same_leader_as", T.StringType()),
+        T.StructField("acked", T.BooleanType()),
         T.StructField("words", T.StringType()),
     ]
 )
@@ -212,6 +235,7 @@ def make_tables(
     compacted: bool = True,
     small: bool = True,
     moments: Sequence[tuple[Any, ...]] = (),
+    phases: Sequence[tuple[Any, ...]] = (),
     claims: Sequence[tuple[Any, ...]] = (),
     lives: Sequence[tuple[Any, ...]] = (),
     exits: Sequence[tuple[Any, ...]] = (),
@@ -233,7 +257,11 @@ def make_tables(
             1
         ),
         producers=producers,
+        consumers=spark.createDataFrame([row for record in records for row in _consumers(record)], CONSUMERS).coalesce(
+            1
+        ),
         moments=spark.createDataFrame(list(moments), MOMENTS).coalesce(1),
+        phases=spark.createDataFrame(list(phases), PHASES).coalesce(1),
         claims=spark.createDataFrame(list(claims), CLAIMS).coalesce(1),
         layouts={record.run: _layout(record) for record in records},
         exits=spark.createDataFrame(list(exits), EXITS).coalesce(1),
@@ -272,9 +300,14 @@ def _layout(record: RunRecord) -> Layout:
 
 
 def _producers(record: RunRecord) -> list[tuple[Any, ...]]:
-    plans = [plan for plan in record.plan.get("producers", []) for _ in range(plan.get("copies", 1))]
-    with_outbox = {number for number, plan in enumerate(plans) if plan.get("outbox")}
+    with_outbox = {number for number, plan in enumerate(record.each("producers")) if plan.get("outbox")}
     return [(record.run, p.id, p.topic, p.acks, p.rate, p.id in with_outbox) for p in record.producers]
+
+
+def _consumers(record: RunRecord) -> list[tuple[Any, ...]]:
+    readers = [plan.get("readers") for plan in record.each("consumers")]
+    expected = readers + [None] * (len(record.consumers) - len(readers))
+    return [(record.run, c.id, c.group, c.topic, c.start, expected[c.id]) for c in record.consumers]
 
 
 def _run(record: RunRecord, span: Span) -> tuple[Any, ...]:

@@ -1,7 +1,8 @@
 """Undelivered: a record of the healed log that a group should have read and never did.
 
-A group's part of a partition begins where its first consumer was placed there, and ends with the log. A group that was
-never placed anywhere on a partition of its topic had no part in it, which `unowned` tells.
+A group's part of a partition begins where its first consumer was placed there, and ends with the log. Where none was
+ever placed, it is all of the partition for a group that reads from the earliest on; what one that reads from the latest
+on would have had of it nobody knows, and `unowned` tells of it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,12 @@ def undelivered(t: Tables) -> DataFrame:
         # Where a consumer could not ask for its place, the next that could says where the group began.
         t.groups.filter((F.col("event") == "assigned") & F.col("position").isNotNull())
         .groupBy(*TP, "group")
-        .agg(F.min_by("position", "at_ns").alias("begins"))
+        .agg(F.min_by("position", "at_ns").alias("placed"))
+    )
+    from_earliest = t.consumers.filter(F.col("start") == "earliest").select("run", "topic", "group").distinct()
+    whole = t.ends.select(*TP).join(t.beside(from_earliest), on=["run", "topic"], how="inner")
+    begins = whole.join(begins, on=[*TP, "group"], how="full").select(
+        *TP, "group", F.coalesce("placed", F.lit(0)).alias("begins")
     )
     given = t.reads.select("run", "group", "producer", "seq").distinct()
     ours = t.log.filter((F.col("producer") >= 0) & (F.col("seq") >= 0))

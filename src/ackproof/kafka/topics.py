@@ -24,8 +24,17 @@ def _admin(bootstrap: str) -> Any:
     return AdminClient(settings, logger=None)
 
 
+class Exists(UsageProblem):
+    """The topic is there already."""
+
+
 def create(
-    bootstrap: str, names: Sequence[str], partitions: int, replication: int | None, config: Mapping[str, str]
+    bootstrap: str,
+    names: Sequence[str],
+    partitions: int,
+    replication: int | None,
+    config: Mapping[str, str],
+    timeout_s: float = TIMEOUT_S,
 ) -> list[str]:
     from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
@@ -34,12 +43,12 @@ def create(
         for name in names
     ]
     admin = _admin(bootstrap)  # its requests end with it: it must outlive their answers
-    futures = admin.create_topics(wanted, operation_timeout=TIMEOUT_S, request_timeout=TIMEOUT_S)
+    futures = admin.create_topics(wanted, operation_timeout=timeout_s, request_timeout=timeout_s)
     shape = f"{partitions} partition{'s' if partitions > 1 else ''}"
     made, problems = [], []
     for name, future in futures.items():
         try:
-            _settle(future, f"topic {name} was not created")
+            _settle(future, f"topic {name} was not created", timeout_s)
             made.append(f"topic {name}: created with {shape}")
         except Problem as problem:
             problems.append(problem)
@@ -99,12 +108,14 @@ def _controller(bootstrap: str) -> Broker:
     raise silences[0] if silences else NoAnswer(bootstrap, "error", "no broker names a controller")
 
 
-def _settle(future: Any, subject: str) -> None:
-    from confluent_kafka import KafkaException
+def _settle(future: Any, subject: str, timeout_s: float = TIMEOUT_S) -> None:
+    from confluent_kafka import KafkaError, KafkaException
 
     try:
-        future.result(timeout=TIMEOUT_S + 5)
+        future.result(timeout=timeout_s + 5)
     except KafkaException as problem:
         error = problem.args[0]
+        if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            raise Exists(f"{subject}: {error.str().rstrip('.')}") from None
         kind = CannotHere if error.retriable() or error.code() < 0 else UsageProblem
         raise kind(f"{subject}: {error.str().rstrip('.')}") from None

@@ -179,7 +179,10 @@ class Cluster:
 
     def wipe(self, node: Node) -> None:
         """An empty disk, for a node that is down."""
-        shutil.rmtree(self._directory.data / node.name, ignore_errors=True)
+        disk = self._directory.data / node.name
+        shutil.rmtree(disk, ignore_errors=True)
+        if disk.exists():
+            raise CannotHere(f"the disk of {node.name} could not be emptied")
 
     def log_tail(self, name: str) -> list[str]:
         try:

@@ -133,6 +133,7 @@ def restart(server: Server, request: Request) -> Result:
     if request.get("wipe"):
         for node in nodes:
             server.lab.cluster.wipe(node)
+            ended["said"].append(f"{node.name}: its disk is empty")
     if request.get("add_log_dir"):
         for node in nodes:
             server.lab.cluster.add_log_dir(node)

@@ -19,6 +19,7 @@ from ackproof.report import words
 from ackproof.report.brokerlogs import LogLine, about, read_log_lines
 from ackproof.report.html import NOTHING, json_block, render, write_whole
 from ackproof.report.losses import LostRange, lost_ranges, tell
+from ackproof.report.measures import measured
 from ackproof.report.plots import inner, nice_ticks, percent, short
 from ackproof.report.public import SOURCE, public_results
 from ackproof.report.reading import SECOND, Run, open_run
@@ -66,6 +67,7 @@ def report_page(run_directory: Path) -> str:
         ranges_total=len(ranges),
         other_lines=_other_lines(run, partitions, lines) if not ranges else [],
         moves=words.moves_table(run, verdict.moves if verdict else []),
+        measures=measured(verdict) if verdict else [],
         failover=[_failover(run, row) for row in (verdict.failover if verdict else [])],
         public=public_results(record.scenario),
         public_source=SOURCE,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ackproof.report.measures import Measured, measured
 from ackproof.report.words import RESULTS
 from ackproof.screen import plain, table
 
@@ -34,9 +35,7 @@ def terminal_summary(verdict: Verdict) -> list[Any]:
     ]
     if len({move["moment"] for move in verdict.moves}) > 2:
         parts.append(_moves(verdict))
-    shares = next((check.witnesses for check in verdict.checks if check.name == "shares"), [])
-    if len(shares) > 1:
-        parts.append(_shares(shares))
+    parts += [_measure(each) for each in measured(verdict)]
     fit = all(entry.fit for entry in verdict.fitness)
     for entry in verdict.fitness:
         if not entry.fit:
@@ -96,13 +95,11 @@ def _moves(verdict: Verdict) -> Table:
     return made
 
 
-def _shares(rows: list[dict[str, Any]]) -> Table:
-    made = table("group", "member", "read", "share", "partitions", right=("read", "share", "partitions"))
-    for row in rows:
-        share = f"{row['share']:.0%}"
-        made.add_row(
-            plain(str(row["group"])), plain(str(row["consumer"])), f"{row['read']:,}", share, str(row["partitions"])
-        )
+def _measure(measure: Measured) -> Table:
+    right = [heading for heading, number in zip(measure.headings, measure.numbers, strict=True) if number]
+    made = table(*measure.headings, right=right)
+    for row in measure.rows:
+        made.add_row(*map(plain, row))
     return made
 
 

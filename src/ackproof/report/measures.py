@@ -1,0 +1,84 @@
+"""Tables of what the judge measured, for terminal and page alike: a check's rows, with the columns that a person reads.
+
+A new one is a line in MEASURES.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ackproof.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Measure:
+    title: str
+    columns: Mapping[str, str]  # of the check's rows: the heading
+    formats: Mapping[str, str] = field(default_factory=dict)  # where a number is not told as it is
+    least: int = 1  # with fewer rows there is nothing to see
+
+
+@dataclass(frozen=True)
+class Measured:
+    name: str
+    title: str
+    headings: list[str]
+    rows: list[list[str]]
+    numbers: list[bool]  # which columns are numbers
+
+
+MEASURES: dict[str, Measure] = {
+    "shares": Measure(
+        "How the groups shared",
+        {"group": "group", "consumer": "member", "read": "read", "share": "share", "partitions": "partitions"},
+        {"share": ".0%"},
+        least=2,
+    ),
+    "rebalances": Measure(
+        "Rebalances",
+        {"group": "group", "rebalances": "rebalances", "unowned_partition_s": "partition-seconds without an owner"},
+        {"unowned_partition_s": ",.2f"},
+    ),
+    "phases": Measure(
+        "What became of the messages of each phase",
+        {
+            "topic": "topic",
+            "after": "after",
+            "sent": "sent",
+            "written": "written",
+            "refused": "refused",
+            "unknown": "unknown",
+            "lost": "lost",
+            "settled": "in the end",
+        },
+    ),
+}
+
+
+def measured(verdict: Verdict) -> list[Measured]:
+    """Those of which this verdict has rows."""
+    rows_of = {check.name: check.witnesses for check in verdict.checks}
+    return [
+        _measured(name, measure, rows_of[name])
+        for name, measure in MEASURES.items()
+        if len(rows_of.get(name, [])) >= measure.least
+    ]
+
+
+def _measured(name: str, measure: Measure, rows: list[dict[str, Any]]) -> Measured:
+    numbers = [all(isinstance(row.get(column), int | float) for row in rows) for column in measure.columns]
+    return Measured(
+        name,
+        measure.title,
+        list(measure.columns.values()),
+        [[_told(row.get(column), measure.formats.get(column, ",")) for column in measure.columns] for row in rows],
+        numbers,
+    )
+
+
+def _told(value: Any, form: str) -> str:
+    if value is None:
+        return ""
+    return format(value, form) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

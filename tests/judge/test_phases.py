@@ -1,0 +1,45 @@
+"""Phases: what became of the messages between one fault and the next."""
+
+from __future__ import annotations
+
+import pytest
+from asking import Cases, found
+from histories import History, at
+
+from ackproof.record import Marks
+
+COLUMNS = ("phase", "after", "sent", "written", "refused", "unknown", "lost", "settled")
+BEFORE = (0, "the beginning", 1, 1, 0, 0, 0, "written")
+KILLED = "kill kafka1"
+
+
+def _killed() -> History:
+    """A load of 20 s, a kill at 10 s; one message before it that stays."""
+    marks = Marks(load_begun_ns=at(0), load_ended_ns=at(20_000))
+    history = History(marks=marks, settings={"phases": True}).send(0, 0, sent=8_000).log(0, 0)
+    return history.fault(("asked", 9_900), ("proved", 10_000), ("healed", 10_000), kind="kill", asked="kafka1")
+
+
+CASES: Cases = {
+    "written": (_killed().send(1, 1, sent=18_000).log(1, 1), [BEFORE, (1, KILLED, 1, 1, 0, 0, 0, "written")]),
+    "refused": (_killed().send(1, outcome="fail", sent=18_000), [BEFORE, (1, KILLED, 1, 0, 1, 0, 0, "refused")]),
+    "unavailable": (
+        _killed().send(1, outcome="info", sent=18_000),
+        [BEFORE, (1, KILLED, 1, 0, 0, 1, 0, "unavailable")],
+    ),
+    "lost": (_killed().send(1, 1, sent=18_000), [BEFORE, (1, KILLED, 1, 0, 0, 0, 1, "lost")]),
+    "at last refused, though written at first": (
+        _killed().send(1, 1, sent=11_000).log(1, 1).send(2, outcome="fail", sent=18_000),
+        [BEFORE, (1, KILLED, 2, 1, 1, 0, 0, "refused")],
+    ),
+    "near miss: at last written, though refused at first": (
+        _killed().send(1, outcome="fail", sent=11_000).send(2, 1, sent=18_000).log(1, 2),
+        [BEFORE, (1, KILLED, 2, 1, 1, 0, 0, "written")],
+    ),
+    "near miss: another run, whose times are the same": (_killed(), [BEFORE]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_phases(case: str) -> None:
+    assert found("phases", case, CASES, *COLUMNS) == CASES[case][1]

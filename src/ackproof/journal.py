@@ -248,6 +248,21 @@ TABLES: dict[str, Table] = {
             ("source", "at_ns"),
         ),
         Table(
+            "eligible",
+            "Who may lead without being in sync, as Kafka 4's controllers keep it (KIP-966), whenever an answer changes; "
+            "nothing where the brokers know of no such thing.",
+            (
+                _RUN,
+                _AT,
+                Column("broker", _INT, "The broker that was asked, by Kafka's id."),
+                _TOPIC,
+                _PARTITION,
+                Column("eligible", _IDS, "Eligible leaders that are not in sync."),
+                Column("last_known", _IDS, "The last ones known, where none is left."),
+            ),
+            ("broker", "at_ns"),
+        ),
+        Table(
             "places",
             "What each log directory of each broker held, before and after topics were created; only where a broker "
             "has more than one directory.",

@@ -60,6 +60,7 @@ CHECK_NAMES = (
     "key_moved",
     "phases",
     "moves",
+    "eligible",
     "claims",
 )
 

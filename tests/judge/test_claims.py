@@ -48,7 +48,9 @@ CASES: Cases = {
     "near miss: nothing acknowledged, as claimed": (_acked(10_500).claim("before 1", acked=False), []),
     "near miss: it failed": (_acked(8_500, "fail").claim("before 1", acked=False), []),
     "near miss: nobody leads": (
-        _split().state(29_500, 3, leader=-1, epoch=2, isr=()).claim("end", no_leader=True),
+        _split()
+        .state(29_500, 3, leader=None, epoch=2, isr=(), error="LEADER_NOT_AVAILABLE")
+        .claim("end", no_leader=True, isr_without=["kafka1"]),
         [],
     ),
     "the second of two claims": (

@@ -18,11 +18,15 @@ import msgspec
 from ackproof.clients.common import Progress, read_config
 from ackproof.journal import Writer
 from ackproof.kafka import zookeeper
-from ackproof.kafka.ask import Broker, NoAnswer
+from ackproof.kafka.ask import Broker, Eligible, NoAnswer
 
 EVERY_S = 0.125  # 0.25 is promised, also where an answer is slow
 TIMEOUT_S = 1.0
 MEMBERS_EVERY_S = 0.5
+ELIGIBLE_EVERY_S = 0.5
+
+
+NOBODY = Eligible((), ())
 
 
 class ObserverConfig(msgspec.Struct, frozen=True):
@@ -41,6 +45,7 @@ class Observer:
         self._config = config
         self._writer = Writer(Path(config.directory), "state", config.run, config.name)
         self._members = Writer(Path(config.directory), "members", config.run, config.name)
+        self._eligible = Writer(Path(config.directory), "eligible", config.run, config.name)
         self._turn = threading.Lock()
         self._known: set[tuple[str, int]] = set()  # every partition that any broker told of
         self._over = threading.Event()
@@ -52,6 +57,10 @@ class Observer:
     def run(self) -> None:
         threads = [threading.Thread(target=self._follow, args=(number,)) for number in self._config.brokers]
         threads += [threading.Thread(target=self._follow_zookeeper, args=(name,)) for name in self._config.zookeeper]
+        if not self._config.zookeeper:
+            threads += [
+                threading.Thread(target=self._follow_eligible, args=(number,)) for number in self._config.brokers
+            ]
         for thread in threads:
             thread.start()
         self._progress.write(1, 0, 0, 0, 0, 0)
@@ -59,10 +68,12 @@ class Observer:
             with self._turn:
                 self._writer.flush_if_due()
                 self._members.flush_if_due()
+                self._eligible.flush_if_due()
         for thread in threads:
             thread.join()
         self._writer.close(seal=False)
         self._members.close(seal=False)
+        self._eligible.close(seal=False)
 
     def _follow(self, number: int) -> None:
         address, port = self._config.brokers[number]
@@ -86,6 +97,32 @@ class Observer:
                 with self._turn:
                     self._members.add(at_ns=at_ns, source=name, brokers=sorted(found))
             self._over.wait(max(0.0, begun + MEMBERS_EVERY_S - time.monotonic()))
+
+    def _follow_eligible(self, number: int) -> None:
+        """A row whenever the answer changes; a broker that knows no such question is not asked again."""
+        address, port = self._config.brokers[number]
+        before: dict[tuple[str, int], Eligible] = {}
+        with Broker(address, port, TIMEOUT_S) as broker:
+            while not self._over.wait(ELIGIBLE_EVERY_S):
+                at_ns = time.monotonic_ns()
+                try:
+                    found = broker.eligible(list(self._config.topics))
+                except NoAnswer as silence:
+                    if silence.kind == "unsupported":
+                        return
+                    continue
+                with self._turn:
+                    for (topic, partition), now in found.items():
+                        if before.get((topic, partition), NOBODY) != now:
+                            self._eligible.add(
+                                at_ns=at_ns,
+                                broker=number,
+                                topic=self._config.topics[topic],
+                                partition=partition,
+                                eligible=list(now.replicas),
+                                last_known=list(now.last_known),
+                            )
+                before = found
 
     def _look(self, broker: Broker, number: int) -> list[dict[str, Any]]:
         at_ns = time.monotonic_ns()

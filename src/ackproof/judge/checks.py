@@ -20,6 +20,7 @@ from ackproof.judge.commit_back import commit_back
 from ackproof.judge.delivered_twice import delivered_twice
 from ackproof.judge.dual_leader import dual_leader
 from ackproof.judge.duplicated import duplicated
+from ackproof.judge.eligible import eligible
 from ackproof.judge.exits import exits
 from ackproof.judge.failover import failover
 from ackproof.judge.inconsistent_offset import inconsistent_offset
@@ -131,6 +132,7 @@ CHECKS: dict[str, Check] = {
         asked=lambda record: record.plan.get("judge", {}).get("phases"),
     ),
     "moves": Check(moves, "view(s) of a partition at a moment", needs=("state",)),
+    "eligible": Check(eligible, "view(s) of who may lead without being in sync", needs=("eligible",)),
     "claims": Check(
         claims,
         "claim(s) about brokers that did not hold",

@@ -15,7 +15,9 @@ RECENT_NS = 3_000_000_000
 
 def moves(t: Tables) -> DataFrame:
     """One row for each moment and tp of which somebody had told something."""
-    told = t.state.filter(F.col("error").isNull() & F.col("leader_epoch").isNotNull() & (F.col("topic") >= 0))
+    # That nobody leads is said with this error, and is an answer all the same.
+    answered = F.coalesce(F.col("error") == "LEADER_NOT_AVAILABLE", F.lit(True))
+    told = t.state.filter(answered & F.col("leader_epoch").isNotNull() & (F.col("topic") >= 0))
     recent = (F.col("at_ns") <= F.col("moment_ns")) & (F.col("at_ns") > F.col("moment_ns") - RECENT_NS)
     itself = F.coalesce(F.col("leader") == F.col("broker"), F.lit(False))
     newest = F.max(F.struct("leader_epoch", itself.alias("itself"), "at_ns", "leader", "isr", "replicas"))

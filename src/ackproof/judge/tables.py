@@ -61,6 +61,7 @@ class Tables:
     commits: DataFrame
     outbox: DataFrame
     members: DataFrame
+    eligible: DataFrame
     places: DataFrame
     seeks: DataFrame
     alerts: DataFrame

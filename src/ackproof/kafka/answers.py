@@ -50,6 +50,13 @@ class Metadata(msgspec.Struct, frozen=True):
     topic_errors: dict[str, str]
 
 
+class Eligible(msgspec.Struct, frozen=True):
+    """Replicas that are not in sync and hold all that was acknowledged; and who they were before none was left."""
+
+    replicas: tuple[int, ...]
+    last_known: tuple[int, ...]
+
+
 class Offsets(msgspec.Struct, frozen=True):
     """One replica's log. The epochs are those of the records at the two ends."""
 
@@ -143,6 +150,16 @@ def metadata_of(response: Any) -> Metadata:
             if (error := error_name(topic.error_code))
         },
     )
+
+
+def eligible_of(response: Any) -> dict[TopicPartition, Eligible]:
+    return {
+        (topic.name, each.partition_index): Eligible(
+            tuple(each.eligible_leader_replicas or ()), tuple(each.last_known_elr or ())
+        )
+        for topic in response.topics
+        for each in topic.partitions
+    }
 
 
 def listed_offsets(response: Any) -> dict[TopicPartition, Any]:

@@ -24,6 +24,7 @@ from typing import Any, Self, TypeVar
 from ackproof.kafka import answers
 from ackproof.kafka.answers import (
     ApiVersions,
+    Eligible,
     Group,
     ListedGroup,
     Member,
@@ -42,6 +43,7 @@ from ackproof.kafka.wire import NoAnswer
 __all__ = [
     "ApiVersions",
     "Broker",
+    "Eligible",
     "Group",
     "ListedGroup",
     "Member",
@@ -66,6 +68,7 @@ LIST_GROUPS = Api(16, "list_groups", 3)
 ELECT_LEADERS = Api(43, "elect_leaders", 1)
 DESCRIBE_QUORUM = Api(55, "describe_quorum", 0)
 DESCRIBE_CONSUMER_GROUPS = Api(69, "consumer_group_describe", 0)
+DESCRIBE_TOPIC_PARTITIONS = Api(75, "describe_topic_partitions", 0)
 
 # Who asks for offsets decides what is told: a consumer hears the high watermark, and only from the leader; a debugging
 # replica hears the end of the log, and from any replica.
@@ -135,6 +138,20 @@ class Broker:
             watermark = self._list_offsets(wanted, AS_CONSUMER, LATEST, deadline)
             end = self._list_offsets(wanted, AS_DEBUGGER, LATEST, deadline)
         return {each: answers.offsets_of(each, start.get(each), watermark.get(each), end.get(each)) for each in wanted}
+
+    def eligible(self, topics: Sequence[str]) -> dict[TopicPartition, Eligible]:
+        """Who may lead without being in sync, as Kafka 4's controllers keep it (KIP-966); older ones know no answer."""
+
+        def request(make: Make) -> Any:
+            return make(
+                "DescribeTopicPartitionsRequest",
+                topics=tuple(make("TopicRequest", name=name) for name in topics),
+                response_partition_limit=2000,
+                cursor=None,
+            )
+
+        with self._talk.asking(self.timeout_s) as deadline:
+            return answers.eligible_of(self._talk.ask(DESCRIBE_TOPIC_PARTITIONS, request, deadline))
 
     def quorum(self) -> Quorum:
         """Who leads the KRaft quorum. Controllers other than the leader answer with NOT_LEADER_OR_FOLLOWER; a broker

@@ -41,6 +41,16 @@ MEASURES: dict[str, Measure] = {
         {"group": "group", "rebalances": "rebalances", "unowned_partition_s": "partition-seconds without an owner"},
         {"unowned_partition_s": ",.2f"},
     ),
+    "eligible": Measure(
+        "Who may lead without being in sync",
+        {
+            "topic": "topic",
+            "partition": "partition",
+            "moment": "at",
+            "eligible": "eligible",
+            "last_known": "last known",
+        },
+    ),
     "phases": Measure(
         "What became of the messages of each phase",
         {
@@ -81,4 +91,6 @@ def _measured(name: str, measure: Measure, rows: list[dict[str, Any]]) -> Measur
 def _told(value: Any, form: str) -> str:
     if value is None:
         return ""
+    if isinstance(value, list):
+        return " ".join(map(str, value)) or "-"
     return format(value, form) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

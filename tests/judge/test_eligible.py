@@ -1,0 +1,40 @@
+"""Eligible: who might have led without being in sync, at a moment."""
+
+from __future__ import annotations
+
+import pytest
+from asking import Cases, found
+from histories import History, at
+
+from ackproof.record import Marks
+
+COLUMNS = ("moment", "partition", "eligible", "last_known")
+
+
+def _told(*answers: tuple[float, list[int], list[int]], partition: int = 0) -> History:
+    """A run from 5 s to 30 s, of whose brokers one says who is eligible, whenever that changes."""
+    history = History(marks=Marks(load_begun_ns=at(5_000), drained_ns=at(30_000))).send(0, 0).log(0, 0)
+    for when, eligible, last_known in answers:
+        row = {"at_ns": at(when), "broker": 1, "topic": 0, "partition": partition}
+        history.rows["eligible"].append({**row, "eligible": eligible, "last_known": last_known})
+    return history
+
+
+CASES: Cases = {
+    "from then on": (_told((10_000, [2], [])), [("end", 0, [2], [])]),
+    "from before the start on": (
+        _told(
+            (4_000, [2], []),
+        ),
+        [("end", 0, [2], []), ("start", 0, [2], [])],
+    ),
+    "the last answer counts": (_told((10_000, [2], []), (11_000, [], [3])), [("end", 0, [], [3])]),
+    "near miss: nobody any more": (_told((10_000, [2], []), (11_000, [], [])), []),
+    "near miss: only after the end": (_told((31_000, [2], [])), []),
+    "near miss: nobody was ever told of": (_told(), []),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_eligible(case: str) -> None:
+    assert found("eligible", case, CASES, *COLUMNS) == CASES[case][1]

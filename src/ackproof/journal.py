@@ -249,7 +249,7 @@ TABLES: dict[str, Table] = {
         ),
         Table(
             "eligible",
-            "Who may lead without being in sync, as Kafka 4's controllers keep it (KIP-966), whenever an answer changes; "
+            "Who may lead without being in sync, as Kafka 4's controllers keep it (KIP-966), whenever that changes; "
             "nothing where the brokers know of no such thing.",
             (
                 _RUN,

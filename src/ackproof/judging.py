@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -35,7 +36,8 @@ SoFar = Callable[[int, int | None, str], None]
 NICE = 19  # the lowest there is
 END_S = 5.0
 REHEARSED = [2]  # messages of each rehearsal
-REHEARSED_LARGE = [150_000, 150_000]  # what was compiled in the first is used by the second
+REHEARSED_LARGE = [150_000] * 3  # what was compiled in one is used by the next
+REHEARSAL_S = 120.0  # for which a load may wait
 
 
 class Judging:
@@ -61,7 +63,8 @@ class Judging:
     def wait_until_rehearsed(self) -> None:
         """A judge that dies of it says so when it is asked to judge."""
         assert self._process.stdout is not None  # noqa: S101  # made with a pipe, above
-        line = self._process.stdout.readline()
+        told, _, _ = select.select([self._process.stdout], [], [], REHEARSAL_S)
+        line = self._process.stdout.readline() if told else ""
         if "rehearsed" not in line:
             self._said = line
 

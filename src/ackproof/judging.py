@@ -1,6 +1,6 @@
 """The judge as a process of its own. A run starts it early, so that it has rehearsed when it is needed.
 
-    python -m ackproof.judging MASTER [rehearse] [large]
+    python -m ackproof.judging MASTER [rehearse] [large] [consumers]
 
 Directories come in on standard input, one JSON list a line; progress and the end of each go out on standard output, one
 JSON a line. So neither `run` nor `report` ever imports Spark, and a Spark that dies takes no run with it.
@@ -43,10 +43,14 @@ REHEARSAL_S = 120.0  # for which a load may wait
 class Judging:
     """The parent's end."""
 
-    def __init__(self, master: str = "local[*]", early: bool = False, large: bool = False) -> None:
-        """`early`: there is time yet, so it rehearses. `large`: there will be much to judge, so Java compiles well."""
+    def __init__(
+        self, master: str = "local[*]", early: bool = False, large: bool = False, consumers: bool = False
+    ) -> None:
+        """`early`: there is time yet, so it rehearses, with `consumers` where the run has some. `large`: there will be
+        much to judge, so Java compiles well."""
         java = find_java()
-        words = [word for word, wanted in (("rehearse", early), ("large", large)) if wanted]
+        asked = {"rehearse": early, "large": large, "consumers": consumers}
+        words = [word for word, wanted in asked.items() if wanted]
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that nobody reads would fill
         self._process = subprocess.Popen(
             [sys.executable, "-m", "ackproof.judging", master, *words],
@@ -129,7 +133,7 @@ class Judging:
         return True
 
 
-def _serve(master: str, early: bool, large: bool) -> None:
+def _serve(master: str, early: bool, large: bool, consumers: bool) -> None:
     if early:
         os.nice(NICE)
     from ackproof.errors import Problem
@@ -142,7 +146,7 @@ def _serve(master: str, early: bool, large: bool) -> None:
         with warm(master, large=large) as session:
             if early:
                 for sends in REHEARSED_LARGE if large else REHEARSED:
-                    rehearse(session, sends)
+                    rehearse(session, sends, consumers)
                 tell(rehearsed=True)
             for line in sys.stdin:
                 verdicts = judge(
@@ -157,4 +161,4 @@ def _serve(master: str, early: bool, large: bool) -> None:
 
 
 if __name__ == "__main__":
-    _serve(sys.argv[1], "rehearse" in sys.argv[2:], "large" in sys.argv[2:])
+    _serve(sys.argv[1], *(word in sys.argv[2:] for word in ("rehearse", "large", "consumers")))

@@ -170,7 +170,7 @@ def _lab_part(
 
     def rehearse() -> None:
         if asked.judged and not judging:
-            judging.append(Judging(early=True, large=large))
+            judging.append(Judging(early=True, large=large, consumers=bool(asked.scenario.consumers)))
 
     if large:
         rehearse()

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ackproof.journal import TABLES
 from ackproof.judge.checks import CHECKS
 from ackproof.judge.moments import claims, exits, lives, moments, phases
-from ackproof.judge.spark import Session, collected, fit_to, warm
+from ackproof.judge.spark import Session, collected, few_rows, fit_to, warm
 from ackproof.judge.tables import Tables, make_tables, spark_schema
 
 
@@ -22,14 +22,15 @@ def tables_of(spark: SparkSession, *histories: History, unreported: DataFrame | 
     """Many histories as the tables of one job."""
     complete = [(history.run, history.complete()) for history in histories]
     journal = {
-        name: spark.createDataFrame(
+        name: few_rows(
+            spark,
             [
                 tuple({"run": run, **row}.get(column) for column in spark_schema(name).names)
                 for run, rows in complete
                 for row in rows[name]
             ],
             spark_schema(name),
-        ).coalesce(1)
+        )
         for name in TABLES
     }
     records = [history.record() for history in histories]

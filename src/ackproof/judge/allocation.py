@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ackproof.allocation import documented, drawn, violations
-from ackproof.judge.spark import collected
+from ackproof.judge.spark import collected, few_rows
 from ackproof.judge.tables import TP, Tables
 
 _FOUND = T.StructType(
@@ -60,4 +60,4 @@ def allocation(t: Tables) -> DataFrame:
         found += [
             (run, topic, place, by_partition.get(place), None, None, None, True, words) for place, words in problems
         ]
-    return t.state.sparkSession.createDataFrame(found, _FOUND).coalesce(1)
+    return few_rows(t.state.sparkSession, found, _FOUND)

@@ -24,7 +24,7 @@ from ackproof.judge.fates import fate_counts
 from ackproof.judge.moments import claims, exits, lives, moments, phases
 from ackproof.judge.reserved import Producer, irregular, producers_of, unreported, unreported_counts
 from ackproof.judge.sources import Source, Unreadable, damaged_inside, opened
-from ackproof.judge.spark import LARGE_ROWS, Session, first_line, fit_to, warm
+from ackproof.judge.spark import LARGE_ROWS, Session, few_rows, first_line, fit_to, warm
 from ackproof.judge.tables import TP, Span, Tables, make_tables, read_table
 from ackproof.judge.witnesses import run_checks
 from ackproof.verdict import Fitness, Verdict, not_judged
@@ -124,7 +124,7 @@ def _find(spark: SparkSession, sources: Sequence[Source], folder: Path, small: b
     questions: dict[str, Callable[[], DataFrame]] = {}
     missing: DataFrame | None = None
     if differing:
-        few = spark.createDataFrame(differing, _PRODUCER).coalesce(1)
+        few = few_rows(spark, differing, _PRODUCER)
         missing = unreported(journal["sends"], journal["blocks"], few).cache()
         questions[UNREPORTED] = partial(unreported_counts, missing)
         questions[IRREGULAR] = partial(irregular, journal["sends"], journal["blocks"], few)

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from ackproof.allocation import filled
-from ackproof.judge.spark import collected
+from ackproof.judge.spark import collected, few_rows
 from ackproof.judge.tables import Tables
 
 _COUNTS = T.ArrayType(T.IntegerType())
@@ -48,4 +48,4 @@ def misplaced(t: Tables) -> DataFrame:
                 rule = filled(before, len(given))
                 found.append((run, broker, step, before, after, rule, given, sorted(after, reverse=True) != rule))
             earlier = now
-    return t.places.sparkSession.createDataFrame(found, _FOUND).coalesce(1)
+    return few_rows(t.places.sparkSession, found, _FOUND)

@@ -14,27 +14,29 @@ from pathlib import Path
 from ackproof.journal import TABLES, Writer
 from ackproof.judge.main import judge
 from ackproof.judge.spark import Session
-from ackproof.record import Clock, FaultRecord, ProducerRecord, RunRecord, write_record
+from ackproof.record import Clock, ConsumerRecord, FaultRecord, Marks, ProducerRecord, RunRecord, write_record
 
 _RUN = 1
 _MS = 1_000_000
 _STEP = 50_000  # nanoseconds between two sends
+_OF_CONSUMERS = ("reads", "groups", "commits")
 
 
-def rehearse(session: Session, sends: int = 2) -> None:
+def rehearse(session: Session, sends: int = 2, consumers: bool = True) -> None:
     """Judge a made-up run of so many messages, so that the real one finds everything compiled.
 
     A few have the code loaded that Spark generates; with many Java also sees where the work is, and compiles it well.
+    What a run does not have (`consumers`) Spark leaves out of its plans, and so of the code.
     """
     folder = Path(tempfile.mkdtemp(prefix="rehearsal-", dir=session.folder))
     try:
-        _make_run(folder, sends)
+        _make_run(folder, sends, consumers)
         judge([folder], session=session)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _make_run(folder: Path, sends: int) -> None:
+def _make_run(folder: Path, sends: int, consumers: bool) -> None:
     """Every second send is lost; one row or two in every other table."""
     kept = range(sends // 2)
     values: dict[str, list[dict[str, object]]] = {
@@ -122,12 +124,13 @@ def _make_run(folder: Path, sends: int) -> None:
             }
             for at in range(4)
         ],
+        "members": [{"at_ns": at * _MS, "source": "kafka1", "brokers": [1, 2][: 1 + at % 2]} for at in range(4)],
         "faults": [
             {"fault": 1, "at_ns": _MS, "event": "proved", "kind": "isolate", "asked": ["kafka1"], "targets": ["kafka1"]}
         ],
     }
     for table in TABLES:
-        if table in values:
+        if table in values and (consumers or table not in _OF_CONSUMERS):
             writer = Writer(folder, table, _RUN, "rehearsal")
             for row in values[table]:
                 writer.add(**row)
@@ -151,11 +154,12 @@ def _make_run(folder: Path, sends: int) -> None:
             topics=["rehearsal"],
             groups=["rehearsal"],
             producers=[ProducerRecord(0, "producer", 0, "1", sends, None)],
-            consumers=[],
+            consumers=[ConsumerRecord(0, "consumer", 0, 0)] if consumers else [],
             faults=[FaultRecord(1, "isolate", ["kafka1"])],
             nodes={1: "kafka1", 2: "kafka2"},
             began=clock,
             plan={},
+            marks=Marks(load_begun_ns=0, load_ended_ns=sends * _STEP, healed_ns=sends * _STEP, drained_ns=9 * _MS),
             ended_at=clock,
             ended="complete",
         ),

@@ -14,18 +14,21 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import pyarrow as pa
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from ackproof.errors import CannotHere
 from ackproof.judge.jvm import DidNotStart, Jvm, start
@@ -186,8 +189,6 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
         "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
         "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
         "spark.cleaner.referenceTracking": "false",
-        # Of rows that come from Python Spark knows no size, and thinks the worst: ours are always few.
-        "spark.sql.defaultSizeInBytes": "1048576",
         # Some 500 classes of generated code; the default of 100 compiles them again and again.
         "spark.sql.codegen.cache.maxEntries": "4000",
         "spark.sql.codegen.useIdInClassName": "false",
@@ -218,6 +219,19 @@ def fit_to(spark: SparkSession, rows: int, small: bool) -> None:
         "spark.sql.maxSinglePartitionBytes": "1t" if small else "128m",
     }.items():
         spark.conf.set(name, value)
+
+
+def few_rows(spark: SparkSession, rows: Iterable[Sequence[Any]], schema: T.StructType) -> DataFrame:
+    """Rows of ours, in one partition: through Arrow, so that Spark holds them itself and knows how many they are.
+
+    `createDataFrame` of a list keeps them with Python, which is then asked again, in a process of its own, by each
+    question that touches them.
+    """
+    arrow = to_arrow_schema(schema)
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, arrow, strict=True)]
+    table = pa.Table.from_arrays(arrays, schema=arrow)
+    return spark.createDataFrame(table, schema).coalesce(1)
 
 
 def collected(frame: DataFrame) -> list[Row]:

@@ -20,6 +20,7 @@ from pyspark.sql import types as T
 
 from ackproof.journal import TABLES
 from ackproof.judge.fates import arrivals, fates
+from ackproof.judge.spark import few_rows
 from ackproof.record import RunRecord
 
 VALUE = ("run", "producer", "seq")
@@ -222,7 +223,7 @@ def read_table(spark: SparkSession, table: str, paths: Sequence[str], small: boo
     """A table of the journal, of all runs given; in one partition where it is small."""
     schema = spark_schema(table)
     if not paths:
-        return spark.createDataFrame([], schema).coalesce(1)
+        return few_rows(spark, [], schema)
     frame = spark.read.schema(schema).parquet(*paths)
     return frame.coalesce(1) if small else frame
 
@@ -244,7 +245,7 @@ def make_tables(
 ) -> Tables:
     """`unreported` holds the (run, producer, seq) that were reserved and never reported; null where none were.
     `compacted` says whether any topic is, for the question whether a record rightly vanished costs a join."""
-    producers = spark.createDataFrame([row for record in records for row in _producers(record)], PRODUCERS).coalesce(1)
+    producers = few_rows(spark, [row for record in records for row in _producers(record)], PRODUCERS)
     sends = journal["sends"]
     if unreported is not None:
         sends = together(small, sends, _reserved(unreported, producers))
@@ -253,20 +254,16 @@ def make_tables(
         **{name: journal[name] for name in TABLES if name != "sends"},
         sends=sends,
         small=small,
-        numbers=None if numbers is None else spark.createDataFrame(list(numbers), NUMBERS).coalesce(1),
-        runs=spark.createDataFrame([_run(record, spans.get(record.run, NO_SPAN)) for record in records], RUNS).coalesce(
-            1
-        ),
+        numbers=None if numbers is None else few_rows(spark, numbers, NUMBERS),
+        runs=few_rows(spark, [_run(record, spans.get(record.run, NO_SPAN)) for record in records], RUNS),
         producers=producers,
-        consumers=spark.createDataFrame([row for record in records for row in _consumers(record)], CONSUMERS).coalesce(
-            1
-        ),
-        moments=spark.createDataFrame(list(moments), MOMENTS).coalesce(1),
-        phases=spark.createDataFrame(list(phases), PHASES).coalesce(1),
-        claims=spark.createDataFrame(list(claims), CLAIMS).coalesce(1),
+        consumers=few_rows(spark, [row for record in records for row in _consumers(record)], CONSUMERS),
+        moments=few_rows(spark, moments, MOMENTS),
+        phases=few_rows(spark, phases, PHASES),
+        claims=few_rows(spark, claims, CLAIMS),
         layouts={record.run: _layout(record) for record in records},
-        exits=spark.createDataFrame(list(exits), EXITS).coalesce(1),
-        lives=spark.createDataFrame(list(lives), LIVES).coalesce(1),
+        exits=few_rows(spark, exits, EXITS),
+        lives=few_rows(spark, lives, LIVES),
         arrivals=arrived,
         fates=fates(sends, journal["log"], journal["ends"], compacted, small),
     )
@@ -306,9 +303,8 @@ def _producers(record: RunRecord) -> list[tuple[Any, ...]]:
 
 
 def _consumers(record: RunRecord) -> list[tuple[Any, ...]]:
-    readers = [plan.get("readers") for plan in record.each("consumers")]
-    expected = readers + [None] * (len(record.consumers) - len(readers))
-    return [(record.run, c.id, c.group, c.topic, c.start, expected[c.id]) for c in record.consumers]
+    readers = {number: plan.get("readers") for number, plan in enumerate(record.each("consumers"))}
+    return [(record.run, c.id, c.group, c.topic, c.start, readers.get(c.id)) for c in record.consumers]
 
 
 def _run(record: RunRecord, span: Span) -> tuple[Any, ...]:

@@ -48,13 +48,15 @@ def _by_end(t: Tables, acked: DataFrame) -> DataFrame:
     last = t.ends.select(*TP, F.col("leader_epoch").alias("last_epoch"))
     out_of_reach = (F.col("led_until_ns") >= F.col("done_ns")) & (F.col("led_to") <= F.col("offset"))
     older = (F.col("older_than") == F.col("last_epoch")) | out_of_reach
+    epochs = _epochs(t)
     return (
         acked.filter(F.col("fate") == "lost_truncated")
-        .join(t.beside(_epochs(t).join(last, on=list(TP), how="inner")), on=list(TP), how="inner")
+        .join(t.beside(epochs.join(last, on=list(TP), how="inner")), on=list(TP), how="inner")
         .filter((F.col("done_ns") > F.col("seen_ns")) & older)
         .groupBy(*_ACK)
-        .agg(F.min(F.struct("older_than", "seen_ns")).alias("first"))
-        .select(*_ACK, "first.older_than", "first.seen_ns")
+        .agg(F.min("older_than").alias("older_than"))  # a number alone is hashed, where a struct would be sorted
+        .join(t.beside(epochs.select(*TP, "older_than", "seen_ns")), on=[*TP, "older_than"], how="inner")
+        .select(*_ACK, "older_than", "seen_ns")
     )
 
 

@@ -184,6 +184,11 @@ def offsets_of(where: TopicPartition, start: Any, watermark: Any, end: Any) -> O
     )
 
 
+def stable_of(listed: Any) -> int | None:
+    """A partition's last stable offset; None where this broker does not lead it."""
+    return None if listed is None or error_name(listed.error_code) else known(listed.offset)
+
+
 def quorum_of(partition: Any) -> Quorum:
     def replicas(states: Any) -> tuple[Replica, ...]:
         return tuple(Replica(each.replica_id, known(each.log_end_offset)) for each in states)

@@ -77,7 +77,10 @@ LATEST, EARLIEST = -1, -2
 
 ELECTION_S = 10.0  # for which a controller may wait until the election has happened
 
-GROUPS_TOPIC = "__consumer_offsets"
+# What a coordinator may be asked for: the kind of its key, and the topic in which it keeps what it knows.
+GROUP, TRANSACTION = (0, "__consumer_offsets"), (1, "__transaction_state")
+
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
 
 class Broker:
@@ -153,6 +156,17 @@ class Broker:
         with self._talk.asking(self.timeout_s) as deadline:
             return answers.eligible_of(self._talk.ask(DESCRIBE_TOPIC_PARTITIONS, request, deadline))
 
+    def last_stable(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
+        """Where the first open transaction of each partition begins, or else its high watermark: only the leader tells.
+
+        A reader of committed messages comes as far as this, and no further.
+        """
+        if not (wanted := tuple(partitions)):
+            return {}
+        with self._talk.asking(self.timeout_s) as deadline:
+            found = self._list_offsets(wanted, AS_CONSUMER, LATEST, deadline, READ_COMMITTED)
+        return {each: answers.stable_of(found.get(each)) for each in wanted}
+
     def quorum(self) -> Quorum:
         """Who leads the KRaft quorum. Controllers other than the leader answer with NOT_LEADER_OR_FOLLOWER; a broker
         passes the question on, so a broker that is cut off from the controllers runs into the deadline.
@@ -219,17 +233,18 @@ class Broker:
                 raise
             return None if consumer is None else answers.consumer_group_of(consumer)
 
-    def coordinator(self, group: str) -> int:
-        """The id of the broker that coordinates the group."""
+    def coordinator(self, key: str, of: tuple[int, str] = GROUP) -> int:
+        """The id of the broker that coordinates the group, or the transactions of a producer."""
+        kind, topic = of
 
         def request(make: Make) -> Any:
-            return make("FindCoordinatorRequest", key_type=0, key=group, coordinator_keys=(group,))
+            return make("FindCoordinatorRequest", key_type=kind, key=key, coordinator_keys=(key,))
 
         with self._talk.asking(self.timeout_s) as deadline:
             # Asked for a coordinator, a broker creates the topic of the groups where it is missing.
-            if not self._metadata([GROUPS_TOPIC], deadline).partitions:
+            if not self._metadata([topic], deadline).partitions:
                 error = "COORDINATOR_NOT_AVAILABLE"
-                raise NoAnswer(self.peer, "error", f"no topic {GROUPS_TOPIC} yet, so no coordinator", error)
+                raise NoAnswer(self.peer, "error", f"no topic {topic} yet, so no coordinator", error)
             response = self._talk.ask(FIND_COORDINATOR, request, deadline)
         # Since version 4 one request may ask for several groups.
         for found in getattr(response, "coordinators", (response,)):
@@ -252,13 +267,18 @@ class Broker:
         return answers.metadata_of(self._talk.ask(METADATA, request, deadline))
 
     def _list_offsets(
-        self, wanted: tuple[TopicPartition, ...], asker: int, timestamp: int, deadline: float
+        self,
+        wanted: tuple[TopicPartition, ...],
+        asker: int,
+        timestamp: int,
+        deadline: float,
+        isolation: int = READ_UNCOMMITTED,
     ) -> dict[TopicPartition, Any]:
         def request(make: Make) -> Any:
             return make(
                 "ListOffsetsRequest",
                 replica_id=asker,
-                isolation_level=0,
+                isolation_level=isolation,
                 topics=tuple(
                     make(
                         "ListOffsetsTopic",

@@ -21,7 +21,7 @@ from ackproof.lab.directory import LabDirectory
 from ackproof.lab.network import Network
 from ackproof.lab.processes import Processes
 from ackproof.lab.spec import BROKERS_MAX, LabSpec, Node
-from ackproof.lab.targets import Resolver, topic_partition
+from ackproof.lab.targets import TRANSACTION, Resolver, topic_partition
 
 ASK_S = 1.0
 START_S = 90.0
@@ -273,7 +273,7 @@ class Cluster:
             "leader": lambda what: [self._known(self._partition("leader", what).leader, f"leader:{what}")],
             "follower": lambda what: self._followers("follower", what)[:1],
             "followers": lambda what: self._followers("followers", what),
-            "coordinator": lambda group: [self._known(self._coordinator(group), f"coordinator:{group}")],
+            "coordinator": lambda what: [self._known(self._coordinator(what), f"coordinator:{what}")],
         }
 
     def _quorum(self, number: str) -> list[str]:
@@ -340,10 +340,13 @@ class Cluster:
                 continue
         return None
 
-    def _coordinator(self, group: str) -> str | None:
+    def _coordinator(self, what: str) -> str | None:
+        """Of a group, or of the transactions of a producer."""
+        producer = what.removeprefix(TRANSACTION)
+        key, of = (what, ask.GROUP) if producer == what else (producer, ask.TRANSACTION)
         for node in self.running_brokers():
             try:
-                number = self.question(node).coordinator(group)
+                number = self.question(node).coordinator(key, of)
             except ask.NoAnswer:
                 continue
             return self.name_of(number)

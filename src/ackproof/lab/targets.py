@@ -2,6 +2,7 @@
 
 kafka2   kafka*   kafka1,kafka3   all-brokers   quorum (the ZooKeeper nodes, or the controllers)   quorum:1
 leader:orders/0   follower:orders/0   followers:orders/0   controller   coordinator:group   zookeeper-leader
+coordinator:transaction:producer2 (of a producer's transactions, by its transactional.id)
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ ROLES = (
     "follower:TOPIC/PARTITION",
     "followers:TOPIC/PARTITION",
     "coordinator:GROUP",
+    "coordinator:transaction:ID",
 )
 
+TRANSACTION = "transaction:"  # before the transactional.id, where a coordinator is that of transactions
 Resolver = Callable[[str], list[str]]
 
 

@@ -318,6 +318,42 @@ TABLES: dict[str, Table] = {
             ("producer", "at_ns"),
         ),
         Table(
+            "transactions",
+            "What became of each transaction of a producer, one row an event.",
+            (
+                _RUN,
+                _PRODUCER,
+                Column("transaction", _LONG, "The transaction's number, counted per producer from 1."),
+                Column(
+                    "event",
+                    _TEXT,
+                    "`begun`; `committing` or `aborting`, before it is asked for; then `committed`, `aborted`, or "
+                    "`unknown` (a commit was asked for, and nobody knows).",
+                ),
+                Column("first_seq", _LONG, "The number of its first message."),
+                Column("last_seq", _LONG, "The number of its last; of one that has only begun, the last reserved."),
+                Column("timeout_ms", _LONG, "After which the coordinator aborts it."),
+                _AT,
+                Column("text", _TEXT, "Why it was aborted.", True),
+            ),
+            ("producer", "transaction", "at_ns"),
+        ),
+        Table(
+            "stable",
+            "How far a reader of committed messages may read, by each leader's own word, several times a second; only "
+            "of topics that transactions write to.",
+            (
+                _RUN,
+                _AT,
+                Column("broker", _INT, "The leader that was asked."),
+                _TOPIC,
+                _PARTITION,
+                Column("last_stable", _LONG, "Where the first open transaction begins, or else the high watermark."),
+                Column("high_watermark", _LONG, "The high watermark, asked just before."),
+            ),
+            ("topic", "partition", "at_ns"),
+        ),
+        Table(
             "alerts",
             "Alerts that a health check raised and cleared.",
             (

@@ -51,6 +51,7 @@ class History:
     producers: list[dict[str, Any]] = field(default_factory=list)  # of the plan
     starts: Literal["earliest", "latest"] = "earliest"  # every consumer
     readers: int | None = None  # expected of every group
+    consumers: list[dict[str, Any]] = field(default_factory=list)  # of the plan
     marks: Marks = field(default_factory=Marks)
     ended: str | None = "complete"
     own_blocks: bool = False  # the test says itself what was reserved
@@ -268,6 +269,39 @@ class History:
         )
         return self
 
+    def transaction(
+        self, number: int, first: int, last: int, *events: tuple[str, float], producer: int = 0, timeout: int = 10_000
+    ) -> History:
+        """What its producer told of a transaction: an event, and when."""
+        for event, when in events:
+            self.rows["transactions"].append(
+                {
+                    "producer": producer,
+                    "transaction": number,
+                    "event": event,
+                    "first_seq": first,
+                    "last_seq": last,
+                    "timeout_ms": timeout,
+                    "at_ns": at(when),
+                }
+            )
+        return self
+
+    def stable(
+        self, when: float, last_stable: int, high_watermark: int, *, broker: int = 1, partition: int = 0
+    ) -> History:
+        self.rows["stable"].append(
+            {
+                "at_ns": at(when),
+                "broker": broker,
+                "topic": 0,
+                "partition": partition,
+                "last_stable": last_stable,
+                "high_watermark": high_watermark,
+            }
+        )
+        return self
+
     def fault(
         self,
         *events: tuple[str, float],
@@ -320,6 +354,7 @@ class History:
         plan: dict[str, Any] = {"judge": self.settings} if self.settings else {}
         plan |= {"producers": self.producers} if self.producers else {}
         plan |= {"consumers": [{"readers": self.readers}] * (max(groups, default=-1) + 1)} if self.readers else {}
+        plan |= {"consumers": self.consumers} if self.consumers else {}
         return RunRecord(
             run=self.run,
             name=name,

@@ -23,6 +23,7 @@ from ackproof.judge.duplicated import duplicated
 from ackproof.judge.eligible import eligible
 from ackproof.judge.exits import exits
 from ackproof.judge.failover import failover
+from ackproof.judge.hung import hung
 from ackproof.judge.inconsistent_offset import inconsistent_offset
 from ackproof.judge.key_moved import key_moved
 from ackproof.judge.late import late
@@ -42,8 +43,11 @@ from ackproof.judge.resurrected import resurrected
 from ackproof.judge.shares import shares
 from ackproof.judge.skipped_read import skipped_read
 from ackproof.judge.tables import Tables
+from ackproof.judge.torn import torn
+from ackproof.judge.transacted import has_transactions
 from ackproof.judge.two_owners import two_owners
 from ackproof.judge.unavailable import unavailable
+from ackproof.judge.uncommitted_read import uncommitted_read
 from ackproof.judge.undelivered import undelivered
 from ackproof.judge.unowned import unowned
 from ackproof.judge.unpublished import has_outbox, unpublished
@@ -130,6 +134,28 @@ CHECKS: dict[str, Check] = {
         "phase(s) of a topic",
         asks_fates=True,
         asked=lambda record: record.plan.get("judge", {}).get("phases"),
+    ),
+    "torn": Check(
+        torn,
+        "transaction(s) of which the healed log holds some and not all",
+        "forbidden",
+        needs=("transactions", "ends"),
+        asks_fates=True,
+        asked=has_transactions,
+    ),
+    "uncommitted_read": Check(
+        uncommitted_read,
+        "read(s) of what was not committed by one who asked for committed messages",
+        "forbidden",
+        needs=("transactions", "reads"),
+        asked=lambda record: has_transactions(record) and record.consumers,
+    ),
+    "hung": Check(
+        hung,
+        "time(s) in which an open transaction held readers up past its time-out",
+        "forbidden",
+        needs=("transactions", "stable"),
+        asked=has_transactions,
     ),
     "moves": Check(moves, "view(s) of a partition at a moment", needs=("state",)),
     "eligible": Check(eligible, "view(s) of who may lead without being in sync", needs=("eligible",)),

@@ -1,6 +1,7 @@
 """Skipped read: a consumer jumped over records that are there.
 
-A gap that a transaction's marker or compaction left is no skip: only offsets that somebody saw a record at count.
+A gap that a transaction's marker or compaction left is no skip: only offsets that somebody saw a record at count; and
+not what only a reader of uncommitted messages saw.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ackproof.judge.read_steps import odd_steps
-from ackproof.judge.tables import POSITION, Tables
+from ackproof.judge.tables import POSITION, VALUE, Tables
 
 # Jumps meet positions by block of offsets: small, for most jumps are over one marker; a far one is still few blocks.
 BLOCK_BITS = 8
@@ -25,8 +26,9 @@ def skipped_read(t: Tables) -> DataFrame:
         .filter(F.col("offset") > F.col("previous_offset"))
         .withColumn("block", F.explode(F.sequence(first_block, last_block)))
     )
+    seen = t.reads if t.uncommitted is None else t.reads.join(t.uncommitted, on=list(VALUE), how="left_anti")
     there = (
-        t.together(t.log.select(*POSITION), t.reads.select(*POSITION))
+        t.together(t.log.select(*POSITION), seen.select(*POSITION))
         .distinct()
         .withColumn("block", F.shiftright("offset", BLOCK_BITS))
         .withColumnRenamed("offset", "over")

@@ -21,6 +21,7 @@ from pyspark.sql import types as T
 from ackproof.journal import TABLES
 from ackproof.judge.fates import arrivals, fates
 from ackproof.judge.spark import few_rows
+from ackproof.judge.transacted import has_transactions, uncommitted
 from ackproof.record import RunRecord
 
 VALUE = ("run", "producer", "seq")
@@ -29,6 +30,7 @@ TP = ("run", "topic", "partition")
 
 UNAVAILABLE_MS = 1_000.0  # a wait for an acknowledgement that a person would call an outage
 LATE_MS = 1_000.0
+READ_COMMITTED = "read_committed"  # what a consumer reads unless it is told otherwise
 RATE_LINE = 0.0  # messages a second below which somebody should be told; none unless the scenario says one
 
 
@@ -65,10 +67,12 @@ class Tables:
     eligible: DataFrame
     places: DataFrame
     seeks: DataFrame
+    transactions: DataFrame
+    stable: DataFrame
     alerts: DataFrame
     runs: DataFrame  # run, rate_line, unavailable_ns, late_ns; begin_ns, last_ns (first and last send), end_ns
     producers: DataFrame  # run, producer, topic, acks, rate
-    consumers: DataFrame  # run, consumer, group, topic, start, readers
+    consumers: DataFrame  # run, consumer, group, topic, start, readers, isolation
     moments: DataFrame  # run, place, moment, moment_ns
     phases: DataFrame  # run, phase, after (what began it), from_ns, to_ns
     claims: DataFrame  # run, claim, at, topic, partition, and what is claimed
@@ -77,6 +81,7 @@ class Tables:
     layouts: Mapping[int, Layout]  # by run
     arrivals: DataFrame  # one row for each value and tp of the final log: first_offset, last_offset, copies
     fates: DataFrame  # `sends` with `fate`, `copies`, and what stands at the acknowledged offset
+    uncommitted: DataFrame | None = None  # the values of transactions not known to be committed, where there are any
     numbers: DataFrame | None = None  # of each producer the first and the last number, where none has a hole between
     small: bool = False  # each table is one partition
 
@@ -136,6 +141,7 @@ CONSUMERS = T.StructType(
         T.StructField("topic", T.IntegerType()),
         T.StructField("start", T.StringType()),
         T.StructField("readers", T.IntegerType()),  # how many of its group are expected to be given anything
+        T.StructField("isolation", T.StringType()),
     ]
 )
 PRODUCERS = T.StructType(
@@ -258,6 +264,7 @@ def make_tables(
         runs=few_rows(spark, [_run(record, spans.get(record.run, NO_SPAN)) for record in records], RUNS),
         producers=producers,
         consumers=few_rows(spark, [row for record in records for row in _consumers(record)], CONSUMERS),
+        uncommitted=uncommitted(journal["transactions"]) if any(map(has_transactions, records)) else None,
         moments=few_rows(spark, moments, MOMENTS),
         phases=few_rows(spark, phases, PHASES),
         claims=few_rows(spark, claims, CLAIMS),
@@ -303,8 +310,23 @@ def _producers(record: RunRecord) -> list[tuple[Any, ...]]:
 
 
 def _consumers(record: RunRecord) -> list[tuple[Any, ...]]:
-    readers = {number: plan.get("readers") for number, plan in enumerate(record.each("consumers"))}
-    return [(record.run, c.id, c.group, c.topic, c.start, readers.get(c.id)) for c in record.consumers]
+    plans = dict(enumerate(record.each("consumers")))
+
+    def planned(consumer: int, name: str, otherwise: str | None = None) -> Any:
+        return plans.get(consumer, {}).get(name, otherwise)
+
+    return [
+        (
+            record.run,
+            c.id,
+            c.group,
+            c.topic,
+            c.start,
+            planned(c.id, "readers"),
+            planned(c.id, "isolation", READ_COMMITTED),
+        )
+        for c in record.consumers
+    ]
 
 
 def _run(record: RunRecord, span: Span) -> tuple[Any, ...]:

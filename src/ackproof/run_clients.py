@@ -17,7 +17,7 @@ from ackproof.clients.common import Progress
 from ackproof.clients.consumer import ConsumerConfig
 from ackproof.clients.drain import DrainConfig
 from ackproof.clients.observer import ObserverConfig
-from ackproof.clients.producer import OutboxConfig, ProducerConfig
+from ackproof.clients.producer import OutboxConfig, ProducerConfig, TransactionsConfig
 from ackproof.errors import CannotHere, Problem, UsageProblem
 from ackproof.lab import control
 from ackproof.record import ConsumerRecord, RunRecord
@@ -65,6 +65,7 @@ class Clients:
             names={number: self._record.nodes[number] for number in self._brokers},
             zookeeper=self._ensemble,
             topics=topics,
+            transactional=self._scenario.transactional,
             progress=str(self._page("observer")),
         )
         self._spawn("observer", "observer", "observer", observer)
@@ -90,7 +91,8 @@ class Clients:
         for producer in self._record.producers:
             if producer.name == name:
                 config = self._producer(producer)
-                self._spawn(name, "outbox" if config.outbox else "producer", "client", config)
+                module = "outbox" if config.outbox else "transactional" if config.transactions else "producer"
+                self._spawn(name, module, "client", config)
 
     @property
     def consumers(self) -> list[str]:
@@ -115,6 +117,7 @@ class Clients:
             static=plan.static,
             start=plan.start,
             commit=plan.commit,
+            isolation=plan.isolation,
             print=plan.print,
             life=life,
             settings=consumer.settings,
@@ -157,6 +160,9 @@ class Clients:
             partitions=topic.partitions,
             replication=topic.replication,
             outbox=None if plan.outbox is None else msgspec.convert(msgspec.to_builtins(plan.outbox), OutboxConfig),
+            transactions=None
+            if plan.transactions is None
+            else msgspec.convert(msgspec.to_builtins(plan.transactions), TransactionsConfig),
             journal=producer.name if life == 1 else f"{producer.name}-{life}",
             settings=plan.settings,
         )
@@ -315,6 +321,7 @@ class Clients:
                 for topic in self._scenario.topics
                 if "compact" in str(self._setting(topic, "cleanup.policy", ""))
             ],
+            transactional=self._scenario.transactional,
             progress=str(self._page("final-read")),
             settle_s=settle_s,
             full_isr_s=FULL_ISR_S,

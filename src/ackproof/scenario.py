@@ -72,6 +72,15 @@ class OutboxPlan(Strict, frozen=True):
     exit_code: int = 75
 
 
+class TransactionsPlan(Strict, frozen=True):
+    """It reads a topic, and for each message there it writes one of its own, in transactions."""
+
+    input: str
+    size: int = 20  # messages in a transaction
+    abort_every: int | None = None  # each so manieth is aborted on purpose, and its input read again
+    timeout_s: float = 10.0  # after which the coordinator aborts it
+
+
 class ProducerPlan(Strict, frozen=True):
     topic: str
     count: int
@@ -85,6 +94,7 @@ class ProducerPlan(Strict, frozen=True):
     topic_check: Literal["validate", "create", "assume"] = "validate"  # before the first message
     topic_timeout_s: float = 30.0
     outbox: OutboxPlan | None = None  # messages go to a table first, in one transaction with the business
+    transactions: TransactionsPlan | None = None
     exits: list[int] = []  # the exit codes expected of it, life after life; none: it ends well
     settings: dict[str, Value] = {}  # any of librdkafka's
 
@@ -99,6 +109,7 @@ class ConsumerPlan(Strict, frozen=True):
     commit: Literal["journaled", "auto", "never"] = "journaled"
     waits: bool = False  # not started with the others: a fault `start` does that
     readers: int | None = None  # how many members of its group are expected to be given anything
+    isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
     print: bool = False  # say each value, and each change of the assignment
     settings: dict[str, Value] = {}  # any of librdkafka's
 
@@ -276,6 +287,11 @@ class Scenario(Strict, frozen=True):
             if producer.rate
         ]
         return max(spans) if spans and len(spans) == len(self.producers) else None
+
+    @property
+    def transactional(self) -> list[str]:
+        """The topics that transactions write to."""
+        return sorted({producer.topic for producer in self.producers if producer.transactions})
 
     @property
     def total(self) -> int:

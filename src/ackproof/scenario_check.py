@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from ackproof.errors import UsageProblem, did_you_mean
 from ackproof.kafka.jars import DEFAULT_KRAFT, DEFAULT_ZOOKEEPER
 from ackproof.lab.spec import BROKERS_MAX, QUORUM_SIZES, LabSpec, Setting, check
+from ackproof.lab.targets import TRANSACTION
 from ackproof.scenario import (
     CLIENT_KINDS,
     CLIENTS,
@@ -21,6 +22,7 @@ from ackproof.scenario import (
     ROLE_PREFIXES,
     ClaimPlan,
     FaultPlan,
+    ProducerPlan,
     Scenario,
 )
 
@@ -59,6 +61,9 @@ CHECK_NAMES = (
     "exits",
     "key_moved",
     "phases",
+    "torn",
+    "uncommitted_read",
+    "hung",
     "moves",
     "eligible",
     "claims",
@@ -184,6 +189,8 @@ def _clients(scenario: Scenario) -> Iterator[Problem]:
             yield f"{where}.outbox", "an outbox needs an acknowledgement to know what was published: acks = 1 or all"
         if producer.outbox is not None and producer.outbox.give_up_after < 1:
             yield f"{where}.outbox", f"give_up_after = {producer.outbox.give_up_after}: at least one failure"
+        if producer.transactions is not None:
+            yield from _transactions(scenario, producer, f"{where}.transactions")
         if not 0 < producer.topic_timeout_s <= 600:
             yield f"{where}.topic_timeout_s", f"topic_timeout_s = {producer.topic_timeout_s:g}: above 0, up to 600"
         for place, pause in enumerate(producer.pauses):
@@ -204,6 +211,8 @@ def _clients(scenario: Scenario) -> Iterator[Problem]:
             yield f"consumers.{number}.topic", f"no topic {consumer.topic!r}{did_you_mean(consumer.topic, topics)}"
         if consumer.protocol == "consumer" and "zookeeper" in scenario.modes:
             yield f"consumers.{number}.protocol", 'protocol = "consumer" is Kafka 4\'s: use it with modes = ["kraft"]'
+        if "isolation.level" in consumer.settings:
+            yield f"consumers.{number}.settings.isolation.level", "isolation.level: use isolation ="
         if not 1 <= consumer.copies <= 100:
             yield f"consumers.{number}.copies", f"copies = {consumer.copies}: from 1 to 100"
         members = sum(other.copies for other in scenario.consumers if other.group == consumer.group)
@@ -223,6 +232,23 @@ def _never_started(scenario: Scenario) -> Iterator[Problem]:
             member += 1
             if plan.waits and f"consumer:{member}" not in started:
                 yield f"consumers.{number}.waits", f"consumer:{member} waits, and no fault starts it"
+
+
+def _transactions(scenario: Scenario, producer: ProducerPlan, where: str) -> Iterator[Problem]:
+    plan, topics = producer.transactions, [topic.name for topic in scenario.topics]
+    assert plan is not None  # noqa: S101  # asked only of a producer that has them
+    if plan.input not in topics or plan.input == producer.topic:
+        other = [topic for topic in topics if topic != producer.topic]
+        yield f"{where}.input", f"input = {plan.input!r}: a topic that it reads, one of {', '.join(other) or 'none'}"
+    if not 1 <= plan.size <= 10_000:
+        yield f"{where}.size", f"size = {plan.size}: from 1 to 10000 messages"
+    if plan.abort_every is not None and plan.abort_every < 2:
+        yield f"{where}.abort_every", f"abort_every = {plan.abort_every}: at least 2, or nothing is ever committed"
+    if not 1 <= plan.timeout_s <= 900:
+        yield f"{where}.timeout_s", f"timeout_s = {plan.timeout_s:g}: from 1 to 900, which brokers allow at most"
+    alone = {"rate": None, "keys": None, "pauses": [], "outbox": None, "print": False, "copies": 1, "acks": "all"}
+    for name in (name for name, only in alone.items() if getattr(producer, name) != only):
+        yield where, f"{name}: a producer with transactions has none of its own; its input sets its pace and its keys"
 
 
 def _fault(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem]:
@@ -369,7 +395,9 @@ def _unknown(scenario: Scenario, name: str) -> str | None:
     for prefix in ROLE_PREFIXES:
         if name.startswith(prefix):
             what = name.removeprefix(prefix)
-            if prefix == "coordinator:" or _is_partition(scenario, what):
+            if prefix == "coordinator:":
+                return _unknown_transactions(scenario, what)
+            if _is_partition(scenario, what):
                 return None
             return f"{name}: no such partition; write it as {prefix}TOPIC/PARTITION"
     if name.startswith(CLIENTS):
@@ -391,6 +419,15 @@ def _unknown(scenario: Scenario, name: str) -> str | None:
     roles = ", ".join((*PLAIN_ROLES, *(f"{prefix}…" for prefix in ROLE_PREFIXES)))
     hint = did_you_mean(name, [*names, *PLAIN_ROLES])
     return f"no node or role {name!r}{hint}: nodes are {', '.join(names)}; roles are {roles}{both}"
+
+
+def _unknown_transactions(scenario: Scenario, what: str) -> str | None:
+    """A group may have any name; a producer's transactions are known by the producer's."""
+    plans = [plan for plan in scenario.producers for _ in range(plan.copies)]
+    known = [f"{TRANSACTION}producer{number}" for number, plan in enumerate(plans, start=1) if plan.transactions]
+    if not what.startswith(TRANSACTION) or what in known:
+        return None
+    return f"coordinator:{what}: no such producer; with transactions are {', '.join(known) or 'none'}"
 
 
 def _unknown_client(scenario: Scenario, name: str) -> str | None:

@@ -45,6 +45,7 @@ class ConsumerConfig(msgspec.Struct, frozen=True):
     static: bool = False
     start: Literal["earliest", "latest"] = "earliest"
     commit: Literal["journaled", "auto", "never"] = "journaled"
+    isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
     print: bool = False
     life: int = 1
     settings: dict[str, Value] = {}
@@ -220,6 +221,7 @@ def client_settings(config: ConsumerConfig) -> dict[str, Any]:
         **PROTOCOLS[config.protocol],
         "enable.auto.commit": config.commit == "auto",
         "auto.offset.reset": config.start,
+        "isolation.level": config.isolation,
         "broker.address.family": "v4",
         "log_level": 3,
         **kafka_settings(config.settings),

@@ -34,6 +34,7 @@ class DrainConfig(msgspec.Struct, frozen=True):
     partitions: dict[str, int]  # how many each topic has
     min_isr: dict[str, int]
     compacted: list[str]
+    transactional: list[str]
     progress: str
     settle_s: float
     full_isr_s: float
@@ -204,7 +205,7 @@ class Drain:
             isr=list(end.said.isr),
             min_isr=self._config.min_isr[end.said.topic],
             compacted=end.said.topic in self._config.compacted,
-            transactional=False,
+            transactional=end.said.topic in self._config.transactional,
             at_ns=time.monotonic_ns(),
         )
         self._ends.flush()

@@ -37,15 +37,15 @@ class ObserverConfig(msgspec.Struct, frozen=True):
     names: dict[int, str]  # Kafka's id: the node's name
     zookeeper: dict[str, tuple[str, int]]  # the node's name: address, port; none under KRaft
     topics: dict[str, int]
+    transactional: list[str]
     progress: str
 
 
 class Observer:
     def __init__(self, config: ObserverConfig) -> None:
         self._config = config
-        self._writer = Writer(Path(config.directory), "state", config.run, config.name)
-        self._members = Writer(Path(config.directory), "members", config.run, config.name)
-        self._eligible = Writer(Path(config.directory), "eligible", config.run, config.name)
+        names = ("state", "members", "eligible", *(["stable"] if config.transactional else []))
+        self._tables = {name: Writer(Path(config.directory), name, config.run, config.name) for name in names}
         self._turn = threading.Lock()
         self._known: set[tuple[str, int]] = set()  # every partition that any broker told of
         self._over = threading.Event()
@@ -66,14 +66,12 @@ class Observer:
         self._progress.write(1, 0, 0, 0, 0, 0)
         while not self._over.wait(0.1):
             with self._turn:
-                self._writer.flush_if_due()
-                self._members.flush_if_due()
-                self._eligible.flush_if_due()
+                for table in self._tables.values():
+                    table.flush_if_due()
         for thread in threads:
             thread.join()
-        self._writer.close(seal=False)
-        self._members.close(seal=False)
-        self._eligible.close(seal=False)
+        for table in self._tables.values():
+            table.close(seal=False)
 
     def _follow(self, number: int) -> None:
         address, port = self._config.brokers[number]
@@ -83,7 +81,7 @@ class Observer:
                 rows = self._look(broker, number)
                 with self._turn:
                     for row in rows:
-                        self._writer.add(**row)
+                        self._tables["state"].add(**row)
                 self._over.wait(max(0.0, begun + EVERY_S - time.monotonic()))
 
     def _follow_zookeeper(self, name: str) -> None:
@@ -95,7 +93,7 @@ class Observer:
             with suppress(NoAnswer, OSError):
                 found = zookeeper.broker_ids(address, port, TIMEOUT_S)
                 with self._turn:
-                    self._members.add(at_ns=at_ns, source=name, brokers=sorted(found))
+                    self._tables["members"].add(at_ns=at_ns, source=name, brokers=sorted(found))
             self._over.wait(max(0.0, begun + MEMBERS_EVERY_S - time.monotonic()))
 
     def _follow_eligible(self, number: int) -> None:
@@ -114,7 +112,7 @@ class Observer:
                 with self._turn:
                     for (topic, partition), now in found.items():
                         if before.get((topic, partition), NOBODY) != now:
-                            self._eligible.add(
+                            self._tables["eligible"].add(
                                 at_ns=at_ns,
                                 broker=number,
                                 topic=self._config.topics[topic],
@@ -130,13 +128,21 @@ class Observer:
             metadata = broker.metadata(list(self._config.topics))
             wanted = [(view.topic, view.partition) for view in metadata.partitions]
             offsets = broker.offsets(wanted)
+            stable = broker.last_stable(each for each in wanted if each[0] in self._config.transactional)
         except NoAnswer as silence:
             return self._silence(at_ns, number, f"{silence.kind}: {silence.reason}")
         took_ns = time.monotonic_ns() - at_ns
         self._known |= set(wanted)
         with self._turn:
             members = sorted(node.id for node in metadata.brokers)
-            self._members.add(at_ns=at_ns, source=self._config.names[number], brokers=members)
+            self._tables["members"].add(at_ns=at_ns, source=self._config.names[number], brokers=members)
+            for (topic, partition), offset in stable.items():
+                own = offsets[(topic, partition)]
+                place = {"broker": number, "topic": self._config.topics[topic], "partition": partition}
+                if offset is not None and own.high_watermark is not None:
+                    self._tables["stable"].add(
+                        at_ns=at_ns, **place, last_stable=offset, high_watermark=own.high_watermark
+                    )
         rows = []
         for view in metadata.partitions:
             own = offsets[(view.topic, view.partition)]

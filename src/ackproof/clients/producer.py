@@ -42,6 +42,13 @@ class OutboxConfig(msgspec.Struct, frozen=True):
     exit_code: int
 
 
+class TransactionsConfig(msgspec.Struct, frozen=True):
+    input: str
+    size: int
+    abort_every: int | None
+    timeout_s: float
+
+
 class ProducerConfig(msgspec.Struct, frozen=True):
     run: int
     directory: str
@@ -65,6 +72,7 @@ class ProducerConfig(msgspec.Struct, frozen=True):
     partitions: int = 1  # of a topic that it creates itself
     replication: int = 1
     outbox: OutboxConfig | None = None
+    transactions: TransactionsConfig | None = None
     journal: str | None = None  # the name of its files, where that is another
     settings: dict[str, Value] = {}
 

@@ -1,0 +1,309 @@
+"""A producer that reads, processes and writes in transactions: each message of its input becomes one of its own, and
+how far it has read is committed together with what it wrote, or not at all.
+
+The outcome of a transaction is the outcome of each of its messages. Aborted without ever having been asked to commit,
+they have certainly failed. Once a commit was asked for, an error proves nothing: the coordinator may have decided
+before it was heard, so that is `info`. What is about to be asked is in the journal before it is asked.
+
+After an abort it reads on from where the group's coordinator says that it had committed: its own word counts for
+nothing. A transaction that the client can no longer end is ended by its successor, which fences it.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from confluent_kafka import Consumer as KafkaConsumer
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Producer as KafkaProducer
+
+from ackproof.clients.common import MESSAGE, Progress, pack, read_config, unpack, wait_for_go
+from ackproof.clients.producer import GO_S, ProducerConfig, client_settings
+from ackproof.clients.reports import NO_PARTITION
+from ackproof.clients.topic_check import TopicProblem, check_topic
+from ackproof.journal import Writer
+
+POLL_S = 0.05
+LINGER_S = 1.0  # after which a transaction ends although it is not full
+IDLE_S = 30.0  # without input, there is no more of it
+CALL_S = 5.0
+PATIENCE_S = 90.0  # for what may be tried again
+
+T = TypeVar("T")
+
+
+@dataclass
+class Sent:
+    seq: int
+    key: int
+    sent_ns: int
+    partition: int = NO_PARTITION
+    offset: int | None = None
+    error: str | None = None
+
+    def delivered(self, error: KafkaError | None, message: Any) -> None:
+        self.partition = message.partition()
+        self.error = None if error is None else error.name()
+        self.offset = None if error is not None else message.offset()
+
+
+@dataclass
+class Transaction:
+    number: int
+    first_seq: int
+    begun: float
+    sent: list[Sent] = field(default_factory=list)
+    places: dict[int, int] = field(default_factory=dict)  # of each input partition, where to read on
+    commit_asked: bool = False
+    problem: str | None = None
+
+
+class Processing:
+    def __init__(self, config: ProducerConfig) -> None:
+        assert config.transactions is not None  # noqa: S101  # this producer has them
+        self._config = config
+        self._plan = config.transactions
+        directory = Path(config.directory)
+        self._sends = Writer(directory, "sends", config.run, config.name)
+        self._blocks = Writer(directory, "blocks", config.run, config.name)
+        self._events = Writer(directory, "transactions", config.run, config.name)
+        self._progress = Progress(Path(config.progress), create=True)
+        self._padding = b"." * (config.size - MESSAGE.size)
+        self._places: dict[int, int] = {}  # of each input partition, up to where it is committed
+        self._open: Transaction | None = None
+        self._seq = self._number = 0
+        self._outcomes = {"ok": 0, "fail": 0, "info": 0}
+        self._moved = False  # the input's partitions were given or taken, so what is open cannot be committed
+        self._stopped = False
+
+    def stop(self, *_: Any) -> None:
+        self._stopped = True
+
+    def run(self) -> None:
+        self._client = self._made()
+        check_topic(self._client, self._config)
+        self._input = KafkaConsumer(_input_settings(self._config))
+        self._input.subscribe([self._plan.input], on_assign=self._move, on_revoke=self._move, on_lost=self._move)
+        self._tell()
+        wait_for_go(Path(self._config.go), GO_S)
+        heard = time.monotonic()
+        while not self._stopped and self._processed() < self._config.count and time.monotonic() - heard < IDLE_S:
+            if self._take_in():
+                heard = time.monotonic()
+            self._client.poll(0)
+            if self._open is not None and self._is_due(self._open):
+                self._end(self._open)
+            self._tell()
+        if self._open is not None:
+            self._abort(self._open, "the producer ended")
+        self._input.close()
+        for writer in (self._sends, self._blocks, self._events):
+            writer.close(seal=False)
+        self._tell(done=1)
+
+    def _made(self) -> KafkaProducer:
+        """A client that may begin: whatever a former one of its id left open is aborted."""
+        timeout_ms = round(self._plan.timeout_s * 1000)
+        own = {"transactional.id": self._config.name, "transaction.timeout.ms": timeout_ms}
+        client = KafkaProducer({**client_settings(self._config), **own})
+        _insist(client.init_transactions)
+        return client
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def _move(self, *_: Any) -> None:
+        self._moved = True
+
+    def _processed(self) -> int:
+        return sum(self._places.values())
+
+    def _take_in(self) -> bool:
+        room = self._plan.size - (len(self._open.sent) if self._open else 0)
+        messages = self._input.consume(room, POLL_S)
+        if self._moved:
+            if self._open is not None:
+                self._abort(self._open, "the input's partitions were given anew")
+            self._rewind()
+            return True
+        for message in messages:
+            if (error := message.error()) is not None:
+                self._say(f"is told: {error}")
+            elif self._open is None or self._open.problem is None:
+                self._process(message)
+        return bool(messages)
+
+    def _rewind(self) -> None:
+        """Read on from what is committed; not from where this process believes to be."""
+        self._moved = False
+        found = _insist(self._committed, any_error=True)
+        self._places = {place.partition: max(0, place.offset) for place in found}
+        self._input.assign([TopicPartition(self._plan.input, *place) for place in self._places.items()])
+
+    def _committed(self, timeout_s: float) -> list[TopicPartition]:
+        places = self._input.committed(self._input.assignment(), timeout=timeout_s)
+        for place in places:
+            if place.error is not None:  # not known is not none
+                raise KafkaException(place.error)
+        return places
+
+    # -- a transaction ---------------------------------------------------------------------------------------------
+
+    def _process(self, message: Any) -> None:
+        transaction = self._open or self._begin()
+        _, number = unpack(message.value())
+        sent = Sent(self._seq, number, time.monotonic_ns())
+        transaction.sent.append(sent)
+        transaction.places[message.partition()] = message.offset() + 1
+        self._seq += 1
+        try:
+            self._client.produce(
+                self._config.topic,
+                pack(self._config.id, sent.seq, self._padding),
+                str(number).encode(),
+                sent.seq % self._config.partitions,  # in turn: no transaction stands in one partition alone
+                on_delivery=sent.delivered,
+            )
+        except KafkaException as problem:
+            sent.error = transaction.problem = problem.args[0].name()
+
+    def _begin(self) -> Transaction:
+        self._number += 1
+        block = {"first_seq": self._seq, "count": self._plan.size, "at_ns": time.monotonic_ns()}
+        self._blocks.add(producer=self._config.id, **block)
+        self._blocks.flush()
+        self._open = Transaction(self._number, self._seq, time.monotonic())
+        self._note(self._open, "begun", last_seq=self._seq + self._plan.size - 1)
+        try:
+            self._client.begin_transaction()
+        except KafkaException as problem:
+            self._open.problem = problem.args[0].name()
+        return self._open
+
+    def _is_due(self, transaction: Transaction) -> bool:
+        full = len(transaction.sent) >= self._plan.size
+        return full or transaction.problem is not None or time.monotonic() - transaction.begun >= LINGER_S
+
+    def _end(self, transaction: Transaction) -> None:
+        if transaction.problem is not None:
+            return self._abort(transaction, transaction.problem)
+        if self._plan.abort_every and transaction.number % self._plan.abort_every == 0:
+            self._client.flush(CALL_S)  # so that there is something that nobody may read
+            return self._abort(transaction, "on purpose")
+        places = [TopicPartition(self._plan.input, *place) for place in transaction.places.items()]
+        try:
+            members = self._input.consumer_group_metadata()
+            _insist(partial(self._client.send_offsets_to_transaction, places, members))
+            transaction.commit_asked = True
+            self._note(transaction, "committing")
+            _insist(self._client.commit_transaction)
+        except KafkaException as problem:
+            return self._abort(transaction, problem.args[0].name())
+        self._places |= transaction.places
+        return self._close(transaction, "committed", "ok", None)
+
+    def _abort(self, transaction: Transaction, why: str) -> None:
+        self._note(transaction, "aborting", text=why)
+        try:
+            _insist(self._client.abort_transaction)
+        except KafkaException as problem:
+            self._say(f"cannot abort transaction {transaction.number} ({problem.args[0].str()}): begins anew")
+            self._client = self._made()
+        if transaction.commit_asked:
+            self._close(transaction, "unknown", "info", why)
+        else:
+            self._close(transaction, "aborted", "fail", why)
+        self._rewind()
+
+    def _close(self, transaction: Transaction, event: str, outcome: str, why: str | None) -> None:
+        now = time.monotonic_ns()
+        for sent in transaction.sent:
+            self._sends.add(
+                producer=self._config.id,
+                seq=sent.seq,
+                topic=self._config.topic_id,
+                partition=sent.partition,
+                key=sent.key,
+                due_ns=sent.sent_ns,
+                sent_ns=sent.sent_ns,
+                done_ns=now,
+                outcome=outcome,
+                error=sent.error or (why and f"{event}: {why}"),
+                offset=sent.offset,
+            )
+        used = {"first_seq": transaction.first_seq, "count": self._plan.size, "used": len(transaction.sent)}
+        self._blocks.add(producer=self._config.id, at_ns=now, **used)
+        self._note(transaction, event, text=why)
+        self._sends.flush()
+        self._blocks.flush()
+        self._outcomes[outcome] += len(transaction.sent)
+        self._open = None
+
+    def _note(self, transaction: Transaction, event: str, text: str | None = None, last_seq: int | None = None) -> None:
+        self._events.add(
+            producer=self._config.id,
+            transaction=transaction.number,
+            event=event,
+            first_seq=transaction.first_seq,
+            last_seq=self._seq - 1 if last_seq is None else last_seq,
+            timeout_ms=round(self._plan.timeout_s * 1000),
+            at_ns=time.monotonic_ns(),
+            text=text,
+        )
+        self._events.flush()
+        if text is not None and event != "aborting":
+            self._say(f"transaction {transaction.number} {event}: {text}")
+
+    def _tell(self, done: int = 0) -> None:
+        under_way = len(self._open.sent) if self._open else 0
+        acked, failed, unknown = (self._outcomes[outcome] for outcome in ("ok", "fail", "info"))
+        self._progress.write(1, self._processed() + under_way, acked, failed, unknown, done)
+
+    def _say(self, text: str) -> None:
+        print(f"{self._config.name}: {text}", flush=True)
+
+
+def _insist(call: Callable[[float], T], any_error: bool = False) -> T:
+    """Again, as long as Kafka says that trying again may help."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return call(CALL_S)
+        except KafkaException as problem:
+            if time.monotonic() > deadline or not (any_error or problem.args[0].retriable()):
+                raise
+
+
+def _input_settings(config: ProducerConfig) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": config.bootstrap,
+        "client.id": f"{config.name}-input",
+        "group.id": f"{config.name}-input",
+        "isolation.level": "read_committed",
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        "broker.address.family": "v4",
+        "log_level": 3,
+    }
+
+
+def main() -> int:
+    config = read_config(ProducerConfig)
+    processing = Processing(config)
+    signal.signal(signal.SIGTERM, processing.stop)
+    try:
+        processing.run()
+    except TopicProblem as problem:
+        print(f"{config.name}: {problem}", flush=True)
+        return problem.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

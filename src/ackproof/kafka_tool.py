@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from ackproof.kafka import config, tools
@@ -22,13 +23,25 @@ def list_tools(name: str) -> None:
 
 
 def run_tool(name: str, node: str, tool: str, arguments: Sequence[str]) -> int:
-    where = control.call(name, "bootstrap")
-    started = LabDirectory.of(name).started()
-    plan = tools.plan(tool, arguments, Path(started.jars), where["bootstrap"], zookeeper=where["zookeeper"])
+    plan = planned(name, tool, arguments)
     if isinstance(plan, tools.Verb):  # a server's start or stop: our own verb
         result = control.call(name, plan.verb, nodes=list(plan.nodes))
         say(*result["said"])
         return 0
+    with command(name, plan) as argv:
+        return control.execute(name, node, argv)
+
+
+def planned(name: str, tool: str, arguments: Sequence[str]) -> tools.Plan | tools.Verb:
+    where = control.call(name, "bootstrap")
+    jars = Path(LabDirectory.of(name).started().jars)
+    return tools.plan(tool, arguments, jars, where["bootstrap"], zookeeper=where["zookeeper"])
+
+
+@contextmanager
+def command(name: str, plan: tools.Plan) -> Iterator[list[str]]:
+    """The program that is the tool; what it needs on disk goes afterwards."""
+    started = LabDirectory.of(name).started()
     logging = config.logging(started.spec.kafka, level="WARN")
     with tempfile.TemporaryDirectory(prefix="ackproof-tool-") as folder:
         path = Path(folder) / logging.file_name
@@ -37,4 +50,4 @@ def run_tool(name: str, node: str, tool: str, arguments: Sequence[str]) -> int:
             started.java, *config.JVM_ALWAYS, f"-Djava.io.tmpdir={folder}", logging.option.format(path=path), *plan.jvm,
             *os.environ.get("KAFKA_OPTS", "").split(), "-cp", f"{started.jars}/*",
         ]  # fmt: skip
-        return control.execute(name, node, [*java, plan.main_class, *plan.argv])
+        yield [*java, plan.main_class, *plan.argv]

@@ -24,6 +24,7 @@ from ackproof.lab import control
 from ackproof.lab.directory import LabDirectory
 from ackproof.lab.events import Events
 from ackproof.record import Clock, RunRecord, write_record
+from ackproof.run_access import set_rules
 from ackproof.run_clients import Clients
 from ackproof.run_topics import Topics
 from ackproof.scenario import FaultPlan, Scenario
@@ -249,11 +250,14 @@ def carry_out(run: Ongoing, watch: Callable[[dict[str, int]], None], under_way: 
 
 def _prepare(run: Ongoing) -> None:
     run.topics.create(after=None)
+    if run.scenario.cluster.access is not None:
+        run.tell(set_rules(run.scenario.cluster.access, run.lab, run.directory))
     for fault in run.faults:
         if fault.plan.before_clients:
             fault.begin()
             run.topics.create(after=fault.number)
-    run.clients.start(control.call(run.lab, "bootstrap")["bootstrap"])
+    where = control.call(run.lab, "bootstrap")
+    run.clients.start(where["bootstrap"], where["users"])
 
 
 def _timeline(run: Ongoing, watch: Callable[[dict[str, int]], None], under_way: Callable[[], None]) -> None:

@@ -13,15 +13,17 @@ from typing import Any
 import msgspec
 
 from ackproof.clients import outbox
-from ackproof.clients.common import Progress
+from ackproof.clients.common import Login, Progress
 from ackproof.clients.consumer import ConsumerConfig
 from ackproof.clients.drain import DrainConfig
 from ackproof.clients.observer import ObserverConfig
 from ackproof.clients.producer import OutboxConfig, ProducerConfig, TransactionsConfig
 from ackproof.errors import CannotHere, Problem, UsageProblem
 from ackproof.lab import control
+from ackproof.lab.directory import LabDirectory
+from ackproof.lab.spec import client
 from ackproof.record import ConsumerRecord, RunRecord
-from ackproof.scenario import ConsumerPlan, ProducerPlan, Scenario, TopicPlan, Value
+from ackproof.scenario import ProducerPlan, Scenario, TopicPlan, Value
 
 READY_S = 60.0
 FLUSH_S = 120.0  # how long a producer waits for its last outcomes
@@ -53,8 +55,9 @@ class Clients:
 
     # -- starting --------------------------------------------------------------------------------------------------
 
-    def start(self, bootstrap: str) -> None:
+    def start(self, bootstrap: str, for_users: str | None) -> None:
         self._bootstrap = bootstrap
+        self._for_users = for_users
         self._brokers = self._addresses()
         topics = {name: number for number, name in enumerate(self._record.topics)}
         observer = ObserverConfig(
@@ -87,16 +90,23 @@ class Clients:
             self._progress[name].write(*(0 for _ in Progress.FIELDS))
         for consumer in self._record.consumers:
             if consumer.name == name:
-                self._spawn(name, "consumer", "client", self._consumer(consumer))
+                consuming = self._consumer(consumer)
+                self._spawn(name, "consumer", client(self._scenario.each_consumer[consumer.id].from_host).name, consuming)
         for producer in self._record.producers:
             if producer.name == name:
                 config = self._producer(producer)
                 module = "outbox" if config.outbox else "transactional" if config.transactions else "producer"
-                self._spawn(name, module, "client", config)
+                self._spawn(name, module, client(self._plans()[producer.id].from_host).name, config)
 
     @property
     def consumers(self) -> list[str]:
         return [consumer.name for consumer in self._record.consumers]
+
+    def _entrance(self, user: str | None) -> dict[str, Any]:
+        """Where a client comes in: a user by the listener for users."""
+        if user is None or self._for_users is None:
+            return {"bootstrap": self._bootstrap}
+        return {"bootstrap": self._for_users, "login": Login(user, str(LabDirectory.of(self._lab).users))}
 
     def _consumer(self, consumer: ConsumerRecord) -> ConsumerConfig:
         plan = self._scenario.each_consumer[consumer.id]
@@ -111,7 +121,7 @@ class Clients:
             topic_id=consumer.topic,
             group=self._record.groups[consumer.group],
             group_id=consumer.group,
-            bootstrap=self._bootstrap,
+            **self._entrance(plan.user),
             progress=str(self._page(consumer.name)),
             protocol=plan.protocol,
             static=plan.static,
@@ -144,7 +154,7 @@ class Clients:
             name=producer.name,
             topic=plan.topic,
             topic_id=producer.topic,
-            bootstrap=self._bootstrap,
+            **self._entrance(plan.user),
             count=plan.count,
             rate=plan.rate,
             acks=plan.acks,

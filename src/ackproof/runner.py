@@ -64,6 +64,8 @@ class Asked:
                 racks=tuple(cluster.racks),
                 log_dirs=cluster.log_dirs,
                 settings=tuple(settings),
+                users=tuple(cluster.access.users) if cluster.access else (),
+                clients=self.scenario.client_hosts,
             )
         )
 

@@ -45,11 +45,28 @@ class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pass
 
 
+class RulePlan(Strict, frozen=True):
+    """What a user may do, or may not, to a topic or as a group. What no rule allows is refused."""
+
+    user: str
+    operations: list[Literal["All", "Read", "Write", "Create", "Delete", "Alter", "Describe"]]
+    topic: str | None = None
+    group: str | None = None
+    from_host: int | None = None  # only from this place of clients; null: from anywhere
+    deny: bool = False  # which comes before any permission
+
+
+class AccessPlan(Strict, frozen=True):
+    users: list[str]  # each has a password, made for each run
+    rules: list[RulePlan] = []
+
+
 class ClusterPlan(Strict, frozen=True):
     brokers: int = 3
     quorum: int = 3
     racks: list[str] = []
     log_dirs: int = 1
+    access: AccessPlan | None = None  # clients say who they are, and an authorizer asks what they may
     settings: dict[str, dict[str, Value]] = {}  # scope: key: value, as in `up --set scope.key=value`
 
 
@@ -95,6 +112,9 @@ class ProducerPlan(Strict, frozen=True):
     topic_timeout_s: float = 30.0
     outbox: OutboxPlan | None = None  # messages go to a table first, in one transaction with the business
     transactions: TransactionsPlan | None = None
+    user: str | None = None  # of cluster.access
+    from_host: int = 1  # the place of clients where it runs: each has an address of its own
+    refused: bool = False  # it may not write: each of its messages must be refused
     exits: list[int] = []  # the exit codes expected of it, life after life; none: it ends well
     settings: dict[str, Value] = {}  # any of librdkafka's
 
@@ -110,6 +130,8 @@ class ConsumerPlan(Strict, frozen=True):
     waits: bool = False  # not started with the others: a fault `start` does that
     readers: int | None = None  # how many members of its group are expected to be given anything
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
+    user: str | None = None  # of cluster.access
+    from_host: int = 1
     print: bool = False  # say each value, and each change of the assignment
     settings: dict[str, Value] = {}  # any of librdkafka's
 
@@ -287,6 +309,12 @@ class Scenario(Strict, frozen=True):
             if producer.rate
         ]
         return max(spans) if spans and len(spans) == len(self.producers) else None
+
+    @property
+    def client_hosts(self) -> int:
+        """How many places for clients it needs."""
+        hosts = [producer.from_host for producer in self.producers]
+        return max([1, *hosts, *(consumer.from_host for consumer in self.consumers)])
 
     @property
     def transactional(self) -> list[str]:

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 
 from ackproof.errors import UsageProblem, did_you_mean
 from ackproof.kafka.jars import DEFAULT_KRAFT, DEFAULT_ZOOKEEPER
-from ackproof.lab.spec import BROKERS_MAX, QUORUM_SIZES, LabSpec, Setting, check
+from ackproof.lab.spec import BROKERS_MAX, QUORUM_SIZES, LabSpec, Setting, check, client
 from ackproof.lab.targets import TRANSACTION
 from ackproof.scenario import (
     CLIENT_KINDS,
@@ -22,9 +22,9 @@ from ackproof.scenario import (
     ROLE_PREFIXES,
     ClaimPlan,
     FaultPlan,
-    ProducerPlan,
     Scenario,
 )
+from ackproof.scenario_guards import access_problems, transaction_problems
 
 CHECK_NAMES = (
     "lost",
@@ -64,6 +64,7 @@ CHECK_NAMES = (
     "torn",
     "uncommitted_read",
     "hung",
+    "refusals",
     "moves",
     "eligible",
     "claims",
@@ -97,6 +98,8 @@ def problems(scenario: Scenario) -> list[Problem]:
         *_basics(scenario),
         *(dict.fromkeys(_servers(scenario)) if 1 <= scenario.cluster.brokers <= BROKERS_MAX else ()),
         *_clients(scenario),
+        *access_problems(scenario),
+        *transaction_problems(scenario),
         *(
             found
             for number, fault in enumerate(scenario.faults)
@@ -189,8 +192,6 @@ def _clients(scenario: Scenario) -> Iterator[Problem]:
             yield f"{where}.outbox", "an outbox needs an acknowledgement to know what was published: acks = 1 or all"
         if producer.outbox is not None and producer.outbox.give_up_after < 1:
             yield f"{where}.outbox", f"give_up_after = {producer.outbox.give_up_after}: at least one failure"
-        if producer.transactions is not None:
-            yield from _transactions(scenario, producer, f"{where}.transactions")
         if not 0 < producer.topic_timeout_s <= 600:
             yield f"{where}.topic_timeout_s", f"topic_timeout_s = {producer.topic_timeout_s:g}: above 0, up to 600"
         for place, pause in enumerate(producer.pauses):
@@ -234,23 +235,6 @@ def _never_started(scenario: Scenario) -> Iterator[Problem]:
                 yield f"consumers.{number}.waits", f"consumer:{member} waits, and no fault starts it"
 
 
-def _transactions(scenario: Scenario, producer: ProducerPlan, where: str) -> Iterator[Problem]:
-    plan, topics = producer.transactions, [topic.name for topic in scenario.topics]
-    assert plan is not None  # noqa: S101  # asked only of a producer that has them
-    if plan.input not in topics or plan.input == producer.topic:
-        other = [topic for topic in topics if topic != producer.topic]
-        yield f"{where}.input", f"input = {plan.input!r}: a topic that it reads, one of {', '.join(other) or 'none'}"
-    if not 1 <= plan.size <= 10_000:
-        yield f"{where}.size", f"size = {plan.size}: from 1 to 10000 messages"
-    if plan.abort_every is not None and plan.abort_every < 2:
-        yield f"{where}.abort_every", f"abort_every = {plan.abort_every}: at least 2, or nothing is ever committed"
-    if not 1 <= plan.timeout_s <= 900:
-        yield f"{where}.timeout_s", f"timeout_s = {plan.timeout_s:g}: from 1 to 900, which brokers allow at most"
-    alone = {"rate": None, "keys": None, "pauses": [], "outbox": None, "print": False, "copies": 1, "acks": "all"}
-    for name in (name for name, only in alone.items() if getattr(producer, name) != only):
-        yield where, f"{name}: a producer with transactions has none of its own; its input sets its pace and its keys"
-
-
 def _fault(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem]:
     if fault.kind not in FAULT_KINDS:
         hint = did_you_mean(fault.kind, list(FAULT_KINDS))
@@ -262,7 +246,7 @@ def _fault(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem
     yield from _ignored(fault, where)
     if fault.port is not None and not 1 <= fault.port <= 65_535:
         yield f"{where}.port", f"port = {fault.port}: from 1 to 65535"
-    if fault.kind in PROCESS_KINDS and "client" in fault.targets:
+    if fault.kind in PROCESS_KINDS and any(name.startswith("client") for name in fault.targets):
         yield f"{where}.targets", f"client is a place for programs, not a server: there is nothing to {fault.kind}"
     named_twice = [
         name for name, count in Counter(name for group in fault.groups for name in group).items() if count > 1
@@ -408,7 +392,8 @@ def _unknown(scenario: Scenario, name: str) -> str | None:
         if number.isdigit() and 1 <= int(number) <= count:
             return None
         return f"{name}: {role}:1 to {role}:{count} are known"
-    names = [f"kafka{number}" for number in range(1, scenario.cluster.brokers + 1)] + ["client"]
+    names = [f"kafka{number}" for number in range(1, scenario.cluster.brokers + 1)]
+    names += [client(number).name for number in range(1, scenario.client_hosts + 1)]
     if scenario.modes == ["zookeeper"]:
         names += [f"zk{number}" for number in range(1, scenario.cluster.quorum + 1)]
     elif scenario.modes == ["kraft"]:

@@ -8,6 +8,7 @@ from ackproof.lab.spec import LabSpec
 from ackproof.scenario import FaultPlan, Scenario
 from ackproof.screen import say
 
+_REFUSED = {True: ": refused", False: ""}
 _MUST = {"required": "must", "allowed": "may", "forbidden": "must not"}
 
 
@@ -33,6 +34,12 @@ def show_scenario(scenario: Scenario) -> None:
             say(
                 f"            through an outbox, which gives up after {producer.outbox.give_up_after} failures in a row"
             )
+        if producer.transactions is not None:
+            plan = producer.transactions
+            aborts = f", each {plan.abort_every}. aborted on purpose" if plan.abort_every else ""
+            say(f"            from {plan.input}, in transactions of {plan.size} messages{aborts}")
+        if producer.user is not None:
+            say(f"            as {producer.user}, from host {producer.from_host}{_REFUSED[producer.refused]}")
     for consumer in scenario.consumers:
         say(
             f"consumer  {consumer.copies} of group {consumer.group}, from {consumer.topic}, "

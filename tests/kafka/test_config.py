@@ -168,3 +168,35 @@ HOSTILE = [
 @pytest.mark.parametrize("value", HOSTILE)
 def test_a_value_cannot_become_another_line_or_another_text(value: str) -> None:
     assert read_as_java_does(config.properties_text({"key": value})) == {"key": value}
+
+
+@each_mode
+def test_users_have_a_listener_of_their_own_and_everybody_else_is_the_super_user(mode: Mode, version: str) -> None:
+    spec = lab(mode, version, users=("alice", "bob"))
+    made = config.properties(spec, spec.broker(1), FILES, passwords={"alice": "a-secret", "bob": "b-secret"})
+    assert made["listeners"] == "PLAINTEXT://kafka1:9092,USERS://kafka1:9094"
+    assert "USERS:SASL_PLAINTEXT" in made["listener.security.protocol.map"].split(",")
+    assert made["inter.broker.listener.name"] == "PLAINTEXT"
+    assert made["super.users"] == "User:ANONYMOUS"
+    login = made["listener.name.users.plain.sasl.jaas.config"]
+    assert login.endswith('required user_alice="a-secret" user_bob="b-secret";')
+
+
+def test_the_authorizer_is_that_of_the_mode_also_at_the_controllers() -> None:
+    zookeeper, kraft = lab(users=("alice",)), lab("kraft", "4.3.1", users=("alice",))
+    name = "authorizer.class.name"
+    assert properties(zookeeper, zookeeper.broker(1))[name] == "kafka.security.authorizer.AclAuthorizer"
+    assert name not in properties(zookeeper, zookeeper.quorum_nodes[0])
+    for node in (kraft.broker(1), kraft.quorum_nodes[0]):
+        assert properties(kraft, node)[name] == "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    assert not [key for key in properties(kraft, kraft.quorum_nodes[0]) if "sasl" in key]
+
+
+def test_without_users_nobody_is_asked() -> None:
+    made = properties(lab(), lab().broker(1))
+    assert not [key for key in made if "authorizer" in key or "sasl" in key or key == "super.users"]
+
+
+def test_whoever_does_not_know_the_passwords_is_not_shown_them() -> None:
+    spec = lab(users=("alice",))
+    assert 'user_alice="hidden"' in properties(spec, spec.broker(1))["listener.name.users.plain.sasl.jaas.config"]

@@ -103,3 +103,11 @@ def test_a_cut_between_two_sides_is_every_pair_across_and_never_a_node_with_itse
 def test_the_links_of_a_node_are_all_that_end_at_it() -> None:
     assert len(links_of(["kafka2"], NODES)) == 2 * (len(NODES) - 1)
     assert len(links_of(["kafka1", "kafka2"], NODES)) == 2 * (len(NODES) - 1) + 2 * (len(NODES) - 2)
+
+
+def test_a_second_client_is_a_client_too() -> None:
+    nodes = [*NODES, "client2"]
+    assert not [link for link in severed_by_groups([["kafka3"]], nodes) if "client" in link or "client2" in link]
+    named = severed_by_groups([["kafka3", "client2"]], nodes)
+    assert {b for a, b in named if a == "client2"} == set(nodes) - {"kafka3", "client", "client2"}
+    assert not [link for link in named if "client" in link]

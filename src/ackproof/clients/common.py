@@ -38,6 +38,25 @@ def kafka_settings(values: dict[str, Value]) -> dict[str, Any]:
     return {key: str(value).lower() if isinstance(value, bool) else value for key, value in values.items()}
 
 
+class Login(msgspec.Struct, frozen=True):
+    """Who a client says it is. The password is the lab's own, and goes with the lab: no run keeps it."""
+
+    user: str
+    passwords: str  # the lab's file of them
+
+
+def login_settings(login: Login | None) -> dict[str, Any]:
+    if login is None:
+        return {}
+    passwords = msgspec.json.decode(Path(login.passwords).read_bytes(), type=dict[str, str])
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanisms": "PLAIN",
+        "sasl.username": login.user,
+        "sasl.password": passwords[login.user],
+    }
+
+
 class Progress:
     """A few counters in a shared page: written by one client, read by whoever wants to know, at no cost to either."""
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer as KafkaConsumer
 from confluent_kafka import KafkaException, TopicPartition
 
-from ackproof.clients.common import Progress, Value, kafka_settings, read_config, unpack
+from ackproof.clients.common import Login, Progress, Value, kafka_settings, login_settings, read_config, unpack
 from ackproof.journal import FLUSH_EVERY_S, Writer
 
 BATCH = 1_000
@@ -48,6 +48,7 @@ class ConsumerConfig(msgspec.Struct, frozen=True):
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
     print: bool = False
     life: int = 1
+    login: Login | None = None
     settings: dict[str, Value] = {}
 
 
@@ -224,6 +225,7 @@ def client_settings(config: ConsumerConfig) -> dict[str, Any]:
         "isolation.level": config.isolation,
         "broker.address.family": "v4",
         "log_level": 3,
+        **login_settings(config.login),
         **kafka_settings(config.settings),
     }
 

@@ -24,7 +24,17 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import Producer as KafkaProducer
 
-from ackproof.clients.common import MAGIC, MESSAGE, Progress, Value, kafka_settings, read_config, wait_for_go
+from ackproof.clients.common import (
+    MAGIC,
+    MESSAGE,
+    Login,
+    Progress,
+    Value,
+    kafka_settings,
+    login_settings,
+    read_config,
+    wait_for_go,
+)
 from ackproof.clients.reports import NO_PARTITION, Numbers, Outcomes, Spoken
 from ackproof.clients.topic_check import TopicProblem, check_topic
 from ackproof.journal import FLUSH_EVERY_S, FLUSH_ROWS, Writer, same
@@ -73,6 +83,7 @@ class ProducerConfig(msgspec.Struct, frozen=True):
     replication: int = 1
     outbox: OutboxConfig | None = None
     transactions: TransactionsConfig | None = None
+    login: Login | None = None
     journal: str | None = None  # the name of its files, where that is another
     settings: dict[str, Value] = {}
 
@@ -280,6 +291,7 @@ def client_settings(config: ProducerConfig) -> dict[str, Any]:
         "broker.address.family": "v4",
         "acks": config.acks,
         "log_level": 3,
+        **login_settings(config.login),
         **kafka_settings(config.settings),
     }
 

@@ -24,7 +24,7 @@ from confluent_kafka import Consumer as KafkaConsumer
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Producer as KafkaProducer
 
-from ackproof.clients.common import MESSAGE, Progress, pack, read_config, unpack, wait_for_go
+from ackproof.clients.common import MESSAGE, Progress, login_settings, pack, read_config, unpack, wait_for_go
 from ackproof.clients.producer import GO_S, ProducerConfig, client_settings
 from ackproof.clients.reports import NO_PARTITION
 from ackproof.clients.topic_check import TopicProblem, check_topic
@@ -290,6 +290,7 @@ def _input_settings(config: ProducerConfig) -> dict[str, Any]:
         "auto.offset.reset": "earliest",
         "broker.address.family": "v4",
         "log_level": 3,
+        **login_settings(config.login),
     }
 
 

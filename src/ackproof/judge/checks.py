@@ -37,6 +37,7 @@ from ackproof.judge.phases import phases
 from ackproof.judge.rate import rate
 from ackproof.judge.realtime_order import realtime_order
 from ackproof.judge.rebalances import rebalances
+from ackproof.judge.refusals import has_refused, refusals
 from ackproof.judge.reordered import reordered
 from ackproof.judge.repeated_read import repeated_read
 from ackproof.judge.resurrected import resurrected
@@ -156,6 +157,13 @@ CHECKS: dict[str, Check] = {
         "forbidden",
         needs=("transactions", "stable"),
         asked=has_transactions,
+    ),
+    "refusals": Check(
+        refusals,
+        "message(s) of one who may not write that were not clearly refused",
+        "forbidden",
+        asks_fates=True,
+        asked=has_refused,
     ),
     "moves": Check(moves, "view(s) of a partition at a moment", needs=("state",)),
     "eligible": Check(eligible, "view(s) of who may lead without being in sync", needs=("eligible",)),

@@ -71,7 +71,7 @@ class Tables:
     stable: DataFrame
     alerts: DataFrame
     runs: DataFrame  # run, rate_line, unavailable_ns, late_ns; begin_ns, last_ns (first and last send), end_ns
-    producers: DataFrame  # run, producer, topic, acks, rate
+    producers: DataFrame  # run, producer, topic, acks, rate, outbox, refused
     consumers: DataFrame  # run, consumer, group, topic, start, readers, isolation
     moments: DataFrame  # run, place, moment, moment_ns
     phases: DataFrame  # run, phase, after (what began it), from_ns, to_ns
@@ -152,6 +152,7 @@ PRODUCERS = T.StructType(
         T.StructField("acks", T.StringType()),
         T.StructField("rate", T.DoubleType()),
         T.StructField("outbox", T.BooleanType()),
+        T.StructField("refused", T.BooleanType()),
     ]
 )
 MOMENTS = T.StructType(
@@ -305,8 +306,10 @@ def _layout(record: RunRecord) -> Layout:
 
 
 def _producers(record: RunRecord) -> list[tuple[Any, ...]]:
-    with_outbox = {number for number, plan in enumerate(record.each("producers")) if plan.get("outbox")}
-    return [(record.run, p.id, p.topic, p.acks, p.rate, p.id in with_outbox) for p in record.producers]
+    plans = record.each("producers")
+    with_outbox = {number for number, plan in enumerate(plans) if plan.get("outbox")}
+    refused = {number for number, plan in enumerate(plans) if plan.get("refused")}
+    return [(record.run, p.id, p.topic, p.acks, p.rate, p.id in with_outbox, p.id in refused) for p in record.producers]
 
 
 def _consumers(record: RunRecord) -> list[tuple[Any, ...]]:

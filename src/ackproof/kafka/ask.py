@@ -64,6 +64,7 @@ LIST_OFFSETS = Api(2, "list_offsets", 4)
 METADATA = Api(3, "metadata", 9)
 FIND_COORDINATOR = Api(10, "find_coordinator", 3)
 DESCRIBE_GROUPS = Api(15, "describe_groups", 5)
+DESCRIBE_ACLS = Api(29, "describe_acls", 1)
 LIST_GROUPS = Api(16, "list_groups", 3)
 ELECT_LEADERS = Api(43, "elect_leaders", 1)
 DESCRIBE_QUORUM = Api(55, "describe_quorum", 0)
@@ -81,6 +82,7 @@ ELECTION_S = 10.0  # for which a controller may wait until the election has happ
 GROUP, TRANSACTION = (0, "__consumer_offsets"), (1, "__transaction_state")
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+ANY = 1  # of whatever rules of access can be told apart by
 
 
 class Broker:
@@ -206,6 +208,26 @@ class Broker:
             for result in response.replica_election_results
             for each in result.partition_result
         }
+
+    def rules(self) -> int:
+        """How many rules of access this broker goes by: one for each principal, host, operation and resource."""
+
+        def request(make: Make) -> Any:
+            return make(
+                "DescribeAclsRequest",
+                resource_type_filter=ANY,
+                resource_name_filter=None,
+                pattern_type_filter=ANY,
+                principal_filter=None,
+                host_filter=None,
+                operation=ANY,
+                permission_type=ANY,
+            )
+
+        with self._talk.asking(self.timeout_s) as deadline:
+            response = self._talk.ask(DESCRIBE_ACLS, request, deadline)
+        self._talk.expect_none(response.error_code)
+        return sum(len(resource.acls) for resource in response.resources)
 
     def groups(self) -> tuple[ListedGroup, ...]:
         """The groups that this broker coordinates."""

@@ -11,12 +11,15 @@ import base64
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
+from ackproof.kafka import access
 from ackproof.lab.spec import (
     BROKER_PORT,
     CONTROLLER_PORT,
     EXPOSED_PORT,
+    USERS_PORT,
     ZOOKEEPER_PORT,
     LabSpec,
     Node,
@@ -51,10 +54,23 @@ class NodeFiles(NamedTuple):
         return [self.data / f"log{number}" for number in range(1, count + 1)]
 
 
-def properties(spec: LabSpec, node: Node, files: NodeFiles, exposed_port: int | None = None) -> dict[str, str]:
+def properties(
+    spec: LabSpec,
+    node: Node,
+    files: NodeFiles,
+    exposed_port: int | None = None,
+    passwords: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, str]:
     make = {"broker": _broker, "controller": _controller, "zookeeper": _zookeeper}[node.role]
     overrides = {key: value for key, value in spec.overrides(node).items() if key != "jvm"}
-    return {**make(spec, node, files, exposed_port), **overrides}
+    return {**make(spec, node, files, exposed_port), **_guarded(spec, node, passwords), **overrides}
+
+
+def _guarded(spec: LabSpec, node: Node, passwords: Mapping[str, str]) -> dict[str, str]:
+    if not spec.users or node.role == "zookeeper":
+        return {}
+    listener = access.users_listener(spec.users, passwords) if node.role == "broker" else {}
+    return {**access.authorizer(spec.mode), **listener}
 
 
 def _zookeeper(spec: LabSpec, node: Node, files: NodeFiles, _: int | None) -> dict[str, str]:
@@ -77,11 +93,14 @@ def _broker(spec: LabSpec, node: Node, files: NodeFiles, exposed_port: int | Non
     listeners = {"PLAINTEXT": (f"{node.name}:{BROKER_PORT}", f"{node.name}:{BROKER_PORT}")}
     if exposed_port is not None:
         listeners["EXPOSED"] = (f"{node.name}:{EXPOSED_PORT}", f"127.0.0.1:{exposed_port}")
-    protocols = [*listeners, *(["CONTROLLER"] if spec.mode == "kraft" else [])]
+    if spec.users:
+        listeners[access.LISTENER] = (f"{node.name}:{USERS_PORT}", f"{node.name}:{USERS_PORT}")
+    protocols = {name: "SASL_PLAINTEXT" if name == access.LISTENER else "PLAINTEXT" for name in listeners}
+    protocols |= {"CONTROLLER": "PLAINTEXT"} if spec.mode == "kraft" else {}
     settings = {
         "listeners": ",".join(f"{name}://{where}" for name, (where, _) in listeners.items()),
         "advertised.listeners": ",".join(f"{name}://{where}" for name, (_, where) in listeners.items()),
-        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in protocols),
+        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
         "inter.broker.listener.name": "PLAINTEXT",
         "log.dirs": ",".join(str(path) for path in files.log_dirs(spec.log_dirs)),
         "default.replication.factor": replicas,

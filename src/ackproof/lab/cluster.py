@@ -7,6 +7,7 @@ disagree, the higher leader epoch is the later truth, and of two equal ones the 
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import time
 from collections.abc import Callable, Collection
@@ -73,6 +74,9 @@ class Cluster:
         self._network = network
         self._processes = processes
         self._exposed = exposed
+        self._passwords = {user: secrets.token_urlsafe(18) for user in spec.users}
+        if spec.users:
+            directory.users.write_bytes(msgspec.json.encode(self._passwords))
         self._log_dirs: dict[str, int] = {}  # of brokers that were given more than the others
         self._questions: dict[str, ask.Broker] = {}
 
@@ -138,7 +142,7 @@ class Cluster:
         (files.data / "tmp").mkdir(parents=True, exist_ok=True)
         log_dirs = self._log_dirs.get(node.name, self.spec.log_dirs) if node.role == "broker" else 1
         spec = msgspec.structs.replace(self.spec, log_dirs=log_dirs)
-        properties = config.properties(spec, node, files, self._exposed.get(node.name))
+        properties = config.properties(spec, node, files, self._exposed.get(node.name), self._passwords)
         (files.settings / "server.properties").write_text(config.properties_text(properties))
         logging = config.logging(self.spec.kafka)
         (files.settings / logging.file_name).write_text(logging.text)

@@ -4,6 +4,7 @@ $XDG_STATE_HOME/ackproof/labs/NAME/     (default ~/.local/state; only its owner 
     lock            held by the supervisor for as long as it lives: the kernel lets go when it dies
     control.sock    where the verbs speak to it
     lab.json        the lab as asked for, as started: spec, pid, exposed ports
+    users.json      the passwords of its users, where it has any: made for this lab, and gone with it
     events.jsonl    the audit trail
     logs/           a file for each node, and the supervisor's own
     settings/       what each node was started with
@@ -71,6 +72,10 @@ class LabDirectory:
     @property
     def hosts(self) -> Path:
         return self.path / "hosts"
+
+    @property
+    def users(self) -> Path:
+        return self.path / "users.json"
 
     @property
     def data(self) -> Path:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ackproof.errors import NotProved, UsageProblem
 from ackproof.faults import Held
 from ackproof.lab.network import OBSERVER
+from ackproof.lab.spec import USERS_PORT
 
 if TYPE_CHECKING:
     from ackproof.lab.lab import Lab
@@ -28,6 +29,7 @@ def bootstrap(server: Server, _: Request) -> Result:
     ensemble = [f"{node.name}:{node.port}" for node in cluster.servers if node.role in ("zookeeper", "controller")]
     return {
         "bootstrap": ",".join(f"{node.name}:{node.port}" for node in cluster.brokers),
+        "users": ",".join(f"{node.name}:{USERS_PORT}" for node in cluster.brokers) if cluster.spec.users else None,
         "zookeeper": ",".join(ensemble) if mode == "zookeeper" else None,
         "controllers": ",".join(ensemble) if mode == "kraft" else None,
     }

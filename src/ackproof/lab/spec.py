@@ -1,7 +1,8 @@
 """A laboratory as data: which nodes, which settings. Pure; what follows from it is computed, never stored.
 
 Addresses come from 198.18.0.0/15, the range set aside for testing networks, so that a packet that ever strayed could
-not meet a real host: brokers are 198.18.1.N, ZooKeeper or controllers 198.18.2.N, the client 198.18.3.1.
+not meet a real host: brokers are 198.18.1.N, ZooKeeper or controllers 198.18.2.N, the client 198.18.3.1, and more
+of them 198.18.3.N.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ DEFAULT_NAME = "lab"
 
 BROKER_PORT = 9092
 EXPOSED_PORT = 19092
+USERS_PORT = 9094
 ZOOKEEPER_PORT = 2181
 CONTROLLER_PORT = 9093
 CONTROLLER_ID_BASE = 100  # brokers are 1..9, controllers 101..105: one space of ids in KRaft
@@ -92,6 +94,12 @@ class Node(msgspec.Struct, frozen=True):
 
 
 CLIENT = Node("client", "client", 1)
+CLIENTS_MAX = 9
+
+
+def client(number: int) -> Node:
+    """A place for clients, with an address of its own."""
+    return CLIENT if number == 1 else Node(f"client{number}", "client", number)
 
 
 class LabSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,6 +112,8 @@ class LabSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log_dirs: int = 1
     settings: tuple[Setting, ...] = ()
     expose: bool = False
+    users: tuple[str, ...] = ()  # with any, brokers ask who somebody is and what he may
+    clients: int = 1  # places for clients
 
     def broker(self, number: int) -> Node:
         rack = self.racks[(number - 1) % len(self.racks)] if self.racks else None
@@ -118,7 +128,8 @@ class LabSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def nodes(self) -> tuple[Node, ...]:
         """Every node as the lab starts, the ones that others wait for first."""
-        return (*self.quorum_nodes, *(self.broker(number) for number in range(1, self.brokers + 1)), CLIENT)
+        brokers = (self.broker(number) for number in range(1, self.brokers + 1))
+        return (*self.quorum_nodes, *brokers, *(client(number) for number in range(1, self.clients + 1)))
 
     def jvm(self, node: Node) -> list[str]:
         """The options that reach this node's JVM: they add up, the narrower scope last, so that it wins."""

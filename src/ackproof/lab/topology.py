@@ -15,9 +15,10 @@ Link = tuple[str, str]
 
 def completed_groups(groups: Sequence[Collection[str]], nodes: Sequence[str]) -> list[frozenset[str]]:
     named = {name for group in groups for name in group}
-    rest = frozenset(name for name in nodes if name not in named and name != "client")
-    completed = [frozenset(group) for group in groups] + ([rest] if rest else [])
-    return completed if "client" in named else [group | {"client"} for group in completed]
+    unnamed = frozenset(name for name in nodes if name not in named)
+    clients = frozenset(name for name in unnamed if name.startswith("client"))
+    completed = [frozenset(group) for group in groups] + ([unnamed - clients] if unnamed - clients else [])
+    return [group | clients for group in completed]
 
 
 def severed_by_groups(groups: Sequence[Collection[str]], nodes: Sequence[str]) -> frozenset[Link]:

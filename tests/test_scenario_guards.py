@@ -1,0 +1,79 @@
+"""Users, rules and transactions of a scenario: every mistake has its place and its sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from ackproof.errors import UsageProblem
+from ackproof.run_access import arguments
+from ackproof.scenario import RulePlan
+from ackproof.scenario_file import find, load, read_source
+
+ACCESS, TRANSACTIONS = (find(name).text for name in ("access", "transactions"))
+
+
+def problem_of(text: str) -> str:
+    with pytest.raises(UsageProblem) as caught:
+        load(read_source("bad.toml", text))
+    return "\n".join([caught.value.message, *caught.value.details])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('group = "readers"\nuser = "mallory"', 'group = "readers"', "every client must be one: users are alice"),
+        ('user = "alice"\nacks', 'user = "alyce"\nacks', "no user 'alyce'"),
+        ('user = "alice"\noperations = ["All"]', 'user = "bob"\noperations = ["All"]', "no user 'bob'"),
+        ("from_host = 2\ndeny", "from_host = 3\ndeny", "from_host = 3: from 1 to 2, the highest of any client"),
+        ("from_host = 2\nacks", "from_host = 0\nacks", "from_host = 0: from 1 to 9"),
+        ('topic = "orders"\nfrom_host = 2\ndeny', "from_host = 2\ndeny", "about a topic or about a group"),
+        ('topic = "orders"\nfrom_host = 2\ndeny', 'topic = "order"\nfrom_host = 2\ndeny', "no topic 'order'"),
+        ('operations = ["All"]', "operations = []", "a rule without operations says nothing"),
+        ('users = ["alice", "mallory"]', 'users = ["alice", "mallory", "a b"]', "user 'a b': letters"),
+        ('users = ["alice", "mallory"]', 'users = ["alice", "mallory", "alice"]', "and each once"),
+    ],
+)
+def test_what_is_wrong_with_access(old: str, new: str, told: str) -> None:
+    assert ACCESS.count(old) == 1
+    assert told in problem_of(ACCESS.replace(old, new))
+
+
+def test_users_and_refusals_are_for_a_cluster_that_asks() -> None:
+    plain = "".join(part for part in ACCESS.partition("[[topics]]")[1:])
+    text = 'name = "x"\nsection = "X"\ntitle = "X"\nsummary = "X"\n' + plain
+    assert "there are users only with [cluster.access]" in problem_of(text)
+    assert "without [cluster.access] nobody is refused" in problem_of(text)
+
+
+def test_a_rule_is_told_to_kafka_acls_with_the_address_of_the_client() -> None:
+    refuse = RulePlan("alice", ["All"], topic="orders", from_host=2, deny=True)
+    assert " ".join(arguments(refuse)) == (
+        "--add --deny-principal User:alice --deny-host 198.18.3.2 --operation All --topic orders"
+    )
+    allow = RulePlan("bob", ["Read", "Describe"], group="readers")
+    assert " ".join(arguments(allow)) == (
+        "--add --allow-principal User:bob --allow-host * --operation Read --operation Describe --group readers"
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('input = "payments"', 'input = "payment"', "input = 'payment': a topic that it reads, one of payments"),
+        ('input = "payments"', 'input = "settlements"', "a topic that it reads, one of payments"),
+        ("size = 50", "size = 0", "size = 0: from 1 to 10000 messages"),
+        ("abort_every = 4", "abort_every = 1", "or nothing is ever committed"),
+        ("timeout_s = 10", "timeout_s = 0.5", "timeout_s = 0.5: from 1 to 900"),
+        ("transactions = {", "rate = 5\ntransactions = {", "rate: leave it out"),
+        ("transactions = {", "keys = 5\ntransactions = {", "keys: leave it out"),
+        ("transaction:producer2", "transaction:producer1", "with transactions are transaction:producer2"),
+        (
+            'isolation = "read_uncommitted"',
+            'settings = { "isolation.level" = "read_uncommitted" }',
+            "isolation.level: use isolation =",
+        ),
+    ],
+)
+def test_what_is_wrong_with_transactions(old: str, new: str, told: str) -> None:
+    assert TRANSACTIONS.count(old) == 1
+    assert told in problem_of(TRANSACTIONS.replace(old, new))

@@ -1,0 +1,233 @@
+"""Transactions: the outcome of each message is that of its transaction, whatever the client meets on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+
+from ackproof.clients import transactional
+from ackproof.clients.common import pack
+from ackproof.clients.producer import ProducerConfig, TransactionsConfig
+from ackproof.clients.transactional import Processing
+from ackproof.journal import read_stream
+
+
+def problem(name: int, *, retriable: bool = False, requires_abort: bool = False, fatal: bool = False) -> KafkaException:
+    return KafkaException(
+        KafkaError(name, "as told", fatal=fatal, retriable=retriable, txn_requires_abort=requires_abort)
+    )
+
+
+FENCED = problem(KafkaError._FENCED, fatal=True)
+TIMED_OUT = problem(KafkaError._TIMED_OUT, retriable=True)
+ABORTABLE = problem(KafkaError.INVALID_TXN_STATE, requires_abort=True)
+
+
+class Cluster:
+    """Stands in for Kafka: an input of so many messages, an output, and the group's committed offsets.
+
+    `says` holds, for the name of a call, what it answers in turn; after that, and for others, all is well.
+    """
+
+    def __init__(self, inputs: int, **says: list[KafkaException | None]) -> None:
+        self.inputs = inputs
+        self.says = says
+        self.committed = 0
+        self.written: list[bytes] = []
+        self.clients = 0
+
+    def answer(self, call: str) -> None:
+        if (told := self.says.get(call)) and (error := told.pop(0)) is not None:
+            raise error
+
+
+class Input:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._place = 0
+        self._told = False
+
+    def subscribe(self, _: list[str], on_assign: Callable[..., None], **__: Any) -> None:
+        self._on_assign = on_assign
+
+    def consume(self, count: int, _: float) -> list[Message]:
+        if not self._told:
+            self._told = True
+            self._on_assign(self, [])
+        place, self._place = self._place, min(self._place + count, self._cluster.inputs)
+        return [
+            Message(topic="payments", partition=0, offset=offset, value=pack(0, offset))
+            for offset in range(place, self._place)
+        ]
+
+    def assignment(self) -> list[TopicPartition]:
+        return [TopicPartition("payments", 0)]
+
+    def committed(self, places: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        self._cluster.answer("committed")
+        return [TopicPartition("payments", 0, self._cluster.committed or -1001)]
+
+    def assign(self, places: list[TopicPartition]) -> None:
+        self._place = places[0].offset
+
+    def consumer_group_metadata(self) -> object:
+        return object()
+
+    def close(self) -> None: ...
+
+
+class Client:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        cluster.clients += 1
+        self._waiting: list[tuple[bytes, Callable[[Any, Any], None]]] = []
+        self._reached = 0
+
+    def init_transactions(self, _: float) -> None:
+        self._cluster.answer("init_transactions")
+
+    def begin_transaction(self) -> None:
+        self._cluster.answer("begin_transaction")
+
+    def produce(self, topic: str, value: bytes, key: bytes, partition: int, on_delivery: Any) -> None:
+        self._cluster.answer("produce")
+        self._waiting.append((value, lambda: on_delivery(None, Message(topic=topic, partition=partition, offset=7))))  # type: ignore[arg-type]
+
+    def poll(self, _: float) -> None: ...
+
+    def flush(self, _: float) -> None:
+        for _value, deliver in self._waiting:
+            deliver()  # type: ignore[call-arg]
+
+    def send_offsets_to_transaction(self, places: list[TopicPartition], members: object, _: float) -> None:
+        self._cluster.answer("send_offsets_to_transaction")
+        self._reached = places[0].offset
+
+    def commit_transaction(self, timeout_s: float) -> None:
+        self._cluster.answer("commit_transaction")
+        self.flush(timeout_s)
+        self._cluster.written += [value for value, _ in self._waiting]
+        self._cluster.committed = self._reached
+        self._waiting = []
+
+    def abort_transaction(self, _: float) -> None:
+        self._cluster.answer("abort_transaction")
+        self._waiting = []
+
+
+Rows = list[dict[str, Any]]
+
+
+def ran(cluster: Cluster, directory: Path, monkeypatch: pytest.MonkeyPatch, **plan: Any) -> tuple[Rows, Rows]:
+    """Its sends and what it told of its transactions."""
+    (directory / "go").write_text("0")
+    monkeypatch.setattr(transactional, "KafkaProducer", lambda _: Client(cluster))
+    monkeypatch.setattr(transactional, "KafkaConsumer", lambda _: Input(cluster))
+    wanted = {"input": "payments", "size": 2, "abort_every": None, "timeout_s": 10.0, **plan}
+    config = ProducerConfig(
+        run=1, directory=str(directory), id=1, name="producer2", topic="settlements", topic_id=1, bootstrap="nowhere",
+        count=cluster.inputs, rate=None, acks="all", size=16, keys=None, print=False, go=str(directory / "go"),
+        progress=str(directory / "progress"), flush_s=5, topic_check="assume", partitions=2,
+        transactions=TransactionsConfig(**wanted),
+    )  # fmt: skip
+    Processing(config).run()
+    sends, events = (
+        read_stream(directory / "journal" / table / "producer2.arrows")[0].to_pylist()
+        for table in ("sends", "transactions")
+    )
+    return sends, events
+
+
+def told(events: Rows, number: int) -> list[str]:
+    return [row["event"] for row in events if row["transaction"] == number]
+
+
+def outcomes(sends: Rows) -> list[tuple[int, int, str]]:
+    """Number, which input it tells of, outcome."""
+    return [(row["seq"], row["key"], row["outcome"]) for row in sends]
+
+
+def test_each_input_is_written_once_and_what_was_aborted_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(4)
+    sends, events = ran(cluster, tmp_path, monkeypatch, abort_every=2)
+    assert outcomes(sends) == [
+        (0, 0, "ok"), (1, 1, "ok"), (2, 2, "fail"), (3, 3, "fail"), (4, 2, "ok"), (5, 3, "ok"),
+    ]  # fmt: skip
+    assert cluster.written == [pack(1, seq) for seq in (0, 1, 4, 5)]
+    assert told(events, 1) == ["begun", "committing", "committed"]
+    assert told(events, 2) == ["begun", "aborting", "aborted"]
+    assert [row["partition"] for row in sends] == [0, 1, 0, 1, 0, 1]
+
+
+def test_what_may_be_tried_again_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(2, init_transactions=[TIMED_OUT], commit_transaction=[TIMED_OUT], committed=[ABORTABLE])
+    sends, events = ran(cluster, tmp_path, monkeypatch)
+    assert outcomes(sends) == [(0, 0, "ok"), (1, 1, "ok")]
+    assert told(events, 1) == ["begun", "committing", "committed"]
+
+
+@pytest.mark.parametrize("call", ["begin_transaction", "produce", "send_offsets_to_transaction"])
+def test_what_was_never_to_be_committed_has_certainly_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    says: dict[str, list[KafkaException | None]] = {call: [ABORTABLE]}
+    sends, events = ran(Cluster(2, **says), tmp_path, monkeypatch)
+    assert {row["outcome"] for row in sends if row["seq"] < events[-1]["first_seq"]} == {"fail"}
+    assert told(events, 1) == ["begun", "aborting", "aborted"]
+    assert [(row["key"], row["outcome"]) for row in sends][-2:] == [(0, "ok"), (1, "ok")]
+
+
+def test_a_commit_that_met_an_error_is_of_unknown_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sends, events = ran(Cluster(2, commit_transaction=[ABORTABLE]), tmp_path, monkeypatch)
+    assert outcomes(sends) == [(0, 0, "info"), (1, 1, "info"), (2, 0, "ok"), (3, 1, "ok")]
+    assert told(events, 1) == ["begun", "committing", "aborting", "unknown"]
+
+
+def test_a_fenced_client_is_followed_by_a_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(2, commit_transaction=[FENCED], abort_transaction=[FENCED])
+    sends, _ = ran(cluster, tmp_path, monkeypatch)
+    assert cluster.clients == 2
+    assert [row["outcome"] for row in sends] == ["info", "info", "ok", "ok"]
+
+
+def test_a_group_whose_offset_is_not_known_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Taken for none, it would have everything processed twice."""
+    cluster = Cluster(4, send_offsets_to_transaction=[None, ABORTABLE])
+
+    class Unstable(Input):
+        asked = 0
+
+        def committed(self, places: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+            (place,) = super().committed(places, timeout)
+            self.asked += 1
+            if self.asked != 2:
+                return [place]
+            unknown = Message(topic="payments", error=KafkaError(KafkaError.UNSTABLE_OFFSET_COMMIT))
+            return [Place(unknown.error())]
+
+    class Place:
+        partition, offset = 0, -1001
+
+        def __init__(self, error: Any) -> None:
+            self.error = error
+
+    monkeypatch.setattr(f"{__name__}.Input", Unstable)
+    sends, _ = ran(cluster, tmp_path, monkeypatch)
+    assert [row["key"] for row in sends if row["outcome"] == "ok"] == [0, 1, 2, 3]
+
+
+def test_numbers_are_on_disk_before_they_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    class Looking(Client):
+        def begin_transaction(self) -> None:
+            table, _ = read_stream(tmp_path / "journal" / "blocks" / "producer2.arrows")
+            seen.append(sum(row["count"] for row in table.to_pylist() if row["used"] is None))
+
+    monkeypatch.setattr(f"{__name__}.Client", Looking)
+    ran(Cluster(4), tmp_path, monkeypatch)
+    assert seen == [2, 4]

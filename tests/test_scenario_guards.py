@@ -28,6 +28,7 @@ def problem_of(text: str) -> str:
         ("from_host = 2\nacks", "from_host = 0\nacks", "from_host = 0: from 1 to 9"),
         ('topic = "orders"\nfrom_host = 2\ndeny', "from_host = 2\ndeny", "about a topic or about a group"),
         ('topic = "orders"\nfrom_host = 2\ndeny', 'topic = "order"\nfrom_host = 2\ndeny', "no topic 'order'"),
+        ('topic_check = "assume"', 'topic_check = "create"', "a user validates or assumes his topic"),
         ('operations = ["All"]', "operations = []", "a rule without operations says nothing"),
         ('users = ["alice", "mallory"]', 'users = ["alice", "mallory", "a b"]', "user 'a b': letters"),
         ('users = ["alice", "mallory"]', 'users = ["alice", "mallory", "alice"]', "and each once"),
@@ -61,6 +62,7 @@ def test_a_rule_is_told_to_kafka_acls_with_the_address_of_the_client() -> None:
     [
         ('input = "payments"', 'input = "payment"', "input = 'payment': a topic that it reads, one of payments"),
         ('input = "payments"', 'input = "settlements"', "a topic that it reads, one of payments"),
+        ("rate = 200\n", "rate = 200\ncopies = 2\n", "one producer must write to it"),
         ("size = 50", "size = 0", "size = 0: from 1 to 10000 messages"),
         ("abort_every = 4", "abort_every = 1", "or nothing is ever committed"),
         ("timeout_s = 10", "timeout_s = 0.5", "timeout_s = 0.5: from 1 to 900"),

@@ -23,7 +23,7 @@ from ackproof.lab import control
 from ackproof.lab.directory import LabDirectory
 from ackproof.lab.spec import client
 from ackproof.record import ConsumerRecord, RunRecord
-from ackproof.scenario import ProducerPlan, Scenario, TopicPlan, Value
+from ackproof.scenario import ConsumerPlan, ProducerPlan, Scenario, TopicPlan, Value
 
 READY_S = 60.0
 FLUSH_S = 120.0  # how long a producer waits for its last outcomes
@@ -90,8 +90,8 @@ class Clients:
             self._progress[name].write(*(0 for _ in Progress.FIELDS))
         for consumer in self._record.consumers:
             if consumer.name == name:
-                consuming = self._consumer(consumer)
-                self._spawn(name, "consumer", client(self._scenario.each_consumer[consumer.id].from_host).name, consuming)
+                where = client(self._scenario.each_consumer[consumer.id].from_host)
+                self._spawn(name, "consumer", where.name, self._consumer(consumer))
         for producer in self._record.producers:
             if producer.name == name:
                 config = self._producer(producer)

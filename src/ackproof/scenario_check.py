@@ -64,6 +64,7 @@ CHECK_NAMES = (
     "torn",
     "uncommitted_read",
     "hung",
+    "inexact",
     "refusals",
     "moves",
     "eligible",

@@ -28,6 +28,8 @@ def access_problems(scenario: Scenario) -> Iterator[Problem]:
             said = "every client must be one" if plan.user is None else f"no user {plan.user!r}"
             yield f"{where}.user", f"{said}: users are {', '.join(users) or 'none'}"
     for number, producer in enumerate(scenario.producers):
+        if producer.user is not None and producer.topic_check == "create":
+            yield f"producers.{number}.topic_check", 'topic_check = "create": a user validates or assumes his topic'
         if producer.refused and access is None:
             yield f"producers.{number}.refused", "without [cluster.access] nobody is refused"
     if access is not None:
@@ -65,6 +67,11 @@ def _transactions(scenario: Scenario, producer: ProducerPlan, plan: Transactions
     if plan.input not in topics or plan.input == producer.topic:
         other = [topic for topic in topics if topic != producer.topic]
         yield f"{where}.input", f"input = {plan.input!r}: a topic that it reads, one of {', '.join(other) or 'none'}"
+    if sum(each.copies for each in scenario.producers if each.topic == plan.input) != 1:
+        yield (
+            f"{where}.input",
+            f"input = {plan.input!r}: one producer must write to it, or its numbers would be ambiguous",
+        )
     if not 1 <= plan.size <= 10_000:
         yield f"{where}.size", f"size = {plan.size}: from 1 to 10000 messages"
     if plan.abort_every is not None and plan.abort_every < 2:

@@ -57,3 +57,16 @@ def test_a_frozen_follower_leaves_the_isr_and_returns(us: User, tmp_path: Path) 
     assert (told["result"], told["lost"]) == ("confirmed", 0)
     sizes = {move["moment"]: len(move["isr"]) for move in verdict.moves}
     assert (sizes["start"], sizes["during 1"], sizes["end"]) == (3, 2, 3)
+
+
+def test_transactions_are_whole_and_what_was_aborted_is_read_only_by_who_asks_for_it(us: User, tmp_path: Path) -> None:
+    told, verdict = ran(us, tmp_path, "transactions", "--mode", "kraft")
+    assert (told["result"], told["lost"], told["duplicated"]) == ("confirmed", 0, 0)
+    assert [found(verdict, check) for check in ("torn", "uncommitted_read", "hung", "inexact")] == [0] * 4
+    assert found(verdict, "unstable_read")  # by the reader of uncommitted messages
+
+
+def test_who_may_not_write_is_told_so_and_writes_nothing(us: User, tmp_path: Path) -> None:
+    told, verdict = ran(us, tmp_path, "access")
+    assert (told["result"], told["acked"], told["failed"]) == ("confirmed", 2_000, 1_000)
+    assert found(verdict, "refusals") == 0

@@ -7,7 +7,20 @@ from asking import Cases, found
 from histories import History
 
 COLUMNS = ("offset", "producer", "seq")
+ABORTED = (("begun", 0.0), ("aborting", 5.0), ("aborted", 6.0))
+
+
+def _in_transaction(consumer: int) -> History:
+    """The first consumer asks for committed messages, the second for all."""
+    isolations = [{"isolation": "read_committed"}, {"isolation": "read_uncommitted"}]
+    made = History(producers=[{"transactions": {"input": "orders"}}], consumers=isolations)
+    made.send(0, 0, outcome="fail").read(0, 0, consumer=consumer).transaction(1, 0, 0, *ABORTED)
+    return made.group(0, "assigned", 0).group(0, "assigned", 1)
+
+
 CASES: Cases = {
+    "of a transaction that was aborted": (_in_transaction(0), [(0, 0, 0)]),
+    "near miss: by one who asks for uncommitted messages": (_in_transaction(1), []),
     "failed and read": (History().send(0, outcome="fail").read(4, 0), [(4, 0, 0)]),
     "near miss: failed and not read": (History().send(0, outcome="fail").log(0, 0), []),
     "near miss: unknown and read": (History().send(0, outcome="info").read(0, 0), []),

@@ -7,7 +7,7 @@ from asking import Cases, found
 from histories import History
 
 COLUMNS = ("partition", "last_stable", "transaction", "ms")
-PLAN = [{"transactions": {"input": "payments"}}]
+PLAN = [{"transactions": {"input": "orders"}}]
 BEGUN = ("begun", 0.0)
 
 

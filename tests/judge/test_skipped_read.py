@@ -27,6 +27,17 @@ CASES: Cases = {
         [(0, 0, 2, 1, 1)],
     ),
     "over many records": (_dense(600).read(10, 10).read(590, 590), [(0, 10, 590, 579, 11)]),
+    "near miss: over what only a reader of uncommitted messages saw": (
+        History(producers=[{"transactions": {"input": "orders"}}])
+        .send(1, 1, outcome="fail")
+        .transaction(1, 1, 1, ("begun", 0.0), ("aborting", 1.0), ("aborted", 2.0))
+        .log(0, 0)
+        .log(2, 2)
+        .read(0, 0)
+        .read(2, 2)
+        .read(1, 1, consumer=1),
+        [],
+    ),
     "near miss: over a marker": (History().log(0, 0).log(2, 2).end(3, transactional=True).read(0, 0).read(2, 2), []),
     "near miss: one after the other": (_dense(3).read(0, 0).read(1, 1).read(2, 2), []),
     "near miss: under another assignment": (_dense(3).read(0, 0).read(2, 2, assignment=2), []),

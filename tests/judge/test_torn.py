@@ -7,7 +7,7 @@ from asking import Cases, found
 from histories import History
 
 COLUMNS = ("transaction", "outcome", "in_log", "missing", "first_missing")
-PLAN = [{"transactions": {"input": "payments"}}]
+PLAN = [{"transactions": {"input": "orders"}}]
 COMMITTED = (("begun", 0.0), ("committing", 5.0), ("committed", 6.0))
 ABORTED = (("begun", 0.0), ("aborting", 5.0), ("aborted", 6.0))
 UNKNOWN = (("begun", 0.0), ("committing", 5.0), ("aborting", 6.0), ("unknown", 7.0))

@@ -7,7 +7,7 @@ from asking import Cases, found
 from histories import History
 
 COLUMNS = ("consumer", "offset", "seq", "transaction", "outcome")
-PLAN = [{"transactions": {"input": "payments"}}]
+PLAN = [{"transactions": {"input": "orders"}}]
 COMMITTED, UNCOMMITTED = {"isolation": "read_committed"}, {"isolation": "read_uncommitted"}
 
 

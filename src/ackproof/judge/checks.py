@@ -25,6 +25,7 @@ from ackproof.judge.exits import exits
 from ackproof.judge.failover import failover
 from ackproof.judge.hung import hung
 from ackproof.judge.inconsistent_offset import inconsistent_offset
+from ackproof.judge.inexact import inexact
 from ackproof.judge.key_moved import key_moved
 from ackproof.judge.late import late
 from ackproof.judge.lost import lost
@@ -156,6 +157,13 @@ CHECKS: dict[str, Check] = {
         "time(s) in which an open transaction held readers up past its time-out",
         "forbidden",
         needs=("transactions", "stable"),
+        asked=has_transactions,
+    ),
+    "inexact": Check(
+        inexact,
+        "message(s) of an input that were not processed exactly once",
+        "forbidden",
+        needs=("transactions", "ends"),
         asked=has_transactions,
     ),
     "refusals": Check(

@@ -71,7 +71,7 @@ class Tables:
     stable: DataFrame
     alerts: DataFrame
     runs: DataFrame  # run, rate_line, unavailable_ns, late_ns; begin_ns, last_ns (first and last send), end_ns
-    producers: DataFrame  # run, producer, topic, acks, rate, outbox, refused
+    producers: DataFrame  # run, producer, topic, acks, rate, outbox, refused, input
     consumers: DataFrame  # run, consumer, group, topic, start, readers, isolation
     moments: DataFrame  # run, place, moment, moment_ns
     phases: DataFrame  # run, phase, after (what began it), from_ns, to_ns
@@ -153,6 +153,7 @@ PRODUCERS = T.StructType(
         T.StructField("rate", T.DoubleType()),
         T.StructField("outbox", T.BooleanType()),
         T.StructField("refused", T.BooleanType()),
+        T.StructField("input", T.IntegerType()),  # the topic that its transactions process
     ]
 )
 MOMENTS = T.StructType(
@@ -309,7 +310,15 @@ def _producers(record: RunRecord) -> list[tuple[Any, ...]]:
     plans = record.each("producers")
     with_outbox = {number for number, plan in enumerate(plans) if plan.get("outbox")}
     refused = {number for number, plan in enumerate(plans) if plan.get("refused")}
-    return [(record.run, p.id, p.topic, p.acks, p.rate, p.id in with_outbox, p.id in refused) for p in record.producers]
+    inputs = {
+        number: record.topics.index(plan["transactions"]["input"])
+        for number, plan in enumerate(plans)
+        if plan.get("transactions")
+    }
+    return [
+        (record.run, p.id, p.topic, p.acks, p.rate, p.id in with_outbox, p.id in refused, inputs.get(p.id))
+        for p in record.producers
+    ]
 
 
 def _consumers(record: RunRecord) -> list[tuple[Any, ...]]:

@@ -1,0 +1,40 @@
+"""Inexact: a message of a transactional producer's input that was not processed exactly once.
+
+What it read and what it wrote are committed together or not at all. So each record of the input has one answer among
+the committed messages of the output: its number is the answer's key. An input that stands in its own log twice has two.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ackproof.judge.tables import VALUE, Tables
+
+_INPUT = ["run", "producer", "key"]
+
+
+def inexact(t: Tables) -> DataFrame:
+    """An input, by its number, that has more or fewer answers in the final log than it has records."""
+    processors = t.producers.filter(F.col("input").isNotNull()).select("run", "producer", F.col("input").alias("topic"))
+    records = (
+        t.log.select("run", "topic", F.col("seq").alias("key"))
+        .join(t.beside(processors), on=["run", "topic"], how="inner")
+        .groupBy(*_INPUT)
+        .agg(F.count(F.lit(1)).alias("records"))
+    )
+    answers = (
+        t.sends.select(*VALUE, "key")
+        .join(t.beside(processors.drop("topic")), on=["run", "producer"], how="left_semi")
+        .join(t.log.select(*VALUE), on=list(VALUE), how="inner")
+        .groupBy(*_INPUT)
+        .agg(F.count(F.lit(1)).alias("answers"), F.min("seq").alias("seq"))
+    )
+    none = F.lit(0)
+    return (
+        records.join(answers, on=_INPUT, how="full")
+        .withColumn("records", F.coalesce("records", none))
+        .withColumn("answers", F.coalesce("answers", none))
+        .filter(F.col("records") != F.col("answers"))
+        .select(*_INPUT, "records", "answers", "seq")
+    )

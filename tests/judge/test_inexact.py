@@ -1,0 +1,47 @@
+"""Inexact: an input that was processed twice, or not at all, as the healed log tells."""
+
+from __future__ import annotations
+
+import pytest
+from asking import Cases, found
+from histories import History
+
+COLUMNS = ("producer", "key", "records", "answers")
+PLAN = [{"copies": 1}, {"copies": 1, "transactions": {"input": "payments"}}]
+
+
+def _run(inputs: int = 1) -> History:
+    """Payments of the first producer; the second answers each with a settlement."""
+    made = History(producers=PLAN, topics=("payments", "settlements"))
+    for seq in range(inputs):
+        made.send(seq, seq).log(seq, seq)
+    return made
+
+
+def _answer(
+    made: History, seq: int, key: int, *, stands: bool = True, outcome: str = "ok", producer: int = 1
+) -> History:
+    made.send(seq, seq, producer=producer, topic=1, key=key, outcome=outcome)
+    return made.log(seq, seq, producer=producer, topic=1) if stands else made
+
+
+CASES: Cases = {
+    "never answered": (_answer(_run(2), 0, 0), [(1, 1, 1, 0)]),
+    "answered twice": (_answer(_answer(_run(), 0, 0), 1, 0), [(1, 0, 1, 2)]),
+    "one answer that stands twice": (_answer(_run(), 0, 0).log(1, 0, producer=1, topic=1), [(1, 0, 1, 2)]),
+    "an answer to nothing": (_answer(_answer(_run(), 0, 0), 1, 5), [(1, 5, 0, 1)]),
+    "answered by another": (_answer(_answer(_run(2), 0, 0), 9, 1, producer=0), [(1, 1, 1, 0)]),
+    "near miss: once": (_answer(_run(), 0, 0), []),
+    "near miss: aborted, and then once": (
+        _answer(_answer(_run(), 0, 0, stands=False, outcome="fail"), 1, 0),
+        [],
+    ),
+    "near miss: nobody knew, and it is there": (_answer(_run(), 0, 0, outcome="info"), []),
+    "near miss: twice in the input, and twice answered": (_answer(_answer(_run().log(1, 0), 0, 0), 1, 0), []),
+    "near miss: nobody processes": (History(topics=("payments",)).send(0, 0).log(0, 0), []),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_inexact(case: str) -> None:
+    assert found("inexact", case, CASES, *COLUMNS) == CASES[case][1]

@@ -1,0 +1,23 @@
+"""How a client says who it is: what a run keeps of it holds no password."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from ackproof.clients.common import Login, login_settings
+
+
+def test_a_client_is_told_where_its_password_is_and_not_what_it_is(tmp_path: Path) -> None:
+    passwords = tmp_path / "users.json"
+    passwords.write_text('{"alice": "a-secret", "bob": "b-secret"}')
+    login = Login("bob", str(passwords))
+    assert b"secret" not in msgspec.json.encode(login)
+    settings = login_settings(login)
+    assert (settings["sasl.username"], settings["sasl.password"]) == ("bob", "b-secret")
+    assert settings["security.protocol"] == "SASL_PLAINTEXT"
+
+
+def test_without_users_nobody_logs_in() -> None:
+    assert login_settings(None) == {}

@@ -94,9 +94,12 @@ class Processing:
         self._tell()
         wait_for_go(Path(self._config.go), GO_S)
         heard = time.monotonic()
-        while not self._stopped and self._processed() < self._config.count and time.monotonic() - heard < IDLE_S:
+        while not self._stopped and self._processed() < self._config.count:
             if self._take_in():
                 heard = time.monotonic()
+            if time.monotonic() - heard > IDLE_S:
+                self._say(f"ends with {self._processed():,} processed: no input for {IDLE_S:.0f} s")
+                break
             self._client.poll(0)
             if self._open is not None and self._is_due(self._open):
                 self._end(self._open)

@@ -96,7 +96,7 @@ class Clients:
             if producer.name == name:
                 config = self._producer(producer)
                 module = "outbox" if config.outbox else "transactional" if config.transactions else "producer"
-                self._spawn(name, module, client(self._plans()[producer.id].from_host).name, config)
+                self._spawn(name, module, client(self._scenario.each_producer[producer.id].from_host).name, config)
 
     @property
     def consumers(self) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
@@ -84,7 +84,7 @@ class Client:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         cluster.clients += 1
-        self._waiting: list[tuple[bytes, Callable[[Any, Any], None]]] = []
+        self._waiting: list[tuple[bytes, Callable[[], object]]] = []
         self._reached = 0
 
     def init_transactions(self, _: float) -> None:
@@ -95,13 +95,14 @@ class Client:
 
     def produce(self, topic: str, value: bytes, key: bytes, partition: int, on_delivery: Any) -> None:
         self._cluster.answer("produce")
-        self._waiting.append((value, lambda: on_delivery(None, Message(topic=topic, partition=partition, offset=7))))  # type: ignore[arg-type]
+        message: Any = Message(topic=topic, partition=partition, offset=7)
+        self._waiting.append((value, lambda: on_delivery(None, message)))
 
     def poll(self, _: float) -> None: ...
 
     def flush(self, _: float) -> None:
         for _value, deliver in self._waiting:
-            deliver()  # type: ignore[call-arg]
+            deliver()
 
     def send_offsets_to_transaction(self, places: list[TopicPartition], members: object, _: float) -> None:
         self._cluster.answer("send_offsets_to_transaction")
@@ -207,7 +208,7 @@ def test_a_group_whose_offset_is_not_known_is_asked_again(tmp_path: Path, monkey
             if self.asked != 2:
                 return [place]
             unknown = Message(topic="payments", error=KafkaError(KafkaError.UNSTABLE_OFFSET_COMMIT))
-            return [Place(unknown.error())]
+            return [cast(TopicPartition, Place(unknown.error()))]
 
     class Place:
         partition, offset = 0, -1001

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from asking import Cases, found
 from histories import History
 
 COLUMNS = ("producer", "key", "records", "answers")
-PLAN = [{"copies": 1}, {"copies": 1, "transactions": {"input": "payments"}}]
+PLAN: list[dict[str, Any]] = [{"copies": 1}, {"copies": 1, "transactions": {"input": "payments"}}]
 
 
 def _run(inputs: int = 1) -> History:

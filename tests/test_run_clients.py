@@ -15,15 +15,21 @@ from ackproof.scenario import ConsumerPlan, ProducerPlan, Scenario, TopicPlan
 DIED, WELL = [None, 9], [0, None]
 
 
-def clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exits: dict[str, Any], expected: list[int]) -> Clients:
+def clients(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    exits: dict[str, Any],
+    expected: list[int],
+    command: list[str] | None = None,
+) -> Clients:
     scenario = Scenario(
         name="one",
         section="X",
         title="One",
         summary="One of each.",
         topics=[TopicPlan("orders")],
-        producers=[ProducerPlan("orders", 10, exits=expected)],
-        consumers=[ConsumerPlan("orders", "readers")],
+        producers=[ProducerPlan("orders", 10, exits=expected, command=command or [])],
+        consumers=[ConsumerPlan("orders", "readers", command=command or [])],
     )
     record: Any = SimpleNamespace(
         producers=[SimpleNamespace(name="producer1")], consumers=[SimpleNamespace(name="consumer1", id=0)]
@@ -63,3 +69,11 @@ def test_a_consumer_that_the_scenario_killed_is_no_surprise(tmp_path: Path, monk
     made = clients(tmp_path, monkeypatch, {"consumer1": DIED, "final-read": [1, None]}, [])
     made._disturbed.add("consumer1")
     assert made.raise_if_one_died()["consumer1"] == DIED
+
+
+@pytest.mark.parametrize("how", [DIED, WELL, [3, None]])
+def test_foreign_clients_end_as_they_like_and_the_judge_says_what_they_were_worth(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: list[int | None]
+) -> None:
+    ended = {"producer1": how, "consumer1": how}
+    assert clients(tmp_path, monkeypatch, ended, [], ["my-client"]).raise_if_one_died() == ended

@@ -52,6 +52,7 @@ def run(
       ackproof run my-scenario.toml --set producer.acks=all --repeat 3 --junit results.xml
     """
     from ackproof import runner
+    from ackproof.run_foreign import require_programs
     from ackproof.showing import show_plan
 
     plans = [_loaded(find(name), shape, settings or []) for name in scenarios]
@@ -72,6 +73,8 @@ def run(
         for asked, spec in zip(wanted, specs, strict=True):
             show_plan(asked.scenario, spec, shape)
         return
+    for scenario in plans:
+        require_programs(scenario)
     outcome = runner.Outcome(as_json=as_json, junit=junit)
     try:
         for asked in wanted:

@@ -97,7 +97,11 @@ TABLES: dict[str, Table] = {
                 Column("partition", _INT, "The partition, where the client said one; else -1."),
                 Column("key", _LONG, "The number that is the message's key, where it has one.", True),
                 Column("due_ns", _LONG, "When it should have been sent, by the rate asked for."),
-                Column("sent_ns", _LONG, "When it was given to the client."),
+                Column(
+                    "sent_ns",
+                    _LONG,
+                    "When it was given to the client. A foreign client tells neither: both are when it told of it.",
+                ),
                 Column("done_ns", _LONG, "When its outcome was known; null where it never was.", True),
                 Column("outcome", _TEXT, "`ok`, `fail` (certainly not written) or `info` (cannot know)."),
                 Column("error", _TEXT, "The client's error, by name.", True),
@@ -365,6 +369,23 @@ TABLES: dict[str, Table] = {
                 Column("text", _TEXT, "In words.", True),
             ),
             ("rule", "at_ns"),
+        ),
+        Table(
+            "oddities",
+            "What foreign clients printed that cannot be taken for what it should be; the first thousand of each.",
+            (
+                _RUN,
+                _AT,
+                Column("client", _TEXT, "The client."),
+                Column(
+                    "event",
+                    _TEXT,
+                    "`no event`, `not ours` (a value or a topic that it was not asked for), `contradiction`, "
+                    "`miscount` (its own count is not that of its events), `twice`, `unknown event`, `torn line`.",
+                ),
+                Column("text", _TEXT, "What it was, in words."),
+            ),
+            ("client", "at_ns"),
         ),
         Table(
             "nodes",

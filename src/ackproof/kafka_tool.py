@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ackproof.kafka import config, tools
 from ackproof.lab import control
-from ackproof.lab.directory import LabDirectory
+from ackproof.lab.directory import LabDirectory, Started
 from ackproof.screen import say
 
 
@@ -41,13 +41,16 @@ def planned(name: str, tool: str, arguments: Sequence[str]) -> tools.Plan | tool
 @contextmanager
 def command(name: str, plan: tools.Plan) -> Iterator[list[str]]:
     """The program that is the tool; what it needs on disk goes afterwards."""
-    started = LabDirectory.of(name).started()
-    logging = config.logging(started.spec.kafka, level="WARN")
     with tempfile.TemporaryDirectory(prefix="ackproof-tool-") as folder:
-        path = Path(folder) / logging.file_name
-        path.write_text(logging.text)
-        java = [
-            started.java, *config.JVM_ALWAYS, f"-Djava.io.tmpdir={folder}", logging.option.format(path=path), *plan.jvm,
-            *os.environ.get("KAFKA_OPTS", "").split(), "-cp", f"{started.jars}/*",
-        ]  # fmt: skip
-        yield [*java, plan.main_class, *plan.argv]
+        yield java_command(LabDirectory.of(name).started(), plan, Path(folder))
+
+
+def java_command(started: Started, plan: tools.Plan, folder: Path) -> list[str]:
+    """Java as a tool wants it; its own files are in this folder."""
+    logging = config.logging(started.spec.kafka, level="WARN")
+    path = folder / logging.file_name
+    path.write_text(logging.text)
+    return [
+        started.java, *config.JVM_ALWAYS, f"-Djava.io.tmpdir={folder}", logging.option.format(path=path), *plan.jvm,
+        *os.environ.get("KAFKA_OPTS", "").split(), "-cp", f"{started.jars}/*", plan.main_class, *plan.argv,
+    ]  # fmt: skip

@@ -80,10 +80,18 @@ class Ongoing:
                 if not held:
                     self.journal_fault(fault, "broken", at_ns=at_ns, text=text)
             elif kind == "exited":
-                ended = {name: event.get(name) for name in ("node", "code", "signal", "by_itself")}
-                self._nodes_table.add(at_ns=at_ns, event="exited", **ended)
+                self._journal_exit(at_ns, {name: event.get(name) for name in ("node", "code", "signal", "by_itself")})
+        for ended in self.clients.on_host.newly_ended():
+            self._journal_exit(time.monotonic_ns(), ended)
         self._probes_table.flush_if_due()
         self._nodes_table.flush_if_due()
+
+    def _journal_exit(self, at_ns: int, ended: dict[str, Any]) -> None:
+        self._nodes_table.add(at_ns=at_ns, event="exited", **ended)
+        clients = (*self.clients.producers, *self.clients.consumers)
+        if ended["by_itself"] and ended["code"] != 0 and ended["node"] in clients:
+            how = f"signal {ended['signal']}" if ended["code"] is None else f"exit code {ended['code']}"
+            self.tell(f"{ended['node']} ended by itself ({how})")
 
     def resolved(self, plan: FaultPlan) -> FaultPlan:
         """`target:N` is whatever fault N hit."""

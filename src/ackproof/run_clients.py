@@ -22,7 +22,8 @@ from ackproof.errors import CannotHere, Problem, UsageProblem
 from ackproof.lab import control
 from ackproof.lab.directory import LabDirectory
 from ackproof.lab.spec import client
-from ackproof.record import ConsumerRecord, RunRecord
+from ackproof.record import ConsumerRecord, ProducerRecord, RunRecord
+from ackproof.run_foreign import Foreign, HostProcesses
 from ackproof.scenario import ConsumerPlan, ProducerPlan, Scenario, TopicPlan, Value
 
 READY_S = 60.0
@@ -52,6 +53,8 @@ class Clients:
         self._asked = 0.0
         self._disturbed: set[str] = set()  # clients that the scenario itself killed or stopped
         self._lives: dict[str, int] = {}  # how often each client was started
+        self._foreign = Foreign(scenario, record, directory, lab)
+        self.on_host = HostProcesses()
 
     # -- starting --------------------------------------------------------------------------------------------------
 
@@ -90,13 +93,28 @@ class Clients:
             self._progress[name].write(*(0 for _ in Progress.FIELDS))
         for consumer in self._record.consumers:
             if consumer.name == name:
-                where = client(self._scenario.each_consumer[consumer.id].from_host)
-                self._spawn(name, "consumer", where.name, self._consumer(consumer))
+                self._start_consumer(consumer)
         for producer in self._record.producers:
             if producer.name == name:
-                config = self._producer(producer)
-                module = "outbox" if config.outbox else "transactional" if config.transactions else "producer"
-                self._spawn(name, module, client(self._scenario.each_producer[producer.id].from_host).name, config)
+                self._start_producer(producer)
+
+    def _start_consumer(self, consumer: ConsumerRecord) -> None:
+        plan = self._scenario.each_consumer[consumer.id]
+        if plan.command:
+            foreign = self._foreign.consumer(plan, consumer, self._bootstrap, self._lives[consumer.name])
+            self._spawn(consumer.name, "foreign", plan.where, foreign)
+        else:
+            self._spawn(consumer.name, "consumer", client(plan.from_host).name, self._consumer(consumer))
+
+    def _start_producer(self, producer: ProducerRecord) -> None:
+        plan = self._scenario.each_producer[producer.id]
+        if plan.command:
+            foreign = self._foreign.producer(plan, producer, self._bootstrap)
+            self._spawn(producer.name, "foreign", plan.where, foreign)
+        else:
+            config = self._producer(producer)
+            module = "outbox" if config.outbox else "transactional" if config.transactions else "producer"
+            self._spawn(producer.name, module, client(plan.from_host).name, config)
 
     @property
     def consumers(self) -> list[str]:
@@ -130,6 +148,7 @@ class Clients:
             isolation=plan.isolation,
             print=plan.print,
             life=life,
+            foreign=self._foreign.producers,
             settings=consumer.settings,
         )
 
@@ -183,14 +202,12 @@ class Clients:
     def _spawn(self, name: str, module: str, node: str, config: msgspec.Struct) -> None:
         path = self._folder / f"{name}.json"
         path.write_bytes(msgspec.json.encode(config))
-        control.call(
-            self._lab,
-            "spawn",
-            process=name,
-            node=node,
-            argv=[sys.executable, "-m", f"ackproof.clients.{module}", str(path)],
-            output=str(self._directory / "logs" / f"{name}.log"),
-        )
+        argv = [sys.executable, "-m", f"ackproof.clients.{module}", str(path)]
+        output = self._directory / "logs" / f"{name}.log"
+        if node == "host":
+            self.on_host.spawn(name, argv, output)
+        else:
+            control.call(self._lab, "spawn", process=name, node=node, argv=argv, output=str(output))
         self._running.add(name)
 
     def _wait_until_ready(self, names: list[str]) -> None:
@@ -250,8 +267,9 @@ class Clients:
         return set(self.producers) <= set(self.raise_if_one_died())
 
     def _exits(self) -> dict[str, Any]:
-        exits: dict[str, Any] = control.call(self._lab, "processes", names=sorted(self._running))["exits"]
-        return exits
+        inside = sorted(name for name in self._running if name not in self.on_host)
+        exits: dict[str, Any] = control.call(self._lab, "processes", names=inside)["exits"]
+        return exits | self.on_host.exits()
 
     def leader_epoch(self, partition: str) -> int | None:
         return self.leaders.get(partition, (None, None))[1]
@@ -287,13 +305,20 @@ class Clients:
         """Without its observer or one of its consumers a run has a hole that nobody would see."""
         exits = self._exits()
         ended = {name for name in exits if name not in self.producers or not self._may_end(name, exits[name])}
-        if dead := sorted(ended - {"final-read"} - self._disturbed):
+        # What a foreign client was worth until it ended, however it ended, is for the judge to say.
+        foreign = {
+            name for name, plan in zip(self.consumers, self._scenario.each_consumer, strict=True) if plan.command
+        }
+        if dead := sorted(ended - {"final-read"} - self._disturbed - foreign):
             raise CannotHere(f"{dead[0]} ended by itself; its log ends:", self._log_tail(dead[0]))
         return exits
 
     def _may_end(self, name: str, how: list[int | None] | None) -> bool:
-        """Well, or as the scenario expects of this life."""
-        expected = self._scenario.each_producer[self.producers.index(name)].exits
+        """Well, or as the scenario expects of this life; a foreign one as it likes."""
+        plan = self._scenario.each_producer[self.producers.index(name)]
+        if plan.command:
+            return True
+        expected = plan.exits
         life = self._lives[name]
         return how == [expected[life - 1] if life <= len(expected) else 0, None]
 
@@ -335,6 +360,7 @@ class Clients:
             progress=str(self._page("final-read")),
             settle_s=settle_s,
             full_isr_s=FULL_ISR_S,
+            foreign=self._foreign.producers,
         )
         self._spawn("final-read", "drain", "observer", config)
         deadline = time.monotonic() + settle_s + 600
@@ -378,9 +404,15 @@ class Clients:
     def _stop(self, names: list[str], timeout_s: float) -> None:
         """Ask; then end what did not listen."""
         for name in names:
-            control.call(self._lab, "signal", process=name, signal="SIGTERM")
+            self._signal(name, "SIGTERM")
         deadline = time.monotonic() + timeout_s
         while (left := set(names) - set(self._exits())) and time.monotonic() < deadline:
             time.sleep(0.02)
         for name in left:
-            control.call(self._lab, "signal", process=name, signal="SIGKILL")
+            self._signal(name, "SIGKILL")
+
+    def _signal(self, name: str, number: str) -> None:
+        if name in self.on_host:
+            self.on_host.signal(name, number)
+        else:
+            control.call(self._lab, "signal", process=name, signal=number)

@@ -66,6 +66,7 @@ class Asked:
                 settings=tuple(settings),
                 users=tuple(cluster.access.users) if cluster.access else (),
                 clients=self.scenario.client_hosts,
+                expose=any(client.where == "host" for client in self.scenario.clients),
             )
         )
 

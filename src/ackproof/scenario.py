@@ -117,6 +117,8 @@ class ProducerPlan(Strict, frozen=True):
     refused: bool = False  # it may not write: each of its messages must be refused
     exits: list[int] = []  # the exit codes expected of it, life after life; none: it ends well
     settings: dict[str, Value] = {}  # any of librdkafka's
+    command: list[str] = []  # in place of our own producer; see docs/your-client.md
+    where: Literal["client", "host"] = "client"  # a command runs in the lab, or on the host against exposed ports
 
 
 class ConsumerPlan(Strict, frozen=True):
@@ -134,6 +136,8 @@ class ConsumerPlan(Strict, frozen=True):
     from_host: int = 1
     print: bool = False  # say each value, and each change of the assignment
     settings: dict[str, Value] = {}  # any of librdkafka's
+    command: list[str] = []  # in place of our own consumer
+    where: Literal["client", "host"] = "client"
 
 
 class FaultPlan(Strict, frozen=True):
@@ -272,6 +276,7 @@ class Scenario(Strict, frozen=True):
     expect_zookeeper: dict[str, str] = {}
     expect_kraft: dict[str, str] = {}
     judge: JudgePlan = JudgePlan()
+    needs: list[str] = []  # programs that its commands call
     timeout_s: float = 600.0
     seed: int = 0
 
@@ -285,6 +290,10 @@ class Scenario(Strict, frozen=True):
         for scope, values in self.cluster.settings.items():
             if scope != absent:
                 yield from ((scope, key, value) for key, value in values.items())
+
+    @property
+    def clients(self) -> list[ProducerPlan | ConsumerPlan]:
+        return [*self.producers, *self.consumers]
 
     @property
     def each_producer(self) -> list[ProducerPlan]:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
+from ackproof import foreign
 from ackproof.errors import UsageProblem, did_you_mean
 from ackproof.kafka.jars import DEFAULT_KRAFT, DEFAULT_ZOOKEEPER
 from ackproof.lab.spec import BROKERS_MAX, QUORUM_SIZES, LabSpec, Setting, check, client
@@ -112,6 +113,7 @@ def problems(scenario: Scenario) -> list[Problem]:
             for found in _claim(scenario, claim, f"claims.{number}")
         ),
         *_expectations(scenario),
+        *foreign.problems(scenario),
     ]
 
 

@@ -6,10 +6,13 @@ import mmap
 import struct
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+
+from ackproof.foreign import unpack_text
 
 MAGIC = b"ackp"
 MESSAGE = struct.Struct(">4siq")  # magic, producer, number; what follows is padding
@@ -21,10 +24,10 @@ def pack(producer: int, seq: int, padding: bytes = b"") -> bytes:
     return MESSAGE.pack(MAGIC, producer, seq) + padding
 
 
-def unpack(value: bytes | None) -> tuple[int, int]:
-    """Producer and number, or (-1, -1) for a message that is none of ours."""
+def unpack(value: bytes | None, foreign: Collection[int] = ()) -> tuple[int, int]:
+    """Producer and number, or (-1, -1) for a message of nobody; the values of foreign producers are text."""
     if value is None or len(value) < MESSAGE.size or value[:4] != MAGIC:
-        return -1, -1
+        return unpack_text(value, foreign) if foreign else (-1, -1)
     _, producer, seq = MESSAGE.unpack_from(value)
     return producer, seq
 

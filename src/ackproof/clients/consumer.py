@@ -49,6 +49,7 @@ class ConsumerConfig(msgspec.Struct, frozen=True):
     print: bool = False
     life: int = 1
     login: Login | None = None
+    foreign: list[int] = []  # producers that we did not write
     settings: dict[str, Value] = {}
 
 
@@ -100,7 +101,7 @@ class Reading:
     def _journal(self, messages: list[Any]) -> None:
         now = time.monotonic_ns()
         count = len(messages)
-        values = [unpack(message.value()) for message in messages]
+        values = [unpack(message.value(), self._config.foreign) for message in messages]
         self._reads.add_columns(
             {
                 "consumer": [self._config.id] * count,

@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from ackproof.clients.common import MAGIC, MESSAGE, Progress, read_config
+from ackproof.clients.common import MAGIC, MESSAGE, Progress, read_config, unpack
 from ackproof.journal import Writer
 from ackproof.kafka.ask import Broker, NoAnswer, Partition
 
@@ -38,6 +38,7 @@ class DrainConfig(msgspec.Struct, frozen=True):
     progress: str
     settle_s: float
     full_isr_s: float
+    foreign: list[int] = []  # producers that we did not write
 
 
 class End(msgspec.Struct, frozen=True):
@@ -174,8 +175,10 @@ class Drain:
     def _journal(self, end: End, messages: list[Any]) -> None:
         values = [message.value() for message in messages]
         ours = [value is not None and len(value) >= MESSAGE.size and value[:4] == MAGIC for value in values]
+        foreign = self._config.foreign
         numbers = [
-            MESSAGE.unpack_from(value) if own else (b"", -1, -1) for value, own in zip(values, ours, strict=True)
+            MESSAGE.unpack_from(value) if own else (b"", *unpack(value, foreign))
+            for value, own in zip(values, ours, strict=True)
         ]
         count = len(messages)
         self._log.add_columns(

@@ -70,6 +70,7 @@ class Tables:
     transactions: DataFrame
     stable: DataFrame
     alerts: DataFrame
+    oddities: DataFrame
     runs: DataFrame  # run, rate_line, unavailable_ns, late_ns; begin_ns, last_ns (first and last send), end_ns
     producers: DataFrame  # run, producer, topic, acks, rate, outbox, refused, input
     consumers: DataFrame  # run, consumer, group, topic, start, readers, isolation

@@ -1,0 +1,453 @@
+"""Foreign clients: what they are given, what is made of what they print, and how they end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from ackproof.clients.accounts import Account, Consumed, ForeignConfig, Produced
+from ackproof.clients.common import Progress, pack, unpack
+from ackproof.clients.foreign import READY_S
+from ackproof.errors import CannotHere, UsageProblem
+from ackproof.foreign import filled, not_applicable, unpack_text
+from ackproof.journal import read_stream
+from ackproof.run_foreign import HostProcesses, require_programs
+from ackproof.scenario import ConsumerPlan, ProducerPlan, Scenario
+from ackproof.scenario_file import find, load, read_source
+
+ENDS_S = 20.0
+
+
+def until(condition: Callable[[], Any], what: str, within_s: float = ENDS_S) -> None:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain until {what}"
+        time.sleep(0.01)
+
+
+# -- values and commands -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        (b"1.0", (0, 0)),
+        (b"3.123456", (2, 123456)),
+        (b"2.5", (-1, -1)),  # of our own second producer, which does not write text
+        (b"0.5", (-1, -1)),
+        (b"01.5", (-1, -1)),
+        (b"1.05", (-1, -1)),
+        (b"1.5 ", (-1, -1)),
+        (b"1.5\n", (-1, -1)),
+        (b"5", (-1, -1)),
+        (b"", (-1, -1)),
+        (None, (-1, -1)),
+    ],
+)
+def test_a_value_says_whose_it_is(value: bytes | None, found: tuple[int, int]) -> None:
+    assert unpack_text(value, [0, 2]) == unpack(value, [0, 2]) == found
+
+
+def test_our_own_values_are_read_beside_foreign_ones_and_text_only_where_somebody_writes_it() -> None:
+    assert unpack(pack(1, 7), [0]) == (1, 7)
+    assert unpack(b"1.7") == (-1, -1)
+
+
+def test_placeholders_are_filled_in_and_other_braces_are_left_alone() -> None:
+    command = ["x", "--topic={topic}", '{"name":"record_data","partition":%p}', "{count}{rate}", "{HOME}"]
+    assert filled(command, {"topic": "orders", "count": 5, "rate": -1}) == [
+        "x", "--topic=orders", '{"name":"record_data","partition":%p}', "5-1", "{HOME}",
+    ]  # fmt: skip
+
+
+# -- scenarios ---------------------------------------------------------------------------------------------------------
+
+FOREIGN = """name = "foreign"
+section = "X"
+title = "Not ours"
+summary = "A command each."
+
+[[topics]]
+name = "orders"
+
+[[producers]]
+topic = "orders"
+count = 100
+command = ["my-client", "{bootstrap}", "{topic}", "{producer}", "{count}", "{rate}", "{acks}"]
+
+[[consumers]]
+topic = "orders"
+group = "readers"
+command = ["my-reader", "{bootstrap}", "{topic}", "{group}", "{start}"]
+
+[[faults]]
+kind = "stop"
+targets = ["consumer:1"]
+at_messages = 50
+
+[expect]
+lost = "forbidden"
+undelivered = "allowed"
+"""
+
+
+def test_a_scenario_with_commands_is_good() -> None:
+    scenario = load(read_source("good.toml", FOREIGN))
+    assert [client.command[0] for client in scenario.clients] == ["my-client", "my-reader"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("{rate}", "{rates}", "nothing is filled in for {rates} (did you mean rate?)"),
+        ('"{group}"', '"{count}"', "nothing is filled in for {count}: known are {bootstrap}, {topic}, {group}"),
+        ('"my-client"', '"kafka-verifyable-producer"', "no tool kafka-verifyable-producer (did you mean verifiable"),
+        ("count = 100", "count = 100\nsize = 32", "bad.toml:12: size is for our own clients"),
+        ("count = 100", "count = 100\noutbox = { retry_s = 2 }", "outbox is for our own clients"),
+        ('group = "readers"', 'group = "readers"\nprotocol = "cooperative"', "protocol is for our own clients"),
+        ("count = 100\ncommand = [", 'count = 100\nwhere = "host"\n#', 'where = "host" is for a client with a command'),
+        ("count = 100\ncommand = [", "count = 100\n#", "our own producer's values are no text"),
+        (
+            'kind = "stop"',
+            'kind = "pause"\nuntil_messages = 70',
+            "what can be done to it is kill, stop, start, restart",
+        ),
+        ('kind = "stop"\ntargets = ["consumer:1"]', 'kind = "restart"\ntargets = ["producer:1"]', "is kill, stop"),
+        ('group = "readers"', 'group = "readers"\nwhere = "host"', "consumer:1 runs on the host"),
+        ('lost = "forbidden"', 'late = "forbidden"', "late cannot be forbidden: it is not applicable, for producer1"),
+        ('lost = "forbidden"', 'resurrected = "forbidden"', "does not tell which sends certainly failed"),
+        ('undelivered = "allowed"', 'unowned = "required"', "consumer1 does not tell when exactly it owned"),
+        (
+            'lost = "forbidden"\n',
+            'lost = "forbidden"\n[[claims]]\nat = "end"\npartitions = "orders/0"\nacked = true\n[expect_kraft]\n',
+            "acked cannot be claimed, for producer1 does not tell when an acknowledgement reached it",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_foreign_client_is_said_beforehand(old: str, new: str, said: str) -> None:
+    assert old in FOREIGN
+    with pytest.raises(UsageProblem) as caught:
+        load(read_source("bad.toml", FOREIGN.replace(old, new, 1)))
+    assert said in "\n".join([caught.value.message, *caught.value.details])
+
+
+def test_what_a_foreign_client_does_not_tell_may_be_allowed() -> None:
+    load(read_source("good.toml", FOREIGN.replace('undelivered = "allowed"', 'late = "allowed"')))
+
+
+def test_only_what_foreign_clients_do_not_tell_is_not_applicable() -> None:
+    ours, theirs = ({"copies": 2}, {"copies": 2, "command": ["x"]})
+    assert not_applicable({"producers": [ours], "consumers": [ours]}) == {}
+    by_producers = not_applicable({"producers": [ours, theirs], "consumers": [ours]})
+    assert by_producers["rate"] == "producer3, producer4 do not tell when a send was made"
+    assert "unowned" not in by_producers
+    by_consumers = not_applicable({"producers": [ours], "consumers": [theirs]})
+    assert set(by_consumers) == {"two_owners", "unowned", "rebalances", "commit_back"}
+    from_the_end = not_applicable({"producers": [ours], "consumers": [{**theirs, "start": "latest"}]})
+    assert from_the_end["undelivered"] == "consumer1, consumer2 do not tell from where on a partition was read"
+
+
+def test_a_program_that_is_missing_is_said_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = load(find("foreign-kcat"))
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(CannotHere, match="foreign-kcat needs the program kcat, and there is none here: install it"):
+        require_programs(scenario)
+
+
+def test_the_first_word_of_a_command_is_a_program_unless_kafka_has_it() -> None:
+    def scenario(*commands: list[str]) -> Scenario:
+        producers = [ProducerPlan("orders", 1, command=command) for command in commands]
+        return Scenario("x", "X", "x", "x", producers, [], consumers=[ConsumerPlan("orders", "g")])
+
+    require_programs(scenario(["sh"], ["kafka-verifiable-producer"], []))
+    with pytest.raises(CannotHere, match="needs the program no-such-program"):
+        require_programs(scenario(["sh"], ["no-such-program"]))
+
+
+# -- what they print ---------------------------------------------------------------------------------------------------
+
+ACK = '{"name":"producer_send_success","key":null,"value":"1.%d","topic":"orders","partition":0,"offset":%d}'
+ERROR = '{"name":"producer_send_error","value":"1.%d","topic":"orders","exception":"class a.TimeoutException"}'
+
+
+def told(folder: Path, kind: str, code: str = "") -> ForeignConfig:
+    return ForeignConfig(
+        run=1, directory=str(folder), kind=kind, id=0, name=f"{kind}1", journal=f"{kind}1",  # type: ignore[arg-type]
+        topic="orders", topic_id=0, command=[sys.executable, "-u", "-c", textwrap.dedent(code)], folder=str(folder),
+        progress=str(folder / "progress"), foreign=[0], go=str(folder / "go") if kind == "producer" else None, count=5,
+    )  # fmt: skip
+
+
+def rows(folder: Path, table: str) -> list[dict[str, Any]]:
+    (path,) = (folder / "journal" / table).iterdir()
+    found: list[dict[str, Any]] = read_stream(path)[0].to_pylist()
+    return found
+
+
+def sends(folder: Path) -> list[tuple[Any, ...]]:
+    return [(row["seq"], row["outcome"], row["offset"], row["error"]) for row in rows(folder, "sends")]
+
+
+def oddities(folder: Path) -> list[tuple[str, str]]:
+    return [(row["event"], row["text"]) for row in rows(folder, "oddities")]
+
+
+def heard(account: Account, *lines: str) -> None:
+    """An account of these lines, one a millisecond from 1 ms on."""
+    for number, line in enumerate(lines, start=1):
+        account.hear(line.encode(), number * 1_000_000)
+    account.close(9_000_000)
+
+
+class Client:
+    """A listener with a made-up client: a few lines of Python that print."""
+
+    def __init__(self, folder: Path, kind: str, code: str) -> None:
+        (folder / "logs").mkdir(exist_ok=True)
+        self.folder = folder
+        (folder / "config.json").write_bytes(msgspec.json.encode(told(folder, kind, code)))
+        (folder / "go").write_text(str(time.monotonic_ns()))
+        self.log = (folder / "listener.log").open("wb")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "ackproof.clients.foreign", str(folder / "config.json")],
+            stdout=self.log,
+            stderr=self.log,
+        )
+
+    def ended(self) -> int:
+        code = self.process.wait(ENDS_S)
+        self.log.close()
+        return code
+
+
+def test_a_producer_is_written_down_as_it_tells_of_itself(tmp_path: Path) -> None:
+    lines = ['{"name":"startup_complete"}', ACK % (0, 7), ACK % (2, 9), ERROR % 1, '{"name":"shutdown_complete"}']
+    lines.append('{"name":"tool_data","sent":3,"acked":2}')
+    before = time.monotonic_ns()
+    assert Client(tmp_path, "producer", f"print({chr(10).join(lines)!r})").ended() == 0
+    assert sends(tmp_path) == [(0, "ok", 7, None), (2, "ok", 9, None), (1, "info", None, "a.TimeoutException")]
+    assert oddities(tmp_path) == []
+    (block,) = rows(tmp_path, "blocks")
+    assert (block["first_seq"], block["count"], block["used"]) == (0, 5, None)
+    row = rows(tmp_path, "sends")[0]
+    assert before < block["at_ns"] < row["due_ns"] == row["sent_ns"] == row["done_ns"] < time.monotonic_ns()
+    assert Progress(tmp_path / "progress").read() == {
+        "ready": 1, "sent": 3, "acked": 2, "failed": 0, "unknown": 1, "done": 1,
+    }  # fmt: skip
+    assert (tmp_path / "logs" / "producer1.out.log").read_text().splitlines() == lines
+
+
+def test_an_acknowledgement_may_lack_its_place(tmp_path: Path) -> None:
+    heard(Produced(told(tmp_path, "producer"), 0), '{"name":"producer_send_success","value":"1.3"}')
+    assert sends(tmp_path) == [(3, "ok", None, None)]
+    assert rows(tmp_path, "sends")[0]["partition"] == -1
+
+
+def test_a_value_that_was_sent_again_and_acknowledged_is_acknowledged(tmp_path: Path) -> None:
+    heard(Produced(told(tmp_path, "producer"), 0), ERROR % 0, ACK % (0, 4))
+    assert (sends(tmp_path), oddities(tmp_path)) == ([(0, "ok", 4, None)], [])
+
+
+@pytest.mark.parametrize(
+    ("lines", "event", "said"),
+    [
+        (["hello"], "no event", "line 1, 'hello'"),
+        (["[1]"], "no event", "line 1, '[1]': Expected `object`"),
+        (['{"value":"1.0"}'], "no event", "missing required field `name`"),
+        (['{"name":"producer_send_success","offset":1}'], "no event", "producer_send_success without value"),
+        (['{"name":"producer_send_success","value":1.0}'], "no event", "Expected `str | null`, got `float`"),
+        ([(ACK % (0, 1)).replace("1.0", "0")], "not ours", "the value '0', and 1.0 to 1.4 were asked for"),
+        ([ACK % (5, 1)], "not ours", "the value '1.5'"),
+        ([(ACK % (0, 1)).replace("orders", "other")], "not ours", "topic 'other', and not 'orders'"),
+        ([ACK % (0, 1), ACK % (0, 1)], "twice", "line 2: 1.0 acknowledged at 0/1, and before at 0/1"),
+        ([ERROR % 0, ERROR % 0], "twice", "1.0 failed, as told before"),
+        ([ACK % (0, 1), ACK % (0, 2)], "contradiction", "1.0 acknowledged at 0/2, and before at 0/1"),
+        ([ACK % (0, 1), ERROR % 0], "contradiction", "1.0 failed, and before it was acknowledged"),
+        (['{"name":"coffee"}'], "unknown event", "line 1: 'coffee'"),
+        ([ACK % (0, 1), '{"name":"tool_data","acked":2}'], "miscount", "2 acknowledged by its own count, 1 by its"),
+    ],
+)
+def test_what_cannot_be_taken_for_an_event_is_said(tmp_path: Path, lines: list[str], event: str, said: str) -> None:
+    heard(Produced(told(tmp_path, "producer"), 0), *lines)
+    ((found, text),) = oddities(tmp_path)
+    assert found == event
+    assert said in text
+    acked = any("success" in line and '"1.0"' in line and "other" not in line for line in lines)
+    failed = not acked and any("error" in line for line in lines)
+    assert [row[:2] for row in sends(tmp_path)] == [(0, "ok")] * acked + [(0, "info")] * failed
+
+
+def test_of_each_oddity_the_first_thousand_are_kept(tmp_path: Path) -> None:
+    heard(Produced(told(tmp_path, "producer"), 0), *["x"] * 1_500)
+    assert len(oddities(tmp_path)) == 1_000
+
+
+def test_a_client_that_dies_early_says_so_with_its_exit_code_and_its_last_words(tmp_path: Path) -> None:
+    end = f"import sys, os; sys.stderr.write('no more'); os.write(1, b'{(ACK % (1, 1))[:20]}'); sys.exit(3)"
+    client = Client(tmp_path, "producer", f"print('{ACK % (0, 0)}')\n{end}")
+    assert client.ended() == 3
+    assert sends(tmp_path) == [(0, "ok", 0, None)]
+    assert [event for event, _ in oddities(tmp_path)] == ["torn line"]
+    said = (tmp_path / "listener.log").read_text()
+    assert "producer1: the client ended with exit code 3; its last words:\n  no more" in said
+
+
+def test_a_last_line_without_its_end_is_heard_if_it_is_whole(tmp_path: Path) -> None:
+    Client(tmp_path, "producer", f"print('{ACK % (0, 0)}', end='')").ended()
+    assert (sends(tmp_path), oddities(tmp_path)) == ([(0, "ok", 0, None)], [])
+
+
+def test_a_silent_client_has_told_of_nothing(tmp_path: Path) -> None:
+    assert Client(tmp_path, "producer", "").ended() == 0
+    assert (sends(tmp_path), oddities(tmp_path)) == ([], [])
+    assert rows(tmp_path, "blocks")[0]["count"] == 5
+
+
+def test_a_client_that_was_killed_is_a_client_that_died(tmp_path: Path) -> None:
+    client = Client(tmp_path, "producer", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    assert client.ended() == 128 + signal.SIGKILL
+    assert "ended with SIGKILL" in (tmp_path / "listener.log").read_text()
+
+
+def test_a_command_that_cannot_be_started_is_one_sentence(tmp_path: Path) -> None:
+    client = Client(tmp_path, "producer", "")
+    client.process.kill()
+    client.ended()
+    config = msgspec.json.decode((tmp_path / "config.json").read_bytes())
+    config |= {"command": ["no-such-program"], "journal": "again"}
+    (tmp_path / "config.json").write_bytes(msgspec.json.encode(config))
+    done = subprocess.run(
+        [sys.executable, "-m", "ackproof.clients.foreign", str(tmp_path / "config.json")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 127
+    assert done.stdout.startswith("producer1: no-such-program cannot be started")
+    assert done.stderr == ""
+
+
+READS = [
+    '{"name":"startup_complete"}',
+    '{"name":"partitions_assigned","partitions":[{"topic":"orders","partition":0},{"topic":"orders","partition":1}]}',
+    '{"name":"record_data","key":null,"value":"1.4","topic":"orders","partition":1,"offset":0}',
+    '{"name":"record_data","key":null,"value":"junk","topic":"orders","partition":1,"offset":1}',
+    '{"name":"records_consumed","count":2,"partitions":[]}',
+    '{"name":"offsets_committed","offsets":[{"topic":"orders","partition":1,"offset":2}],"success":false,"error":"no"}',
+    '{"name":"partitions_revoked","partitions":[{"topic":"orders","partition":0}]}',
+]
+
+
+def test_a_consumer_is_written_down_as_it_tells_of_itself(tmp_path: Path) -> None:
+    heard(Consumed(told(tmp_path, "consumer")), *READS)
+    reads = [(row["partition"], row["offset"], row["producer"], row["seq"]) for row in rows(tmp_path, "reads")]
+    assert reads == [(1, 0, 0, 4), (1, 1, -1, -1)]
+    assert [(row["poll"], row["assignment"]) for row in rows(tmp_path, "reads")] == [(1, 1), (2, 1)]
+    groups = [(row["event"], row["partition"], row["position"]) for row in rows(tmp_path, "groups")]
+    assert groups == [("assigned", 0, None), ("assigned", 1, None), ("revoked", 0, None)]
+    assert [(row["offset"], row["outcome"], row["error"]) for row in rows(tmp_path, "commits")] == [(2, "info", "no")]
+    assert oddities(tmp_path) == []
+
+
+def test_a_consumer_that_does_not_show_what_it_read_is_no_evidence(tmp_path: Path) -> None:
+    heard(Consumed(told(tmp_path, "consumer")), READS[4])
+    assert oddities(tmp_path) == [("miscount", "2 read by its own count, 0 shown; it needs --verbose, or its like")]
+
+
+def test_a_consumer_is_ready_when_it_was_given_partitions_and_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    code = f"""
+    import signal, sys, time
+    signal.signal(signal.SIGTERM, lambda *_: (print({READS[6]!r}), sys.exit(0)))
+    print({READS[0]!r})
+    while True:
+        time.sleep(0.1)
+        print({READS[1]!r})
+    """
+    client = Client(tmp_path, "consumer", code)
+    page = tmp_path / "progress"
+    until(lambda: page.exists() and Progress(page).read()["ready"], "it is ready", within_s=READY_S - 3)
+    client.process.terminate()
+    assert client.ended() == 0
+    events = [row["event"] for row in rows(tmp_path, "groups")]
+    assert (events[0], events[-1]) == ("assigned", "revoked")
+
+
+# -- how they end ------------------------------------------------------------------------------------------------------
+
+# A client that starts another, tells both numbers, and would stay for ever.
+LASTING = """
+import os, signal, subprocess, sys, time
+other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+open("pids.new", "w").write(f"{os.getpid()} {other.pid}")
+os.rename("pids.new", "pids")
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+time.sleep(600)
+"""
+
+
+def _lives(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def _pids(folder: Path) -> list[int]:
+    until((folder / "pids").exists, "the client runs")
+    return [int(pid) for pid in (folder / "pids").read_text().split()]
+
+
+def test_a_client_that_does_not_listen_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    client = Client(tmp_path, "producer", LASTING)
+    pids = _pids(tmp_path)
+    client.process.terminate()
+    client.ended()
+    until(lambda: not any(map(_lives, pids)), "nothing of the client is left")
+    assert rows(tmp_path, "sends") == []
+
+
+def test_a_client_does_not_outlive_whoever_hears_it(tmp_path: Path) -> None:
+    client = Client(tmp_path, "producer", LASTING)
+    itself, other = _pids(tmp_path)
+    client.process.kill()
+    client.ended()
+    until(lambda: not _lives(itself), "the client is gone")
+    os.kill(other, signal.SIGKILL)  # its own, which nobody can know of any more
+
+
+def test_what_holds_the_output_of_a_client_that_ended_is_not_waited_for_long(tmp_path: Path) -> None:
+    code = f"""
+    import os, subprocess, sys
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    open("pids", "w").write(str(other.pid))
+    print({ACK % (0, 0)!r})
+    """
+    client = Client(tmp_path, "producer", code)
+    assert client.ended() == 0
+    assert sends(tmp_path) == [(0, "ok", 0, None)]
+    (other,) = _pids(tmp_path)
+    until(lambda: not _lives(other), "what it left behind is gone")
+
+
+def test_processes_on_the_host_are_known_by_how_they_ended(tmp_path: Path) -> None:
+    host = HostProcesses()
+    host.spawn("producer1", [sys.executable, "-c", "raise SystemExit(3)"], tmp_path / "log")
+    host.spawn("consumer1", [sys.executable, "-c", "import time; time.sleep(600)"], tmp_path / "log")
+    until(lambda: "producer1" in host.exits(), "the first has ended")
+    assert "consumer1" in host
+    assert host.exits() == {"producer1": [3, None]}
+    assert list(host.newly_ended()) == [{"node": "producer1", "code": 3, "signal": None, "by_itself": True}]
+    host.signal("consumer1", "SIGKILL")
+    until(lambda: "consumer1" in host.exits(), "the second has ended")
+    assert list(host.newly_ended()) == [{"node": "consumer1", "code": None, "signal": 9, "by_itself": False}]

@@ -49,7 +49,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     expected: dict[str, str] = {}  # what the scenario forbids or requires
     found: dict[str, int | None] = {}  # how many witnesses each of those has
     claims: int = 0  # how many claims the scenario makes of brokers
-    unavailable_ms: float = 0.0
+    unavailable_ms: float | None = 0.0
     run_s: float | None = None  # from the command to the verdict, or to the sealed journal where it was judged later
     heal_to_verdict_s: float | None = None
     machine: str = ""
@@ -261,8 +261,8 @@ def _found(rows: list[Row]) -> str:
         counts = sorted({-1 if (count := row.found.get(name)) is None else count for row in rows})
         told = " or ".join("?" if count < 0 else f"{count:,}" for count in counts)
         words.append(f"{name} {told}" if name != "claims" else f"claims that do not hold {told}")
-    waits = sorted(row.unavailable_ms / 1000 for row in rows)
-    if waits[-1]:
+    waits = sorted(row.unavailable_ms / 1000 for row in rows if row.unavailable_ms is not None)
+    if waits and waits[-1]:
         words.append(f"waited for an ack {waits[0]:.1f}" + (f" to {waits[-1]:.1f} s" if len(waits) > 1 else " s"))
     return ", ".join(words) or "-"
 

@@ -4,6 +4,9 @@
     refuted     a forbidden one was found, or a required one was not: the fault did not bite
     unknown     the run is unfit, nothing was acknowledged, or a check broke: no evidence either way, never a pass
 
+A check may also be "not applicable": a client does not tell what it asks about. It then says nothing either way, and
+where the scenario expects something of it, it is unknown.
+
 The document holds nothing of the place or the moment of judging, so that judging again gives the same bytes.
 """
 
@@ -25,8 +28,8 @@ WITNESSES_SHOWN = 100
 class CheckResult(msgspec.Struct, frozen=True):
     name: str
     expected: Expected
-    found: int | None  # witnesses; null where the check broke, or had nothing to look at
-    result: Result
+    found: int | None  # witnesses; null where the check broke, had nothing to look at, or is not applicable
+    result: Result | Literal["not applicable"]
     text: str  # one sentence
     witnesses: list[dict[str, Any]] = []  # the first hundred; all are in verdict/<name>/*.parquet
     broke: str | None = None
@@ -65,7 +68,7 @@ class Verdict(msgspec.Struct, frozen=True):
     reordered: int | None
     fates: dict[str, int]
     identity: dict[str, int]  # the parts that add up to high watermark - log start
-    unavailable_ms: float
+    unavailable_ms: float | None  # null where the check `unavailable` is not applicable
     checks: list[CheckResult]
     fitness: list[Fitness]
     faults: list[FaultSummary]

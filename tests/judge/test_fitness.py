@@ -257,8 +257,32 @@ def test_a_journal_that_was_torn_is_fit_and_says_how_many_bytes(tmp_path: Path) 
             assert source.rows["sends"] == 11
 
 
+@pytest.mark.parametrize(
+    ("event", "fit", "said"),
+    [
+        ("no event", False, "producer1 printed a line that is no event 2 times, first: the first."),
+        ("not ours", False, "producer1 told of a message that it was not asked for"),
+        ("contradiction", False, "producer1 contradicted itself"),
+        ("miscount", False, "producer1 counted otherwise than it told"),
+        ("something new", False, "producer1 something new"),
+        ("twice", True, "producer1 told the same 2 times, first: the first."),
+        ("unknown event", True, "producer1 told of an event that is not known here"),
+        ("torn line", True, "producer1 ended in the middle of a line"),
+    ],
+)
+def test_what_a_foreign_client_printed_and_cannot_be_read_is_said(
+    tmp_path: Path, event: str, fit: bool, said: str
+) -> None:
+    history = ordinary()
+    for when, text in ((9, "the second"), (8, "the first")):
+        history.rows["oddities"].append({"client": "producer1", "event": event, "at_ns": at(when), "text": text})
+    (line,) = [line for line in fitness(evidence(tmp_path, history)) if line.name == "clients"]
+    assert line.fit is fit
+    assert line.text.startswith(said)
+
+
 def test_every_question_is_asked() -> None:
     asked = {question.__name__ for question in questions.QUESTIONS}
     assert asked == {
-        "faults", "traffic", "final_log", "numbers", "outcomes", "identity", "nodes", "clocks"
+        "faults", "traffic", "final_log", "numbers", "outcomes", "identity", "nodes", "clients", "clocks"
     }  # fmt: skip

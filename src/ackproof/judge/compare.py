@@ -7,10 +7,11 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
+from ackproof.foreign import not_applicable
 from ackproof.judge.checks import CHECKS, Check
 from ackproof.judge.fates import FATES, IN_LOG, LOST
 from ackproof.judge.fitness import Evidence, fitness, log_was_read, missing
@@ -46,11 +47,17 @@ def verdict_of(source: Source, findings: Findings, into: Path | None) -> Verdict
     )
     lines = fitness(evidence)
     was_read = log_was_read(lines)
+    untold = not_applicable(record.plan)
     found: dict[str, Witnesses] = {}
     for name, check in CHECKS.items():
-        if name not in findings.broken and (was_read or "ends" not in check.needs):
+        if name not in findings.broken and name not in untold and (was_read or "ends" not in check.needs):
             found[name] = collect(findings.folder, name, run, into and into / name, check.marked)
-    checks = [_check(source, name, check, found.get(name), findings.broken) for name, check in CHECKS.items()]
+    checks = [
+        _not_applicable(record, name, untold[name])
+        if name in untold
+        else _check(source, name, check, found.get(name), findings.broken)
+        for name, check in CHECKS.items()
+    ]
     checks += _unasked(record)
     acked = evidence.total("ok")
     faults = _faults(source)
@@ -75,13 +82,13 @@ def verdict_of(source: Source, findings: Findings, into: Path | None) -> Verdict
         reordered=_count(found, "reordered"),
         fates=fates if was_read else {},
         identity=identity if was_read else {},
-        unavailable_ms=_unavailable_ms(findings, run),
+        unavailable_ms=None if "unavailable" in untold else _unavailable_ms(findings, run),
         checks=checks,
         fitness=lines,
         faults=faults,
         failover=[_shown(record, row) for row in _rows(findings, "failover", run)],
         moves=[_shown(record, row) for row in _moves(findings, run)],
-        latency_ms=_latency(findings, run),
+        latency_ms={} if "late" in untold else _latency(findings, run),
     )
 
 
@@ -106,6 +113,13 @@ def _check(source: Source, name: str, check: Check, found: Witnesses | None, bro
         return CheckResult(name, expected, None, "confirmed", text, witnesses)
     text = check_text(check, expected, found.marked)
     return CheckResult(name, expected, found.marked, judge_check(expected, found.marked), text, witnesses)
+
+
+def _not_applicable(record: RunRecord, name: str, why: str) -> CheckResult:
+    """Whoever expects something of it has no answer: never a pass."""
+    expected = record.expect.get(name, "allowed")
+    result: Literal["unknown", "not applicable"] = "not applicable" if expected == "allowed" else "unknown"
+    return CheckResult(name, expected, None, result, f"Not applicable: {why}; {expected}.")
 
 
 def _unasked(record: RunRecord) -> list[CheckResult]:

@@ -20,6 +20,16 @@ from ackproof.verdict import Fitness
 # Steps of a scenario that mend rather than break: the load need not outlast them.
 MENDING = ("start", "resume", "heal", "join", "mend")
 DRIFT_NS = 1_000_000_000
+# What foreign clients do: whether the run is evidence all the same, and the words for it.
+ODDITIES = {
+    "no event": (False, "printed a line that is no event"),
+    "not ours": (False, "told of a message that it was not asked for"),
+    "contradiction": (False, "contradicted itself"),
+    "miscount": (False, "counted otherwise than it told"),
+    "twice": (True, "told the same"),
+    "unknown event": (True, "told of an event that is not known here"),
+    "torn line": (True, "ended in the middle of a line"),
+}
 
 
 @dataclass(frozen=True)
@@ -142,7 +152,7 @@ def numbers(e: Evidence) -> list[Fitness]:
         names = ", ".join(p.name for p in e.source.record.producers if p.id in silent)
         lines.append(Fitness("numbers", False, f"Nothing is known of {names}."))
     if unclosed := e.irregular.get("unclosed", 0):
-        text = f"{unclosed:,} numbers were reserved by a producer that did not live to report them; they are `info`."
+        text = f"{unclosed:,} numbers were reserved by a producer that never reported them; they are `info`."
         lines.append(Fitness("numbers", True, text))
     return lines or [Fitness("numbers", True, "Every number that a producer reserved and used was reported once.")]
 
@@ -211,6 +221,19 @@ def nodes(e: Evidence) -> list[Fitness]:
     return lines
 
 
+def clients(e: Evidence) -> list[Fitness]:
+    """What a foreign client printed and cannot be read for what it means may have been an acknowledgement."""
+    lines = []
+    rows = e.source.small["oddities"]
+    for client, event in sorted({(row["client"], row["event"]) for row in rows}):
+        own = [row for row in rows if (row["client"], row["event"]) == (client, event)]
+        times = "once" if len(own) == 1 else f"{len(own):,} times, first"
+        fit, words = ODDITIES.get(event, (False, event))
+        first = min(own, key=lambda row: int(row["at_ns"]))["text"]
+        lines.append(Fitness("clients", fit, f"{client} {words} {times}: {first}."))
+    return lines
+
+
 def clocks(e: Evidence) -> list[Fitness]:
     """All times are of one monotonic clock; the wall clock may have been set, which changes no verdict."""
     if backwards := e.total("backwards"):
@@ -247,6 +270,7 @@ QUESTIONS: tuple[Callable[[Evidence], list[Fitness]], ...] = (
     outcomes,
     identity,
     nodes,
+    clients,
     clocks,
 )
 

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from ackproof.foreign import not_applicable
 from ackproof.journal import TABLES
 from ackproof.judge.checks import CHECKS
 from ackproof.judge.compare import Findings, verdict_of, write_verdict
@@ -149,7 +150,7 @@ def _find(spark: SparkSession, sources: Sequence[Source], folder: Path, small: b
     # Those that ask for fates last: one at a time fills the cache, and the others would only wait for it.
     for name, check in sorted(CHECKS.items(), key=lambda one: one[1].asks_fates):
         # Where no run asks, or none has anything in a table that it needs, the answer is known.
-        asked = any(check.asked(source.record) for source in sources)
+        asked = any(check.asked(source.record) and name not in not_applicable(source.record.plan) for source in sources)
         if asked and all(any(source.rows[table] for source in sources) for table in check.needs):
             questions[name] = partial(check.function, tables)
     at_once = max(2, min(4, spark.sparkContext.defaultParallelism))

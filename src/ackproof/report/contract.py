@@ -83,7 +83,7 @@ def _against(verdict: Verdict) -> list[str]:
         f"{check.name}: {check.expected}, {check.found if check.found is not None else 'no answer'}: "
         f"{check.broke or check.text}"
         for check in verdict.checks
-        if check.result != "confirmed"
+        if check.result in ("refuted", "unknown")
     ]
 
 

@@ -242,7 +242,7 @@ def _failover(run: Run, row: dict[str, Any]) -> dict[str, Any]:
 
 def _checks(run: Run, verdict: Verdict) -> list[dict[str, Any]]:
     """Every check, those that speak against the expectation first; witnesses until the page would grow too large."""
-    order = {"refuted": 0, "unknown": 1, "confirmed": 2}
+    order = {"refuted": 0, "unknown": 1, "confirmed": 2, "not applicable": 3}
     left = WITNESSES_BYTES_MOST
     made = []
     for check in sorted(verdict.checks, key=lambda check: order[check.result]):

@@ -41,8 +41,10 @@ def terminal_summary(verdict: Verdict) -> list[Any]:
         if not entry.fit:
             parts.append(Text(f"unfit: {plain(entry.name)}: {plain(entry.text)}", style="yellow"))
     for check in verdict.checks:
-        if fit and check.result != "confirmed" and check.name not in _HEADLINE:
+        if fit and check.result in ("refuted", "unknown") and check.name not in _HEADLINE:
             parts.append(Text(_told(check), style=_STYLES[check.result]))
+    if untold := [check.name for check in verdict.checks if check.result == "not applicable"]:
+        parts.append(Text(f"{RESULTS['not applicable'][0]} not applicable: {plain(', '.join(untold))}"))
     for fault in verdict.faults:
         if not fault.proved:
             parts.append(

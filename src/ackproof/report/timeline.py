@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
+from ackproof.foreign import not_applicable
 from ackproof.report.plots import Axis, Band, Panel, Segment, Strip, axis_over
 from ackproof.report.reading import Run, integers, numbers
 from ackproof.report.series import Floats, LatencyOverTime, Series, Traffic, thinned
@@ -49,7 +50,11 @@ def make_timeline(run: Run, traffic: Traffic, partitions: Sequence[Partition], f
             _in_sync(run, focus),
             _offsets(run, focus),
         ]
-    panels += [*_owners(run, time), *_outbox(run), *_latency(traffic)]
+    panels += [
+        *_owners(run, time),
+        *_outbox(run),
+        *(() if "late" in not_applicable(run.record.plan) else _latency(traffic)),
+    ]
     return Timeline(time, _bands(run, time), panels)
 
 

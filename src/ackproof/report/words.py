@@ -15,6 +15,7 @@ RESULTS = {
     "refuted": ("✗", "Refuted"),
     "unknown": ("?", "Unknown"),
     "not judged": ("!", "Not judged"),
+    "not applicable": ("-", "Not applicable"),
 }
 
 FATES = {

@@ -374,3 +374,13 @@ def test_every_lab_verb_takes_a_name() -> None:
     for words, command in commands().items():
         if words not in WITHOUT_A_LAB and not hasattr(command, "commands"):
             assert any("--name" in parameter.opts for parameter in command.params), words
+
+
+def test_a_program_that_a_scenario_needs_and_that_is_not_here_is_one_sentence(
+    run: Run, state: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    code, out, err = run("run", "foreign-kcat", "--out", str(tmp_path / "runs"))
+    assert (code, out, err.count("\n")) == (4, "", 1)
+    assert "foreign-kcat needs the program kcat" in err
+    assert not (tmp_path / "runs").exists()

@@ -20,7 +20,8 @@ from confluent_kafka import KafkaError, Message
 
 from ackproof.clients import outbox
 from ackproof.clients.common import unpack
-from ackproof.clients.outbox import Report, Store, Sweeping, database_of, export
+from ackproof.clients.database import database_of
+from ackproof.clients.outbox import Report, Store, Sweeping, export
 from ackproof.clients.producer import OutboxConfig, ProducerConfig
 from ackproof.journal import read_stream
 
@@ -176,7 +177,8 @@ import sys, time
 sys.path[:0] = {path!r}
 from pathlib import Path
 from test_outbox import Broker, config
-from ackproof.clients.outbox import Store, Sweeping, database_of
+from ackproof.clients.database import database_of
+from ackproof.clients.outbox import Store, Sweeping
 directory = Path({directory!r})
 print("begun", flush=True)
 store = Store(database_of(directory, "producer1"))

@@ -12,11 +12,9 @@ The database is the truth. The run makes the journal's rows of it when the produ
 from __future__ import annotations
 
 import signal
-import sqlite3
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +22,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Producer as KafkaProducer
 
 from ackproof.clients.common import Progress, pack, read_config, wait_for_go
+from ackproof.clients.database import database_of, open_database, transaction
 from ackproof.clients.outcomes import meaning
 from ackproof.clients.producer import GO_S, Pace, ProducerConfig, client_settings
 from ackproof.clients.topic_check import TopicProblem, check_topic
@@ -60,25 +59,12 @@ class Store:
     """The database: business and outbox."""
 
     def __init__(self, path: Path) -> None:
-        self._database = sqlite3.connect(path, isolation_level=None)
-        self._database.execute("PRAGMA journal_mode=WAL")
-        self._database.execute("PRAGMA synchronous=FULL")
-        self._database.executescript(_SCHEMA)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        self._database.execute("BEGIN IMMEDIATE")
-        try:
-            yield self._database
-        except BaseException:
-            self._database.execute("ROLLBACK")
-            raise
-        self._database.execute("COMMIT")
+        self._database = open_database(path, _SCHEMA)
 
     def accept(self, messages: Sequence[tuple[int, int]]) -> None:
         """Do business and promise to tell of it, in one transaction: (number, when it was due) each."""
         now = time.monotonic_ns()
-        with self._transaction() as database:
+        with transaction(self._database) as database:
             database.executemany("INSERT INTO business VALUES (?, ?)", [(seq, now) for seq, _ in messages])
             database.executemany(
                 "INSERT INTO outbox (seq, due_ns, put_ns) VALUES (?, ?, ?)", [(seq, due, now) for seq, due in messages]
@@ -98,7 +84,7 @@ class Store:
 
     def give(self, numbers: Sequence[int], sent_ns: int) -> None:
         """These go to Kafka now: from here on nobody knows, until a report comes that we may not live to hear."""
-        with self._transaction() as database:
+        with transaction(self._database) as database:
             database.executemany(
                 "UPDATE outbox SET attempts = attempts + 1, maybe = maybe OR coalesce(outcome = 'info', 0), "
                 "sent_ns = coalesce(sent_ns, ?), done_ns = NULL, outcome = 'info', error = 'no answer' WHERE seq = ?",
@@ -111,7 +97,7 @@ class Store:
         for report in reports:
             outcome = "ok" if report.error is None else meaning(report.error, retries).outcome
             rows.append((report.done_ns, outcome, report.error, report.partition, report.offset, report.seq))
-        with self._transaction() as database:
+        with transaction(self._database) as database:
             database.executemany(
                 "UPDATE outbox SET done_ns = ?1, "
                 # An attempt of unknown outcome may have been written, whatever a later one says.
@@ -131,10 +117,6 @@ class Store:
 
     def close(self) -> None:
         self._database.close()
-
-
-def database_of(directory: Path, name: str) -> Path:
-    return directory / "clients" / f"{name}.sqlite"
 
 
 def export(directory: Path, run: int, producer: int, topic: int, name: str) -> None:

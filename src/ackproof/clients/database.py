@@ -1,0 +1,31 @@
+"""The database of a client that must not forget: SQLite, in which a transaction is on the disk once it is committed."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def database_of(directory: Path, name: str) -> Path:
+    return directory / "clients" / f"{name}.sqlite"
+
+
+def open_database(path: Path, schema: str) -> sqlite3.Connection:
+    database = sqlite3.connect(path, isolation_level=None)
+    database.execute("PRAGMA journal_mode=WAL")
+    database.execute("PRAGMA synchronous=FULL")
+    database.executescript(schema)
+    return database
+
+
+@contextmanager
+def transaction(database: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield database
+    except BaseException:
+        database.execute("ROLLBACK")
+        raise
+    database.execute("COMMIT")

@@ -358,6 +358,37 @@ TABLES: dict[str, Table] = {
             ("topic", "partition", "at_ns"),
         ),
         Table(
+            "received",
+            "What a receiver did with each message that it handled: read from its own database when it has ended.",
+            (
+                _RUN,
+                _CONSUMER,
+                _AT,
+                _TOPIC,
+                _PARTITION,
+                Column("offset", _LONG, "Where it stood."),
+                _PRODUCER,
+                _SEQ,
+                Column("accepted", _BOOL, "Whether it was taken for new; else it was dropped as a copy."),
+            ),
+            ("consumer", "at_ns", "partition", "offset"),
+        ),
+        Table(
+            "costs",
+            "What a receiver spent in about a second, and what it had grown to by then.",
+            (
+                _RUN,
+                _CONSUMER,
+                _AT,
+                Column("messages", _LONG, "How many it handled since the row before."),
+                Column("deciding_ns", _LONG, "The time spent on the question which of them are new."),
+                Column("handling_ns", _LONG, "All the time spent on them: deciding, their effect, the commit."),
+                Column("memory_bytes", _LONG, "The memory that its process holds (resident)."),
+                Column("disk_bytes", _LONG, "The size of its database, effects and all."),
+            ),
+            ("consumer", "at_ns"),
+        ),
+        Table(
             "alerts",
             "Alerts that a health check raised and cleared.",
             (

@@ -277,6 +277,7 @@ def _timeline(run: Ongoing, watch: Callable[[dict[str, int]], None], under_way: 
     deadline = time.monotonic() + scenario.timeout_s
     ended_ns: int | None = None
     while True:
+        run.clients.start_next()
         now = run.clients.counts()
         elapsed_s = (time.monotonic_ns() - begun) / 1e9
         for fault in faults:

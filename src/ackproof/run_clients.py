@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
-from ackproof.clients import outbox
+from ackproof.clients import outbox, receiver
 from ackproof.clients.common import Login, Progress
 from ackproof.clients.consumer import ConsumerConfig
+from ackproof.clients.database import database_of
 from ackproof.clients.drain import DrainConfig
 from ackproof.clients.observer import ObserverConfig
 from ackproof.clients.producer import OutboxConfig, ProducerConfig, TransactionsConfig
@@ -55,6 +56,7 @@ class Clients:
         self._lives: dict[str, int] = {}  # how often each client was started
         self._foreign = Foreign(scenario, record, directory, lab)
         self.on_host = HostProcesses()
+        self._gone: set[int] = set()  # tables of producers that come after others, and were told to go
 
     # -- starting --------------------------------------------------------------------------------------------------
 
@@ -80,7 +82,7 @@ class Clients:
             (*self._scenario.each_consumer, *self._scenario.each_producer),
             strict=True,
         )
-        first = {name: plan for name, plan in plans if not (isinstance(plan, ConsumerPlan) and plan.waits)}
+        first = {name: plan for name, plan in plans if not _comes_later(plan)}
         for name in first:
             self._start(name)
         doomed = {name for name, plan in first.items() if isinstance(plan, ProducerPlan) and plan.exits}
@@ -144,11 +146,13 @@ class Clients:
             protocol=plan.protocol,
             static=plan.static,
             start=plan.start,
-            commit=plan.commit,
+            commit=plan.commit if plan.receiver is None else "never",
             isolation=plan.isolation,
             print=plan.print,
             life=life,
             foreign=self._foreign.producers,
+            receiver=None if plan.receiver is None else plan.receiver.strategy,
+            partitions=self._topic(plan.topic).partitions,
             settings=consumer.settings,
         )
 
@@ -164,7 +168,7 @@ class Clients:
 
     def _producer(self, producer: Any) -> ProducerConfig:
         plan = self._scenario.each_producer[producer.id]
-        topic = next(topic for topic in self._scenario.topics if topic.name == plan.topic)
+        topic = self._topic(plan.topic)
         life = self._lives[producer.name]
         return ProducerConfig(
             run=self._record.run,
@@ -180,7 +184,7 @@ class Clients:
             size=plan.size,
             keys=plan.keys,
             print=plan.print,
-            go=str(self._folder / "go"),
+            go=str(self._go_file(None if plan.after is None else self._tables()[producer.id])),
             progress=str(self._page(producer.name)),
             flush_s=FLUSH_S,
             pauses=[(pause.after, pause.seconds) for pause in plan.pauses],
@@ -193,8 +197,17 @@ class Clients:
             if plan.transactions is None
             else msgspec.convert(msgspec.to_builtins(plan.transactions), TransactionsConfig),
             journal=producer.name if life == 1 else f"{producer.name}-{life}",
+            partition=None if plan.partition is None else plan.partition + self._copies()[producer.id],
+            threads=plan.threads,
             settings=plan.settings,
         )
+
+    def _copies(self) -> list[int]:
+        """Of each producer, which one of its table's copies it is."""
+        return [copy for plan in self._scenario.producers for copy in range(plan.copies)]
+
+    def _topic(self, name: str) -> TopicPlan:
+        return next(topic for topic in self._scenario.topics if topic.name == name)
 
     def _page(self, name: str) -> Path:
         return self._folder / f"{name}.progress"
@@ -246,13 +259,39 @@ class Clients:
 
     # -- while they work -------------------------------------------------------------------------------------------
 
-    def go(self) -> int:
-        """The moment at which every producer begins, a little ahead."""
+    def go(self, table: int | None = None) -> int:
+        """The moment at which every producer begins, or those of one table that come later; a little ahead."""
         begun = time.monotonic_ns() + 100_000_000
         temporary = self._folder / ".go"
         temporary.write_text(str(begun))
-        temporary.rename(self._folder / "go")
+        temporary.rename(self._go_file(table))
         return begun
+
+    def _go_file(self, table: int | None) -> Path:
+        return self._folder / ("go" if table is None else f"go-{table}")
+
+    def start_next(self) -> None:
+        """Producers that come after others: started when those have ended, told to go when all of them are ready."""
+        for table, plan in enumerate(self._scenario.producers, start=1):
+            if plan.after is None or table in self._gone:
+                continue
+            names = self._of_table(table)
+            if names[0] in self._lives:
+                if all(self._is_ready(name) for name in names):
+                    self._gone.add(table)
+                    self.go(table)
+            elif all(
+                self._is_known(name) and self._progress[name].read()["done"] for name in self._of_table(plan.after)
+            ):
+                for name in names:
+                    self._start(name)
+
+    def _of_table(self, number: int) -> list[str]:
+        return [name for name, table in zip(self.producers, self._tables(), strict=True) if table == number]
+
+    def _tables(self) -> list[int]:
+        """Of each producer, which [[producers]] table it is of."""
+        return [table for table, plan in enumerate(self._scenario.producers, start=1) for _ in range(plan.copies)]
 
     def counts(self) -> dict[str, int]:
         pages = [self._progress[name].read() for name in self.producers if self._is_known(name)]
@@ -325,8 +364,14 @@ class Clients:
     def export_outboxes(self) -> None:
         """The journal's rows of producers whose truth is a database."""
         for producer, plan in zip(self._record.producers, self._scenario.each_producer, strict=True):
-            if plan.outbox is not None and outbox.database_of(self._directory, producer.name).exists():
+            if plan.outbox is not None and database_of(self._directory, producer.name).exists():
                 outbox.export(self._directory, self._record.run, producer.id, producer.topic, producer.name)
+
+    def _export_receivers(self) -> None:
+        for consumer in self._record.consumers:
+            path = database_of(self._directory, consumer.name)
+            if path.exists():
+                receiver.export(path, self._directory, self._record.run, consumer.id, consumer.topic, consumer.name)
 
     def wait_for_outcomes(self, watch: Watch) -> None:
         deadline = time.monotonic() + FLUSH_S + 10
@@ -388,6 +433,7 @@ class Clients:
             self._wait_until_read()
         self._over.set()
         self._stop(["observer", *(name for name in self.consumers if name in self._running)], 10.0)
+        self._export_receivers()
 
     def _wait_until_read(self) -> None:
         deadline = time.monotonic() + CATCH_UP_S
@@ -400,6 +446,7 @@ class Clients:
     def stop_all(self, timeout_s: float) -> None:
         self._over.set()
         self._stop(sorted(self._running), timeout_s)
+        self._export_receivers()
 
     def _stop(self, names: list[str], timeout_s: float) -> None:
         """Ask; then end what did not listen."""
@@ -416,3 +463,9 @@ class Clients:
             self.on_host.signal(name, number)
         else:
             control.call(self._lab, "signal", process=name, signal=number)
+
+
+def _comes_later(plan: object) -> bool:
+    """A fault starts it, or the end of other producers does."""
+    waits = isinstance(plan, ConsumerPlan) and plan.waits
+    return waits or (isinstance(plan, ProducerPlan) and plan.after is not None)

@@ -16,6 +16,7 @@ from ackproof.record import Expected
 
 Mode = Literal["zookeeper", "kraft"]
 Value = str | int | float | bool
+Strategy = Literal["nothing", "ids", "mark-per-partition", "mark-per-topic", "mark-per-producer"]
 
 FAULT_KINDS: dict[str, str] = {
     "kill": "the process ends at once (SIGKILL)",
@@ -116,9 +117,18 @@ class ProducerPlan(Strict, frozen=True):
     from_host: int = 1  # the place of clients where it runs: each has an address of its own
     refused: bool = False  # it may not write: each of its messages must be refused
     exits: list[int] = []  # the exit codes expected of it, life after life; none: it ends well
+    partition: int | None = None  # all messages go to this one; of several copies each to the next
+    threads: int | None = None  # so many threads share it; null: it needs none
+    after: int | None = None  # it starts when those of this [[producers]] table, counted from 1, have ended
     settings: dict[str, Value] = {}  # any of librdkafka's
     command: list[str] = []  # in place of our own producer; see docs/your-client.md
     where: Literal["client", "host"] = "client"  # a command runs in the lab, or on the host against exposed ports
+
+
+class ReceiverPlan(Strict, frozen=True):
+    strategy: Strategy
+    copies: Expected = "forbidden"  # messages that it takes more than once
+    drops: Expected = "forbidden"  # messages that it never takes
 
 
 class ConsumerPlan(Strict, frozen=True):
@@ -135,6 +145,7 @@ class ConsumerPlan(Strict, frozen=True):
     user: str | None = None  # of cluster.access
     from_host: int = 1
     print: bool = False  # say each value, and each change of the assignment
+    receiver: ReceiverPlan | None = None  # it takes each message once, and reads all partitions by itself
     settings: dict[str, Value] = {}  # any of librdkafka's
     command: list[str] = []  # in place of our own consumer
     where: Literal["client", "host"] = "client"

@@ -22,6 +22,7 @@ from ackproof.scenario import (
     PLAIN_ROLES,
     ROLE_PREFIXES,
     ClaimPlan,
+    ConsumerPlan,
     FaultPlan,
     Scenario,
 )
@@ -70,6 +71,10 @@ CHECK_NAMES = (
     "moves",
     "eligible",
     "claims",
+    "copies_through",
+    "wrongly_dropped",
+    "receivers",
+    "throughput",
 )
 
 PROCESS_KINDS = ("kill", "stop", "start", "restart", "replace", "add-directory", "pause")
@@ -195,6 +200,7 @@ def _clients(scenario: Scenario) -> Iterator[Problem]:
             yield f"{where}.outbox", "an outbox needs an acknowledgement to know what was published: acks = 1 or all"
         if producer.outbox is not None and producer.outbox.give_up_after < 1:
             yield f"{where}.outbox", f"give_up_after = {producer.outbox.give_up_after}: at least one failure"
+        yield from _sharing(scenario, number, where)
         if not 0 < producer.topic_timeout_s <= 600:
             yield f"{where}.topic_timeout_s", f"topic_timeout_s = {producer.topic_timeout_s:g}: above 0, up to 600"
         for place, pause in enumerate(producer.pauses):
@@ -225,6 +231,8 @@ def _clients(scenario: Scenario) -> Iterator[Problem]:
                 f"consumers.{number}.readers",
                 f"readers = {consumer.readers}: from 0 to its group's {members} members",
             )
+        if consumer.receiver is not None:
+            yield from _receiver(consumer, f"consumers.{number}")
     yield from _never_started(scenario)
 
 
@@ -236,6 +244,38 @@ def _never_started(scenario: Scenario) -> Iterator[Problem]:
             member += 1
             if plan.waits and f"consumer:{member}" not in started:
                 yield f"consumers.{number}.waits", f"consumer:{member} waits, and no fault starts it"
+
+
+def _sharing(scenario: Scenario, number: int, where: str) -> Iterator[Problem]:
+    """What producers share: partitions, threads, and the time."""
+    producer = scenario.producers[number]
+    topic = next((topic for topic in scenario.topics if topic.name == producer.topic), None)
+    if producer.partition is not None and topic is not None:
+        last = producer.partition + producer.copies - 1
+        if producer.partition < 0 or last >= topic.partitions:
+            what = f"partition {last} is wanted, and {topic.name} has 0 to {topic.partitions - 1}"
+            yield f"{where}.partition", f"partition = {producer.partition}: {what}"
+    if producer.threads is not None and not 1 <= producer.threads <= 64:
+        yield f"{where}.threads", f"threads = {producer.threads}: from 1 to 64"
+    if producer.threads is not None and producer.rate is not None:
+        yield f"{where}.threads", "threads are for a producer without a rate: with one, they would only wait"
+    if producer.outbox is not None and (producer.threads is not None or producer.partition is not None):
+        yield f"{where}.outbox", "an outbox has one sweeper, and no partition of its own: no threads, no partition"
+    if producer.after is not None and not 1 <= producer.after <= number:
+        yield f"{where}.after", f"after = {producer.after}: a [[producers]] table before this one, counted from 1"
+    if producer.after is not None and producer.rate is not None:
+        yield f"{where}.after", "after is for producers without a rate: nobody knows when theirs would be due"
+
+
+def _receiver(consumer: ConsumerPlan, where: str) -> Iterator[Problem]:
+    """It is in no group, and alone with its database."""
+    plain = ConsumerPlan(topic=consumer.topic, group=consumer.group)
+    for name in ("copies", "protocol", "static", "start", "commit"):
+        if getattr(consumer, name) != getattr(plain, name):
+            yield (
+                f"{where}.{name}",
+                f"{name}: a receiver reads all partitions by itself, from where its database stands",
+            )
 
 
 def _fault(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem]:

@@ -300,9 +300,8 @@ _KINDS = {
 
 def _choices(where: str) -> list[str]:
     """The words that a field takes."""
-    table, name = where.split(".")[0] if "." in where else "", re.sub(r"\.\d+$", "", where).rpartition(".")[2]
-    kind = _TABLES.get(table, Scenario)
-    hint = get_type_hints(kind).get(name)
+    table, name = where.rpartition(".")[0], re.sub(r"\.\d+$", "", where).rpartition(".")[2]
+    hint = get_type_hints(_kind(table)).get(name)
     found: list[str] = []
     asked = [hint]
     while asked:
@@ -313,7 +312,18 @@ def _choices(where: str) -> list[str]:
 
 
 def _fields(where: str) -> list[str]:
-    return [field.name for field in msgspec.structs.fields(_TABLES.get(where.split(".")[0], Scenario))]
+    return [field.name for field in msgspec.structs.fields(_kind(where))]
+
+
+def _kind(where: str) -> type[msgspec.Struct]:
+    """What a table is, or a table within it: `consumers.0.receiver`."""
+    name, *path = where.split(".")
+    kind = _TABLES.get(name, Scenario)
+    for step in path:
+        hint = get_type_hints(kind).get(step)
+        inner = [each for each in get_args(hint) if isinstance(each, type) and issubclass(each, msgspec.Struct)]
+        kind = inner[0] if inner else kind
+    return kind
 
 
 def json_schema() -> dict[str, Any]:

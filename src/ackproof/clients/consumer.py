@@ -3,6 +3,9 @@
 It reads until it is told to stop. What it was given is in the journal before its offset is committed, so a crash can
 make it read twice, and never makes the journal lack what was committed. Where it begins in a partition is asked and
 written down when it is assigned: so it is known which messages were its to read.
+
+A consumer with a receiver is in no group and commits nothing: it reads every partition from where its own database
+stands.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from confluent_kafka import Consumer as KafkaConsumer
 from confluent_kafka import KafkaException, TopicPartition
 
 from ackproof.clients.common import Login, Progress, Value, kafka_settings, login_settings, read_config, unpack
+from ackproof.clients.database import database_of
+from ackproof.clients.receiver import Costs, Given, Receiver
 from ackproof.journal import FLUSH_EVERY_S, Writer
 
 BATCH = 1_000
@@ -50,6 +55,8 @@ class ConsumerConfig(msgspec.Struct, frozen=True):
     life: int = 1
     login: Login | None = None
     foreign: list[int] = []  # producers that we did not write
+    receiver: str | None = None  # the strategy by which it takes each message once
+    partitions: int = 1  # of the topic: a receiver reads them all
     settings: dict[str, Value] = {}
 
 
@@ -66,13 +73,18 @@ class Reading:
         self._count = 0
         self._begun = self._committed = time.monotonic()
         self._stopped = False
+        self._receiver: Receiver | None = None
+        self._costs: Costs | None = None
+        if config.receiver is not None:
+            self._receiver = Receiver(database_of(directory, config.name), config.receiver, config.topic_id)
+            self._costs = Costs(self._receiver, Writer(directory, "costs", config.run, config.journal), config.id)
 
     def stop(self, *_: Any) -> None:
         self._stopped = True
 
     def run(self) -> None:
         client = KafkaConsumer(client_settings(self._config))
-        client.subscribe([self._config.topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
+        self._begin(client)
         while not self._stopped:
             messages = client.consume(BATCH, POLL_S)
             good = [message for message in messages if message.error() is None]
@@ -82,14 +94,36 @@ class Reading:
             if good:
                 self._polls += 1
                 self._journal(good)
+                self._receive(good)
+            if self._costs is not None:
+                self._costs.tell_if_due()
             if time.monotonic() - self._committed >= FLUSH_EVERY_S:
                 self._commit(client)
             self._tell_ready()
         self._commit(client)
         client.close()
+        if self._costs is not None:
+            self._costs.close()
         for writer in (self._reads, self._groups, self._commits):
             writer.close(seal=False)
         self._progress.write(1, self._count, 0, 0, 0, 1)
+
+    def _begin(self, client: KafkaConsumer) -> None:
+        """In a group; or, as a receiver, with every partition, from where its own database stands."""
+        topic = self._config.topic
+        if self._receiver is None:
+            client.subscribe([topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
+            return
+        known = self._receiver.positions()
+        places = [TopicPartition(topic, each, known.get(each, 0)) for each in range(self._config.partitions)]
+        self._assignment += 1
+        client.assign(places)
+        self._tell("assigned", places)
+
+    def _receive(self, messages: list[Any]) -> None:
+        if self._receiver is not None:
+            given = [Given(each.partition(), each.offset(), *unpack(each.value())) for each in messages]
+            self._receiver.handle(given)
 
     def _tell_ready(self) -> None:
         if self._assignment or time.monotonic() - self._begun >= ASSIGNED_S:

@@ -16,6 +16,7 @@ import sys
 import time
 from array import array
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,6 +37,7 @@ from ackproof.clients.common import (
     wait_for_go,
 )
 from ackproof.clients.reports import NO_PARTITION, Numbers, Outcomes, Spoken
+from ackproof.clients.sharing import Sharing
 from ackproof.clients.topic_check import TopicProblem, check_topic
 from ackproof.journal import FLUSH_EVERY_S, FLUSH_ROWS, Writer, same
 
@@ -44,6 +46,7 @@ BATCH_MAX = 1_000  # messages given to the client between two looks at the clock
 TICK_S = 0.001  # the shortest wait that librdkafka knows; what falls due within one is sent together
 QUEUE_MESSAGES = 100_000  # librdkafka's own default
 GO_S = 120.0
+ANY_PARTITION = -1  # librdkafka's own word for it
 
 
 class OutboxConfig(msgspec.Struct, frozen=True):
@@ -85,6 +88,8 @@ class ProducerConfig(msgspec.Struct, frozen=True):
     transactions: TransactionsConfig | None = None
     login: Login | None = None
     journal: str | None = None  # the name of its files, where that is another
+    partition: int | None = None  # of all its messages; null: the client chooses
+    threads: int | None = None  # so many give messages to the one client; null: whoever polls it does
     settings: dict[str, Value] = {}
 
 
@@ -144,7 +149,10 @@ class Load:
         self._outcomes.know_partitions(check_topic(client, self._config))
         self._progress.write(1, 0, 0, 0, 0, 0)
         self._begun_ns = wait_for_go(Path(self._config.go), GO_S)
-        self._send_all(client)
+        if self._config.threads is None:
+            self._send_all(client)
+        else:
+            self._send_shared(client, self._config.threads)
         self._wait_for_outcomes(client)
         self._finish()
 
@@ -161,6 +169,29 @@ class Load:
                 if wait_s > 0:
                     self._poll(client, min(max(wait_s, TICK_S), 0.05))
 
+    def _send_shared(self, client: KafkaProducer, threads: int) -> None:
+        """Threads give messages to the one client, each a stretch of numbers at a time; this one hears what became."""
+        sharing = Sharing(self._take, self._batch, partial(self._give, client))
+        sharing.start(threads)
+        busy = True
+        while busy and not self._stopped:
+            busy = sharing.busy()
+            self._poll(client, 0.01)
+            for seq, error in sharing.refused():
+                self._outcomes.refused(seq, error)
+            self._tell_if_due()
+
+    def _take(self) -> range:
+        """The next numbers, reserved, for whoever asks; none when there are no more."""
+        seq = len(self._sent_ns)
+        if self._stopped or seq >= self._config.count:
+            return range(0)
+        if seq >= self._reserved:
+            self._reserve(seq)
+        taken = range(seq, min(seq + BATCH_MAX, self._reserved))
+        self._sent_ns.extend(array("q", (time.monotonic_ns(),)) * len(taken))
+        return taken
+
     def _poll(self, client: KafkaProducer, wait_s: float) -> None:
         client.poll(wait_s)
         self._outcomes.stamp()
@@ -175,10 +206,15 @@ class Load:
             return seq
         batch = self._batch(seq, min(last, seq + room, self._reserved))
         now = time.monotonic_ns()
-        taken = client.produce_batch(self._config.topic, batch, on_delivery=self._outcomes.delivered)
-        count = len(batch) if taken == len(batch) else self._refusals(client, seq, batch)
+        count = len(batch) if self._give(client, batch) == len(batch) else self._refusals(client, seq, batch)
         self._sent_ns.extend(array("q", (now,)) * count)
         return seq + count
+
+    def _give(self, client: KafkaProducer, batch: list[dict[str, Any]]) -> int:
+        """How many the client took."""
+        partition = ANY_PARTITION if self._config.partition is None else self._config.partition
+        taken: int = client.produce_batch(self._config.topic, batch, partition, on_delivery=self._outcomes.delivered)
+        return taken
 
     def _refusals(self, client: KafkaProducer, seq: int, batch: list[dict[str, Any]]) -> int:
         """Note what the client refused for good; how many of the batch are done with, one way or the other."""

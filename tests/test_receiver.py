@@ -1,0 +1,129 @@
+"""A receiver takes each message once, by its strategy, whatever kills it in between."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ackproof.clients.receiver import STRATEGIES, Costs, Given, Receiver, export
+from ackproof.journal import Writer, read_stream
+
+PARTITIONS, MESSAGES, BATCH, BATCHES_OF_A_LIFE = 2, 4_000, 25, 45
+
+
+def accepted(receiver: Receiver) -> list[tuple[int, int]]:
+    """(partition, number) of what it took, in the order it did."""
+    return [(row[1], row[4]) for rows in receiver.received() for row in rows if row[5]]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "taken"),
+    [
+        ("nothing", [(0, 0), (0, 2), (0, 0), (1, 1), (1, 3), (1, 3)]),
+        ("ids", [(0, 0), (0, 2), (1, 1), (1, 3)]),
+        ("mark-per-partition", [(0, 0), (0, 2), (1, 1), (1, 3)]),
+        ("mark-per-topic", [(0, 0), (0, 2), (1, 3)]),  # 1 is new, and below a mark that spans both partitions
+        ("mark-per-producer", [(0, 0), (0, 2), (1, 3)]),
+    ],
+)
+def test_what_each_strategy_takes_and_drops(tmp_path: Path, strategy: str, taken: list[tuple[int, int]]) -> None:
+    receiver = Receiver(tmp_path / "receiver.sqlite", strategy, topic=0)
+    first = [Given(0, 0, 7, 0), Given(0, 1, 7, 2), Given(0, 2, 7, 0)]
+    receiver.handle(first)
+    receiver.handle([Given(1, 0, 7, 1), Given(1, 1, 7, 3), Given(1, 2, 7, 3)])
+    assert accepted(receiver) == taken
+    assert receiver.positions() == {0: 3, 1: 3}
+
+
+@pytest.mark.parametrize("strategy", set(STRATEGIES) - {"nothing"})
+def test_another_producers_numbers_are_its_own(tmp_path: Path, strategy: str) -> None:
+    receiver = Receiver(tmp_path / "receiver.sqlite", strategy, topic=0)
+    receiver.handle([Given(0, 0, 1, 5), Given(0, 1, 2, 5), Given(0, 2, 1, 5)])
+    assert [row[3] for rows in receiver.received() for row in rows if row[5]] == [1, 2]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_what_was_not_committed_never_happened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strategy: str) -> None:
+    path = tmp_path / "receiver.sqlite"
+    receiver = Receiver(path, strategy, topic=0)
+    receiver.handle([Given(0, 0, 0, 0)])
+    broken = [Given(0, 1, 0, 1), Given(0, 2, 0, None)]  # type: ignore[arg-type]  # the second cannot be written
+    with pytest.raises(Exception, match="constraint"):
+        receiver.handle(broken)
+    again = Receiver(path, strategy, topic=0)
+    assert (accepted(again), again.positions()) == ([(0, 0)], {0: 1})
+    again.handle([Given(0, 1, 0, 1), Given(0, 2, 0, 2)])
+    assert accepted(again) == [(0, 0), (0, 1), (0, 2)]
+
+
+# A topic as a client sees it: each number once and, now and then, some of the last ones once more.
+WORKER = f"""
+import sys
+from pathlib import Path
+from ackproof.clients.receiver import Given, Receiver
+
+def number(offset):
+    cycle, place = divmod(offset, 25)
+    return cycle * 20 + (place if place < 20 else place - 5)
+
+receiver = Receiver(Path(sys.argv[1]), sys.argv[2], topic=0)
+while True:
+    known = receiver.positions()
+    partition = min(range({PARTITIONS}), key=lambda each: known.get(each, 0))
+    first = known.get(partition, 0)
+    if number(first) * {PARTITIONS} >= {MESSAGES}:
+        break
+    receiver.handle(
+        [Given(partition, at, 0, number(at) * {PARTITIONS} + partition) for at in range(first, first + {BATCH})]
+    )
+    print("handled", flush=True)
+"""
+
+
+@pytest.mark.parametrize("strategy", ["ids", "mark-per-partition"])
+def test_killed_again_and_again_it_takes_each_message_exactly_once(tmp_path: Path, strategy: str) -> None:
+    path = tmp_path / "receiver.sqlite"
+    kills = 0
+    while True:
+        with subprocess.Popen([sys.executable, "-c", WORKER, str(path), strategy], stdout=subprocess.PIPE) as worker:
+            assert worker.stdout is not None
+            for _ in zip(range(BATCHES_OF_A_LIFE), worker.stdout, strict=False):
+                pass
+            worker.kill()  # wherever in the next one it is
+        if worker.returncode == 0:
+            break
+        assert worker.returncode == -signal.SIGKILL
+        kills += 1
+    taken = [seq for _, seq in accepted(Receiver(path, strategy, topic=0))]
+    assert len(taken) == len(set(taken)), "a copy was let through"
+    assert set(range(MESSAGES)) <= set(taken), "a message was dropped"
+    assert kills > 0, "it was never killed"
+
+
+def test_the_journal_gets_its_rows_from_the_database(tmp_path: Path) -> None:
+    path = tmp_path / "receiver.sqlite"
+    receiver = Receiver(path, "ids", topic=3)
+    receiver.handle([Given(0, 0, 7, 0), Given(0, 1, 7, 0)])
+    receiver.close()
+    export(path, tmp_path, run=1, consumer=2, topic=3, name="consumer3")
+    table, damage = read_stream(tmp_path / "journal" / "received" / "consumer3.arrows")
+    rows = [(row["consumer"], row["topic"], row["offset"], row["accepted"]) for row in table.to_pylist()]
+    assert (rows, damage) == ([(2, 3, 0, True), (2, 3, 1, False)], None)
+
+
+def test_costs_count_from_one_row_to_the_next(tmp_path: Path) -> None:
+    receiver = Receiver(tmp_path / "receiver.sqlite", "ids", topic=0)
+    costs = Costs(receiver, Writer(tmp_path, "costs", 1, "consumer1"), consumer=0)
+    for first, count in ((0, 10), (10, 5)):
+        receiver.handle([Given(0, at, 0, at) for at in range(first, first + count)])
+        costs.tell()
+    costs.close()
+    table, _ = read_stream(tmp_path / "journal" / "costs" / "consumer1.arrows")
+    rows = table.to_pylist()
+    assert [row["messages"] for row in rows] == [10, 5, 0]
+    assert all(0 < row["deciding_ns"] <= row["handling_ns"] for row in rows[:2])
+    assert all(row["memory_bytes"] > 0 and row["disk_bytes"] > 0 for row in rows)

@@ -1,0 +1,65 @@
+"""One client shared by several threads: every number is given to it once, whatever room it has."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from ackproof.clients.sharing import Sharing
+
+COUNT, STRETCH = 2_000, 37
+
+
+class Client:
+    """Takes so many messages of each batch, and no number that it refuses for good."""
+
+    def __init__(self, room: int, bad: frozenset[int] = frozenset()) -> None:
+        self.taken: list[int] = []
+        self._room = room
+        self._bad = bad
+        self._lock = threading.Lock()
+
+    def give(self, batch: list[dict[str, Any]]) -> int:
+        with self._lock:
+            taken = 0
+            for place, message in enumerate(batch):
+                if place >= self._room:
+                    message["_error"] = KafkaError(KafkaError._QUEUE_FULL)
+                elif message["seq"] in self._bad:
+                    message["_error"] = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+                else:
+                    self.taken.append(message["seq"])
+                    taken += 1
+            return taken
+
+
+def shared(client: Client, threads: int) -> Sharing:
+    numbers = iter([range(first, min(first + STRETCH, COUNT)) for first in range(0, COUNT, STRETCH)])
+    sharing = Sharing(
+        take=lambda: next(numbers, range(0)),
+        make=lambda first, last: [{"seq": seq} for seq in range(first, last)],
+        give=client.give,
+    )
+    sharing.start(threads)
+    while sharing.busy():
+        threading.Event().wait(0.001)
+    return sharing
+
+
+@pytest.mark.parametrize("threads", [1, 8])
+@pytest.mark.parametrize("room", [5, 1_000])
+def test_every_number_is_given_once(threads: int, room: int) -> None:
+    client = Client(room)
+    assert list(shared(client, threads).refused()) == []
+    assert sorted(client.taken) == list(range(COUNT))
+
+
+@pytest.mark.parametrize("room", [5, 1_000])
+def test_what_is_refused_for_good_is_told_once(room: int) -> None:
+    client = Client(room, bad=frozenset({3, 38, 1_999}))
+    refused = list(shared(client, 4).refused())
+    assert sorted(refused) == [(seq, "MSG_SIZE_TOO_LARGE") for seq in (3, 38, 1_999)]
+    assert sorted(client.taken) == sorted(set(range(COUNT)) - {3, 38, 1_999})

@@ -52,6 +52,7 @@ class History:
     starts: Literal["earliest", "latest"] = "earliest"  # every consumer
     readers: int | None = None  # expected of every group
     consumers: list[dict[str, Any]] = field(default_factory=list)  # of the plan
+    receivers: list[dict[str, Any]] = field(default_factory=list)  # of the plan: consumers, each with a receiver
     marks: Marks = field(default_factory=Marks)
     ended: str | None = "complete"
     own_blocks: bool = False  # the test says itself what was reserved
@@ -231,6 +232,34 @@ class History:
         )
         return self
 
+    def receiver(self, strategy: str, copies: str = "forbidden", drops: str = "forbidden") -> History:
+        """One more consumer, with a receiver."""
+        self.receivers.append({"copies": 1, "receiver": {"strategy": strategy, "copies": copies, "drops": drops}})
+        return self
+
+    def received(
+        self,
+        offset: int,
+        seq: int,
+        *,
+        producer: int = 0,
+        topic: int = 0,
+        partition: int = 0,
+        consumer: int = 0,
+        accepted: bool = True,
+    ) -> History:
+        row = {"consumer": consumer, "at_ns": at(len(self.rows["received"])), "topic": topic, "partition": partition}
+        message = {"offset": offset, "producer": producer, "seq": seq, "accepted": accepted}
+        self.rows["received"].append({**row, **message})
+        return self
+
+    def cost(self, when: float, *, messages: int, deciding: int, handling: int, memory: int, disk: int) -> History:
+        """Of the first consumer; times in microseconds."""
+        times = {"deciding_ns": deciding * 1000, "handling_ns": handling * 1000}
+        row = {"consumer": 0, "at_ns": at(when), "messages": messages, "memory_bytes": memory, "disk_bytes": disk}
+        self.rows["costs"].append({**row, **times})
+        return self
+
     def claim(self, when: str, partitions: str = "orders/0", **claimed: Any) -> History:
         nothing: dict[str, list[str]] = {"leader": [], "not_leader": [], "isr": [], "isr_without": []}
         no_more = {"isr_full": False, "preferred": False, "no_leader": False, "same_leader_as": None, "acked": None}
@@ -349,12 +378,14 @@ class History:
 
     def record(self, name: str = "a-run") -> RunRecord:
         producers = sorted({row["producer"] for table in ("sends", "blocks") for row in self.rows[table]})
-        groups = {row["consumer"]: row["group"] for table in ("reads", "groups") for row in self.rows[table]}
+        groups = dict.fromkeys(range(len(self.receivers)), 0)
+        groups |= {row["consumer"]: row["group"] for table in ("reads", "groups") for row in self.rows[table]}
         began = Clock(FIRST_RUN * 1000, START)
         plan: dict[str, Any] = {"judge": self.settings} if self.settings else {}
         plan |= {"producers": self.producers} if self.producers else {}
         plan |= {"consumers": [{"readers": self.readers}] * (max(groups, default=-1) + 1)} if self.readers else {}
         plan |= {"consumers": self.consumers} if self.consumers else {}
+        plan |= {"consumers": self.receivers} if self.receivers else {}
         return RunRecord(
             run=self.run,
             name=name,

@@ -17,6 +17,7 @@ from ackproof.judge.allocation import allocation
 from ackproof.judge.astray import astray
 from ackproof.judge.claims import claims
 from ackproof.judge.commit_back import commit_back
+from ackproof.judge.copies_through import copies_through
 from ackproof.judge.delivered_twice import delivered_twice
 from ackproof.judge.dual_leader import dual_leader
 from ackproof.judge.duplicated import duplicated
@@ -38,6 +39,7 @@ from ackproof.judge.phases import phases
 from ackproof.judge.rate import rate
 from ackproof.judge.realtime_order import realtime_order
 from ackproof.judge.rebalances import rebalances
+from ackproof.judge.receivers import has_receivers, receivers
 from ackproof.judge.refusals import has_refused, refusals
 from ackproof.judge.reordered import reordered
 from ackproof.judge.repeated_read import repeated_read
@@ -45,6 +47,7 @@ from ackproof.judge.resurrected import resurrected
 from ackproof.judge.shares import shares
 from ackproof.judge.skipped_read import skipped_read
 from ackproof.judge.tables import Tables
+from ackproof.judge.throughput import in_turn, throughput
 from ackproof.judge.torn import torn
 from ackproof.judge.transacted import has_transactions
 from ackproof.judge.two_owners import two_owners
@@ -56,6 +59,7 @@ from ackproof.judge.unpublished import has_outbox, unpublished
 from ackproof.judge.unstable_read import unstable_read
 from ackproof.judge.vanished import vanished
 from ackproof.judge.watermark_fell import watermark_fell
+from ackproof.judge.wrongly_dropped import wrongly_dropped
 from ackproof.judge.zombie_ack import zombie_ack
 from ackproof.record import Expected, RunRecord
 
@@ -182,5 +186,20 @@ CHECKS: dict[str, Check] = {
         needs=("state", "ends"),
         asked=lambda record: record.plan.get("claims"),
     ),
+    "copies_through": Check(
+        copies_through, "message(s) that a receiver took more than once", needs=("received",), asked=has_receivers
+    ),
+    "wrongly_dropped": Check(
+        wrongly_dropped, "message(s) that a receiver never took", needs=("received", "ends"), asked=has_receivers
+    ),
+    "receivers": Check(
+        receivers,
+        "receiver(s) with other copies or drops than expected",
+        "forbidden",
+        needs=("received", "costs", "ends"),
+        marked="wrong",
+        asked=has_receivers,
+    ),
+    "throughput": Check(throughput, "table(s) of producers, one after the other", needs=("sends",), asked=in_turn),
     "rate": Check(rate, "second(s) with fewer sends than the line", needs=("sends",), marked="below"),
 }

@@ -69,11 +69,14 @@ class Tables:
     seeks: DataFrame
     transactions: DataFrame
     stable: DataFrame
+    received: DataFrame
+    costs: DataFrame
     alerts: DataFrame
     oddities: DataFrame
     runs: DataFrame  # run, rate_line, unavailable_ns, late_ns; begin_ns, last_ns (first and last send), end_ns
-    producers: DataFrame  # run, producer, topic, acks, rate, outbox, refused, input
+    producers: DataFrame  # run, producer, topic, acks, rate, outbox, refused, input; its [[producers]] table, threads
     consumers: DataFrame  # run, consumer, group, topic, start, readers, isolation
+    receivers: DataFrame  # run, consumer, topic, strategy; copies and drops as the scenario expects them
     moments: DataFrame  # run, place, moment, moment_ns
     phases: DataFrame  # run, phase, after (what began it), from_ns, to_ns
     claims: DataFrame  # run, claim, at, topic, partition, and what is claimed
@@ -155,6 +158,16 @@ PRODUCERS = T.StructType(
         T.StructField("outbox", T.BooleanType()),
         T.StructField("refused", T.BooleanType()),
         T.StructField("input", T.IntegerType()),  # the topic that its transactions process
+        T.StructField("table", T.IntegerType()),
+        T.StructField("threads", T.IntegerType()),
+    ]
+)
+RECEIVERS = T.StructType(
+    [
+        T.StructField("run", T.LongType()),
+        T.StructField("consumer", T.IntegerType()),
+        T.StructField("topic", T.IntegerType()),
+        *(T.StructField(name, T.StringType()) for name in ("strategy", "copies", "drops")),
     ]
 )
 MOMENTS = T.StructType(
@@ -271,6 +284,7 @@ def make_tables(
         moments=few_rows(spark, moments, MOMENTS),
         phases=few_rows(spark, phases, PHASES),
         claims=few_rows(spark, claims, CLAIMS),
+        receivers=few_rows(spark, [row for record in records for row in receivers(record)], RECEIVERS),
         layouts={record.run: _layout(record) for record in records},
         exits=few_rows(spark, exits, EXITS),
         lives=few_rows(spark, lives, LIVES),
@@ -308,17 +322,23 @@ def _layout(record: RunRecord) -> Layout:
 
 
 def _producers(record: RunRecord) -> list[tuple[Any, ...]]:
-    plans = record.each("producers")
-    with_outbox = {number for number, plan in enumerate(plans) if plan.get("outbox")}
-    refused = {number for number, plan in enumerate(plans) if plan.get("refused")}
-    inputs = {
-        number: record.topics.index(plan["transactions"]["input"])
-        for number, plan in enumerate(plans)
-        if plan.get("transactions")
-    }
+    tables = enumerate(record.plan.get("producers", []), start=1)
+    plans = [{**plan, "table": table} for table, plan in tables for _ in range(plan.get("copies", 1))]
+    rows = []
+    for p in record.producers:
+        plan = plans[p.id] if p.id < len(plans) else {}
+        transactions = plan.get("transactions")
+        processed = record.topics.index(transactions["input"]) if transactions else None
+        known = (bool(plan.get("outbox")), bool(plan.get("refused")), processed, plan.get("table"), plan.get("threads"))
+        rows.append((record.run, p.id, p.topic, p.acks, p.rate, *known))
+    return rows
+
+
+def receivers(record: RunRecord) -> list[tuple[Any, ...]]:
     return [
-        (record.run, p.id, p.topic, p.acks, p.rate, p.id in with_outbox, p.id in refused, inputs.get(p.id))
-        for p in record.producers
+        (record.run, consumer.id, consumer.topic, *(plan["receiver"][name] for name in ("strategy", "copies", "drops")))
+        for consumer, plan in zip(record.consumers, record.each("consumers"), strict=False)
+        if plan.get("receiver")
     ]
 
 

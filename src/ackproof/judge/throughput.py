@@ -1,0 +1,44 @@
+"""Throughput: how many messages a second each table of producers got acknowledged, where they come one after the other.
+
+From the first send of any of its producers to the last acknowledgement of any. `threads` is null where producers have
+none beside the one that hears of acknowledgements.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ackproof.judge.tables import Tables
+from ackproof.record import RunRecord
+
+
+def throughput(t: Tables) -> DataFrame:
+    """One row for each [[producers]] table."""
+    known = t.producers.select("run", "producer", "table", "threads")
+    seconds = (F.col("end_ns") - F.col("begin_ns")) / 1e9
+    return (
+        t.sends.filter(F.col("outcome") == "ok")
+        .groupBy("run", "producer")
+        .agg(
+            F.count(F.lit(1)).alias("acked"),
+            F.min("sent_ns").alias("begin_ns"),
+            F.max("done_ns").alias("end_ns"),
+        )
+        .join(t.beside(known), on=["run", "producer"], how="inner")
+        .groupBy("run", "table")
+        .agg(
+            F.count(F.lit(1)).alias("producers"),
+            F.max("threads").alias("threads"),
+            F.sum("acked").alias("acked"),
+            F.min("begin_ns").alias("begin_ns"),
+            F.max("end_ns").alias("end_ns"),
+        )
+        .withColumn("seconds", seconds)
+        .withColumn("per_second", F.when(seconds > 0, F.col("acked") / seconds))
+        .select("run", "table", "producers", "threads", "acked", "begin_ns", "seconds", "per_second")
+    )
+
+
+def in_turn(record: RunRecord) -> bool:
+    return any(plan.get("after") for plan in record.plan.get("producers", []))

@@ -64,6 +64,35 @@ MEASURES: dict[str, Measure] = {
             "settled": "in the end",
         },
     ),
+    "receivers": Measure(
+        "What each receiver took, and at what cost",
+        {
+            "strategy": "strategy",
+            "topic": "topic",
+            "messages": "given",
+            "accepted": "taken",
+            "copies_through": "copies through",
+            "copies_expected": "expected",
+            "wrongly_dropped": "wrongly dropped",
+            "drops_expected": "expected",
+            "us_each": "µs each",
+            "deciding_us_each": "of it deciding",
+            "memory_bytes": "memory, bytes",
+            "disk_bytes": "database, bytes",
+        },
+        {"us_each": ",.1f", "deciding_us_each": ",.1f"},
+    ),
+    "throughput": Measure(
+        "Throughput of producers, one after the other",
+        {
+            "producers": "producers",
+            "threads": "threads that share each",
+            "acked": "acknowledged",
+            "seconds": "seconds",
+            "per_second": "a second",
+        },
+        {"seconds": ",.2f", "per_second": ",.0f"},
+    ),
 }
 
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from ackproof.foreign import not_applicable
 from ackproof.report.plots import Axis, Band, Panel, Segment, Strip, axis_over
 from ackproof.report.reading import Run, integers, numbers
+from ackproof.report.receivers import cost_panels
 from ackproof.report.series import Floats, LatencyOverTime, Series, Traffic, thinned
 from ackproof.report.views import Partition, View
 
@@ -53,6 +54,7 @@ def make_timeline(run: Run, traffic: Traffic, partitions: Sequence[Partition], f
     panels += [
         *_owners(run, time),
         *_outbox(run),
+        *cost_panels(run, broker_style),
         *(() if "late" in not_applicable(run.record.plan) else _latency(traffic)),
     ]
     return Timeline(time, _bands(run, time), panels)

@@ -12,7 +12,7 @@ import signal
 import struct
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -67,7 +67,14 @@ class DidNotStart(Exception):
     """Java ended, or said nothing in time."""
 
 
-def start(settings: Mapping[str, str], options: list[str], folder: Path, log: IO[bytes], memory: str) -> Jvm:
+def start(
+    settings: Mapping[str, str],
+    options: list[str],
+    folder: Path,
+    log: IO[bytes],
+    memory: str,
+    jars: Sequence[Path] = (),
+) -> Jvm:
     """Start Java with Spark's gateway, its words in `log`, and wait until it says where it listens."""
     answer = folder / "gateway"
     command = [
@@ -79,7 +86,7 @@ def start(settings: Mapping[str, str], options: list[str], folder: Path, log: IO
         "-Dio.netty.tryReflectionSetAccessible=true",
         *options,
         "-cp",
-        ":".join(map(str, _jars())),
+        ":".join(map(str, [*_jars(), *jars])),
         "org.apache.spark.deploy.SparkSubmit",
         *(part for name, value in settings.items() for part in ("--conf", f"{name}={value}")),
         "pyspark-shell",

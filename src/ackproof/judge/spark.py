@@ -14,9 +14,9 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -87,7 +87,16 @@ class Session:
         self.close()
 
 
-def warm(master: str = "local[*]", large: bool = False) -> Session:
+@dataclass(frozen=True)
+class Extras:
+    """What somebody other than the judge wants of a session: further jars, other settings, another heap."""
+
+    jars: Sequence[Path] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    memory: str = MEMORY
+
+
+def warm(master: str = "local[*]", large: bool = False, extras: Extras | None = None) -> Session:
     """Start Spark: one to four seconds, which a caller may spend while something else is still going on.
 
     `large` lets Java compile a second time, better, which pays from millions of rows on.
@@ -97,7 +106,7 @@ def warm(master: str = "local[*]", large: bool = False) -> Session:
     _silence()
     folder = Path(tempfile.mkdtemp(prefix="ackproof-judge-"))
     try:
-        spark, jvm = _start(master, folder, large)
+        spark, jvm = _start(master, folder, large, extras or Extras())
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -114,15 +123,15 @@ def _silence() -> None:
         PySparkLogger.getLogger(name).disabled = True
 
 
-def _start(master: str, folder: Path, large: bool) -> tuple[SparkSession, Jvm | None]:
+def _start(master: str, folder: Path, large: bool, extras: Extras) -> tuple[SparkSession, Jvm | None]:
     (folder / "log4j2.properties").write_text(_QUIET)
-    settings = _settings(master, folder)
+    settings = {**_settings(master, folder), **extras.settings}
     conf = SparkConf(loadDefaults=False)
     jvm: Jvm | None = None
     with (folder / "spark.log").open("wb") as log:
         try:
             if master.startswith("local"):
-                jvm = start(settings, _java_options(folder, large), folder, log, MEMORY)
+                jvm = start(settings, _java_options(folder, large), folder, log, extras.memory, extras.jars)
                 gateway = _connect(jvm)
             else:
                 settings["spark.driver.extraJavaOptions"] = " ".join(_java_options(folder, large))

@@ -2,6 +2,7 @@
 
     $XDG_CACHE_HOME/ackproof/kafka/<version>/*.jar      one folder is one classpath
     $XDG_CACHE_HOME/ackproof/kafka/<version>/SHA256SUMS  what the first fetch brought, where the project pins nothing
+    $XDG_CACHE_HOME/ackproof/kafka/spark-<version>/      what lets Spark read from Kafka; for health checks only
     $XDG_CACHE_HOME/ackproof/ivy/                        Ivy's own cache: an interrupted fetch goes on from there
 
 For the two default versions the project pins every jar by module, version and SHA-256; any other release is resolved
@@ -39,11 +40,13 @@ __all__ = [
     "cache_root",
     "cached",
     "ensure",
+    "ensure_connector",
     "parse_release",
 ]
 
 DEFAULT_ZOOKEEPER = "3.9.2"
 DEFAULT_KRAFT = "4.3.1"
+CONNECTOR = "spark-4.0.0"  # of the pyspark that the project asks for, and the only one of its line published whole
 
 MANIFEST = "SHA256SUMS"
 CHECKPOINT = "bootstrap.checkpoint"
@@ -73,6 +76,10 @@ class Kafka:
     def classpath(self) -> str:
         return f"{self.directory}/*"
 
+    @property
+    def title(self) -> str:
+        return f"Kafka {self.version}" if self.release else "Spark's connector to Kafka"
+
 
 def parse_release(version: str) -> tuple[int, ...]:
     found = VERSION.fullmatch(version)
@@ -91,7 +98,17 @@ def cache_root() -> Path:
 
 def ensure(version: str, java: Java, progress: Progress | None = None) -> Kafka:
     """The jars of this version, verified; fetched or mended first where they are missing or damaged."""
-    kafka = Kafka(version, cache_root() / "kafka" / version, parse_release(version))
+    return _ensured(Kafka(version, cache_root() / "kafka" / version, parse_release(version)), java, progress)
+
+
+def ensure_connector(java: Java, progress: Progress | None = None) -> list[Path]:
+    """The jars that Spark needs to read from Kafka, as files: where a health check runs there is no internet."""
+    return sorted(
+        _ensured(Kafka(CONNECTOR, cache_root() / "kafka" / CONNECTOR, ()), java, progress).directory.glob("*.jar")
+    )
+
+
+def _ensured(kafka: Kafka, java: Java, progress: Progress | None) -> Kafka:
     tell = progress or (lambda done, total, what: None)
     if _damage(kafka) == []:
         return kafka
@@ -99,7 +116,7 @@ def ensure(version: str, java: Java, progress: Progress | None = None) -> Kafka:
         damaged = _damage(kafka)  # again: whoever held the lock before us may have done the work
         if damaged != []:
             _bring(kafka, java, tell, damaged, lock)
-            tell(len(_manifest(kafka) or ()), len(_manifest(kafka) or ()), f"Kafka {version} is ready")
+            tell(len(_manifest(kafka) or ()), len(_manifest(kafka) or ()), f"{kafka.title} is ready")
     return kafka
 
 
@@ -114,7 +131,7 @@ def cached() -> dict[str, list[str] | None]:
 
 def _bring(kafka: Kafka, java: Java, tell: Progress, damaged: list[str] | None, lock: int) -> None:
     """Fetch into a folder of work, check, put into place. A copy of Ivy's that fails the check is fetched once more."""
-    what = f"Kafka {kafka.version}"
+    what = kafka.title
     if damaged and kafka.directory.is_dir():
         what = f"{kafka.directory / damaged[0]}, which is damaged or missing,"
     work, ivy_cache = kafka.directory.parent / ".work", cache_root() / "ivy"
@@ -139,7 +156,7 @@ def _bring(kafka: Kafka, java: Java, tell: Progress, damaged: list[str] | None, 
                 if not last_try:
                     continue
                 raise CannotHere(
-                    f"{wrong[0]} as fetched for Kafka {kafka.version} is not the file whose checksum is recorded, so it"
+                    f"{wrong[0]} as fetched for {kafka.title} is not the file whose checksum is recorded, so it"
                     " was deleted: look for a proxy or mirror that alters files, then try again."
                 )
             _install(jars, kafka)

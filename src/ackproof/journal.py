@@ -390,12 +390,17 @@ TABLES: dict[str, Table] = {
         ),
         Table(
             "alerts",
-            "Alerts that a health check raised and cleared.",
+            "Alerts that a health check raised and cleared, and what became of its query.",
             (
                 _RUN,
                 _AT,
                 Column("rule", _TEXT, "The rule's name."),
-                Column("event", _TEXT, "`raised` or `cleared`."),
+                Column(
+                    "event",
+                    _TEXT,
+                    "`raised` or `cleared`; of the query that counts: `watching` (from here on), `offset_fell`, "
+                    "`query_restarted`.",
+                ),
                 Column("value", pa.float64(), "What was measured.", True),
                 Column("text", _TEXT, "In words.", True),
             ),

@@ -26,6 +26,7 @@ from ackproof.lab.events import Events
 from ackproof.record import Clock, RunRecord, write_record
 from ackproof.run_access import set_rules
 from ackproof.run_clients import Clients
+from ackproof.run_health import HealthFeed
 from ackproof.run_topics import Topics
 from ackproof.scenario import FaultPlan, Scenario
 
@@ -47,6 +48,7 @@ class Ongoing:
         self.record = record
         self.clients = Clients(scenario, record, directory, lab)
         self.topics = Topics(scenario, record, directory, lab)
+        self._health = HealthFeed(scenario.health, directory, tell)
         self.faults = [Fault(number, plan, self) for number, plan in enumerate(scenario.faults, start=1)]
         self._faults_table = journal.Writer(directory, "faults", record.run, "run")
         self._probes_table = journal.Writer(directory, "probes", record.run, "run")
@@ -85,6 +87,7 @@ class Ongoing:
             self._journal_exit(time.monotonic_ns(), ended)
         self._probes_table.flush_if_due()
         self._nodes_table.flush_if_due()
+        self._health.follow()
 
     def _journal_exit(self, at_ns: int, ended: dict[str, Any]) -> None:
         self._nodes_table.add(at_ns=at_ns, event="exited", **ended)
@@ -113,6 +116,7 @@ class Ongoing:
         for table in (self._faults_table, self._probes_table, self._nodes_table):
             table.close(seal=False)
         self.topics.close()
+        self._health.close()
 
 
 class Fault:
@@ -287,6 +291,7 @@ def _timeline(run: Ongoing, watch: Callable[[dict[str, int]], None], under_way: 
         if ended_ns is None and (now["sent"] >= scenario.total or (run.clients.all_ended() and not to_come)):
             ended_ns = time.monotonic_ns()
             run.mark(load_ended_ns=ended_ns)
+            run.clients.stop_health()
         for fault in faults:
             if fault.ends(elapsed_s, now["sent"], ended_ns is not None):
                 fault.end()

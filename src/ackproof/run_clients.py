@@ -25,6 +25,7 @@ from ackproof.lab.directory import LabDirectory
 from ackproof.lab.spec import client
 from ackproof.record import ConsumerRecord, ProducerRecord, RunRecord
 from ackproof.run_foreign import Foreign, HostProcesses
+from ackproof.run_health import health_config
 from ackproof.scenario import ConsumerPlan, ProducerPlan, Scenario, TopicPlan, Value
 
 READY_S = 60.0
@@ -77,6 +78,7 @@ class Clients:
             progress=str(self._page("observer")),
         )
         self._spawn("observer", "observer", "observer", observer)
+        self._start_health()
         plans = zip(
             (*self.consumers, *self.producers),
             (*self._scenario.each_consumer, *self._scenario.each_producer),
@@ -86,8 +88,26 @@ class Clients:
         for name in first:
             self._start(name)
         doomed = {name for name, plan in first.items() if isinstance(plan, ProducerPlan) and plan.exits}
-        self._wait_until_ready(["observer", *(set(first) - doomed)])
+        self._wait_until_ready(["observer", *self._health, *(set(first) - doomed)])
         threading.Thread(target=self._follow_leaders, daemon=True).start()
+
+    @property
+    def _health(self) -> list[str]:
+        return [] if self._scenario.health is None else ["health"]
+
+    def _start_health(self) -> None:
+        if self._scenario.health is not None:
+            min_isr = {topic.name: self._min_isr(topic) for topic in self._scenario.topics}
+            nodes = control.call(self._lab, "nodes")["nodes"]
+            config = health_config(self._scenario.health, nodes, self._bootstrap, min_isr)
+            files = {"run": self._record.run, "directory": str(self._directory), "progress": str(self._page("health"))}
+            self._spawn("health", "health", "observer", msgspec.structs.replace(config, **files))
+
+    def stop_health(self) -> None:
+        """With the load: from then on silence is nobody's fault."""
+        for name in self._health:
+            self._disturbed.add(name)
+            control.call(self._lab, "signal", process=name, signal="SIGTERM")
 
     def _start(self, name: str) -> None:
         self._lives[name] = self._lives.get(name, 0) + 1
@@ -393,9 +413,7 @@ class Clients:
             brokers=self._brokers,
             topics=topics,
             partitions={topic.name: self._scenario.partitions_at_end(topic) for topic in self._scenario.topics},
-            min_isr={
-                topic.name: int(self._setting(topic, "min.insync.replicas", 1)) for topic in self._scenario.topics
-            },
+            min_isr={topic.name: self._min_isr(topic) for topic in self._scenario.topics},
             compacted=[
                 topic.name
                 for topic in self._scenario.topics
@@ -416,6 +434,9 @@ class Clients:
         for line in self._log_tail("final-read"):
             tell(f"final read: {line}")
 
+    def _min_isr(self, topic: TopicPlan) -> int:
+        return int(self._setting(topic, "min.insync.replicas", 1))
+
     def _setting(self, topic: TopicPlan, name: str, default: Value) -> Value:
         """The topic's own, or what the brokers were given for all topics."""
         servers = self._scenario.cluster.settings
@@ -432,7 +453,7 @@ class Clients:
         if self.consumers:
             self._wait_until_read()
         self._over.set()
-        self._stop(["observer", *(name for name in self.consumers if name in self._running)], 10.0)
+        self._stop(["observer", *self._health, *(name for name in self.consumers if name in self._running)], 10.0)
         self._export_receivers()
 
     def _wait_until_read(self) -> None:

@@ -17,7 +17,9 @@ import msgspec
 from ackproof import run as running
 from ackproof.errors import BUG_EXIT_CODE, CannotHere, Ended, Problem
 from ackproof.judging import Judging
+from ackproof.kafka import jars
 from ackproof.kafka.jars import DEFAULT_KRAFT, DEFAULT_ZOOKEEPER
+from ackproof.kafka.java import find_java
 from ackproof.lab import control, launch
 from ackproof.lab.spec import LabSpec, Setting, check
 from ackproof.live import Live
@@ -113,6 +115,8 @@ def run_one(asked: Asked, outcome: Outcome) -> None:
     spec = asked.lab("run")
     with Steps("looking for Java and Kafka").running() as steps:
         ingredients = gather(spec, steps)  # complains before anything is made
+        if asked.scenario.health is not None:
+            jars.ensure_connector(find_java(), steps.so_far)
     directory = _new_directory(asked)
     live = Live(asked.scenario, quiet)
     live.title(f"{asked.scenario.name} ({asked.mode}, {asked.shape}): {asked.scenario.title}")
@@ -172,7 +176,8 @@ def _lab_part(
     large = asked.scenario.total >= LARGE_LOAD
 
     def rehearse() -> None:
-        if asked.judged and not judging:
+        # A health check has a Spark of its own: two would not leave the brokers enough.
+        if asked.judged and not judging and asked.scenario.health is None:
             judging.append(Judging(early=True, large=large, consumers=bool(asked.scenario.consumers)))
 
     if large:

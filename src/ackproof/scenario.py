@@ -226,6 +226,7 @@ class JudgePlan(Strict, frozen=True):
     late_ms: float | None = None  # an acknowledgement that counts as late
     rate_line: float | None = None  # messages a second below which somebody should be told
     phases: bool = False  # count what became of the messages of each phase, topic by topic
+    dip_s: float | None = None  # for so long after a fault, or after its healing, rates may dip
 
 
 class ClaimPlan(Strict, frozen=True):
@@ -271,6 +272,25 @@ class ClaimPlan(Strict, frozen=True):
         return f"{self.partitions} at {self.at!r}: {', '.join(words for asked, words in told if asked)}"
 
 
+class HealthPlan(Strict, frozen=True):
+    """A live health check beside the load: the night rules, and the rate of one topic."""
+
+    topic: str
+    line: float = 800.0  # messages a second
+    webhook: str | None = None  # gets each alert as JSON
+    prometheus: int | None = None  # a port on loopback
+
+
+class AlertPlan(Strict, frozen=True):
+    """An alert that a fault is expected to raise. Whatever no fault is expected to raise is a false one."""
+
+    rule: str
+    fault: int
+    within_s: float = 5.0  # of the fault's proof
+    undone_by: int | None = None  # the fault that undoes one that does not last: its `start`
+    clears_within_s: float = 10.0  # of the healing, or of that
+
+
 class Scenario(Strict, frozen=True):
     name: str
     section: str
@@ -283,6 +303,8 @@ class Scenario(Strict, frozen=True):
     consumers: list[ConsumerPlan] = []
     faults: list[FaultPlan] = []
     claims: list[ClaimPlan] = []
+    health: HealthPlan | None = None
+    alerts: list[AlertPlan] = []
     expect: dict[str, str] = {}  # check: required, allowed or forbidden
     expect_zookeeper: dict[str, str] = {}
     expect_kraft: dict[str, str] = {}

@@ -27,6 +27,7 @@ from ackproof.scenario import (
     Scenario,
 )
 from ackproof.scenario_guards import access_problems, transaction_problems
+from ackproof.scenario_health import health_problems
 
 CHECK_NAMES = (
     "lost",
@@ -75,6 +76,8 @@ CHECK_NAMES = (
     "wrongly_dropped",
     "receivers",
     "throughput",
+    "dips",
+    "alerts",
 )
 
 PROCESS_KINDS = ("kill", "stop", "start", "restart", "replace", "add-directory", "pause")
@@ -117,6 +120,7 @@ def problems(scenario: Scenario) -> list[Problem]:
             for number, claim in enumerate(scenario.claims)
             for found in _claim(scenario, claim, f"claims.{number}")
         ),
+        *health_problems(scenario),
         *_expectations(scenario),
         *foreign.problems(scenario),
     ]

@@ -19,10 +19,12 @@ import msgspec
 from ackproof.errors import UsageProblem, did_you_mean
 from ackproof.scenario import (
     FAULT_KINDS,
+    AlertPlan,
     ClaimPlan,
     ClusterPlan,
     ConsumerPlan,
     FaultPlan,
+    HealthPlan,
     JudgePlan,
     ProducerPlan,
     Scenario,
@@ -180,7 +182,7 @@ def _override(data: dict[str, Any], setting: str) -> None:
     if not separator or not name.strip():
         raise UsageProblem(f"--set {setting}: write it as FIELD=VALUE, for example producer.acks=all")
     path = name.strip().split(".")
-    plurals = {name: f"{name}s" for name in ("producer", "consumer", "topic", "fault", "claim")}
+    plurals = {name: f"{name}s" for name in ("producer", "consumer", "topic", "fault", "claim", "alert")}
     value = _value(text)
     if path[:2] == ["cluster", "settings"] and len(path) > 3:  # cluster.settings.SCOPE.KEY, as `up --set` has it
         table: Any = data
@@ -267,6 +269,8 @@ _TABLES: dict[str, type[msgspec.Struct]] = {
     "faults": FaultPlan,
     "judge": JudgePlan,
     "claims": ClaimPlan,
+    "health": HealthPlan,
+    "alerts": AlertPlan,
 }
 
 

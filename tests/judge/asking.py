@@ -16,6 +16,7 @@ from ackproof.judge.checks import CHECKS
 from ackproof.judge.moments import claims, exits, lives, moments, phases
 from ackproof.judge.spark import Session, collected, few_rows, fit_to, warm
 from ackproof.judge.tables import Tables, make_tables, spark_schema
+from ackproof.judge.windows import awaited, covers
 
 
 def tables_of(spark: SparkSession, *histories: History, unreported: DataFrame | None = None) -> Tables:
@@ -44,6 +45,8 @@ def tables_of(spark: SparkSession, *histories: History, unreported: DataFrame | 
         phases=[row for h in histories for row in phases(h.record(), h.rows["faults"])],
         claims=[row for h in histories for row in claims(h.record(), h.rows["faults"])],
         exits=[row for h in histories for row in exits(h.record())],
+        covers=[row for h in histories for row in covers(h.record(), h.rows["faults"])],
+        awaited=[row for h in histories for row in awaited(h.record(), h.rows["faults"])],
         lives=[row for h in histories for row in lives(h.record(), h.rows["nodes"])],
     )
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from ackproof.judge.aborted_read import aborted_read
+from ackproof.judge.alerts import alerts
 from ackproof.judge.allocation import allocation
 from ackproof.judge.astray import astray
 from ackproof.judge.claims import claims
@@ -36,7 +37,7 @@ from ackproof.judge.moves import moves
 from ackproof.judge.offset_gap import offset_gap
 from ackproof.judge.phantom import phantom
 from ackproof.judge.phases import phases
-from ackproof.judge.rate import rate
+from ackproof.judge.rate import dips, rate
 from ackproof.judge.realtime_order import realtime_order
 from ackproof.judge.rebalances import rebalances
 from ackproof.judge.receivers import has_receivers, receivers
@@ -202,4 +203,18 @@ CHECKS: dict[str, Check] = {
     ),
     "throughput": Check(throughput, "table(s) of producers, one after the other", needs=("sends",), asked=in_turn),
     "rate": Check(rate, "second(s) with fewer sends than the line", needs=("sends",), marked="below"),
+    "dips": Check(
+        dips,
+        "second(s) of fewer acks or reads than the line that no fault explains",
+        needs=("sends",),
+        marked="uncovered",
+    ),
+    "alerts": Check(
+        alerts,
+        "alert(s) missed, late, stuck or false",
+        "forbidden",
+        needs=("alerts",),
+        marked="bad",
+        asked=lambda record: record.plan.get("health"),
+    ),
 }

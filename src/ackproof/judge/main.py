@@ -27,6 +27,7 @@ from ackproof.judge.reserved import Producer, irregular, producers_of, unreporte
 from ackproof.judge.sources import Source, Unreadable, damaged_inside, opened
 from ackproof.judge.spark import LARGE_ROWS, Session, few_rows, first_line, fit_to, warm
 from ackproof.judge.tables import TP, Span, Tables, make_tables, read_table
+from ackproof.judge.windows import awaited, covers
 from ackproof.judge.witnesses import run_checks
 from ackproof.verdict import Fitness, Verdict, not_judged
 
@@ -142,6 +143,8 @@ def _find(spark: SparkSession, sources: Sequence[Source], folder: Path, small: b
         claims=[row for source in sources for row in claims(source.record, source.small["faults"])],
         lives=[row for source in sources for row in lives(source.record, source.small["nodes"])],
         exits=[row for source in sources for row in exits(source.record)],
+        covers=[row for source in sources for row in covers(source.record, source.small["faults"])],
+        awaited=[row for source in sources for row in awaited(source.record, source.small["faults"])],
         numbers=[(each.run, each.producer, each.first_seq, each.last_seq) for each in producers] if unbroken else None,
     )
     tables.fates.cache()

@@ -1,12 +1,13 @@
 """Rate: what happened in each second of the load, counted from the first send: sent, acknowledged, read.
 
 Seconds in which nothing happened are rows too, for they are the interesting ones. Where the scenario draws a line, a
-full second with fewer sends than that is marked; the last second is hardly ever full and never marked.
+full second with fewer sends than that is marked; the last second is hardly ever full and never marked. `fault` is the
+fault that covers a second: the last that had begun, until `dip_s` after it was over.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ackproof.judge.tables import Tables
@@ -17,6 +18,28 @@ _COUNTED = ("sent", "acked", "read")
 
 def rate(t: Tables) -> DataFrame:
     """One row a second, with `below` where fewer were sent than the line that the scenario draws."""
+    below = F.col("full") & (F.col("sent") < F.col("rate_line"))
+    return seconds(t).select("run", "second", "at_ns", "sent", "acked", "read", "fault", below.alias("below"))
+
+
+def dips(t: Tables) -> DataFrame:
+    """A second in which fewer were acknowledged or read than the line, or more than the line waited at its end to be
+    acknowledged; `uncovered` where no fault explains it. Of runs without a reader nothing is said about reading."""
+    line, readers = F.col("rate_line"), t.reads.select("run").distinct().withColumn("has_readers", F.lit(True))
+    dipped = (F.col("acked") < line) | (F.col("has_readers") & (F.col("read") < line)) | (F.col("unacked") > line)
+    return (
+        seconds(t)
+        .join(t.beside(readers), on=["run"], how="left")
+        .filter(F.col("full") & (line > 0) & F.coalesce(dipped, F.lit(False)))
+        .select(
+            "run", "second", "at_ns", "sent", "acked", "read", "unacked", "fault",
+            F.col("fault").isNull().alias("uncovered"),
+        )
+    )  # fmt: skip
+
+
+def seconds(t: Tables) -> DataFrame:
+    """What both ask of: each second with its counts, and whether it is a full one of the load."""
     load = t.runs.filter(F.col("begin_ns").isNotNull())
     every = F.explode(F.sequence(F.col("begin_ns"), F.col("last_ns"), F.lit(_NS)))
 
@@ -32,6 +55,7 @@ def rate(t: Tables) -> DataFrame:
         )
         return counts.select("run", "second", *(_if(name == what).alias(name) for name in _COUNTED))
 
+    so_far = Window.partitionBy("run").orderBy("second").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     full = F.col("begin_ns") + (F.col("second") + 1) * _NS <= F.col("last_ns")
     return (
         t.together(
@@ -43,10 +67,23 @@ def rate(t: Tables) -> DataFrame:
         .groupBy("run", "second")
         .agg(*(F.sum(name).alias(name) for name in _COUNTED))
         .join(t.beside(load), on=["run"], how="inner")
-        .withColumn("below", full & (F.col("second") >= 0) & (F.col("sent") < F.col("rate_line")))
         .withColumn("at_ns", F.col("begin_ns") + F.col("second") * _NS)
-        .select("run", "second", "at_ns", "sent", "acked", "read", "below")
+        .withColumn("unacked", F.sum(F.col("sent") - F.col("acked")).over(so_far))
+        .withColumn("full", full & (F.col("second") >= 0))
+        .join(t.beside(_covered(t)), on=["run"], how="left")
+        .withColumn("fault", F.array_max(F.filter("covers", _covers))["fault"])
+        .select("run", "second", "at_ns", "sent", "acked", "read", "unacked", "fault", "full", "rate_line")
     )
+
+
+def _covered(t: Tables) -> DataFrame:
+    windows = F.struct("from_ns", "fault", F.coalesce("to_ns", F.lit(2**63 - 1)).alias("to_ns"))
+    return t.covers.groupBy("run").agg(F.collect_list(windows).alias("covers"))
+
+
+def _covers(window: Column) -> Column:
+    """Any part of the second."""
+    return (window["from_ns"] < F.col("at_ns") + _NS) & (window["to_ns"] > F.col("at_ns"))
 
 
 def _if(counts: bool) -> Column:

@@ -80,6 +80,8 @@ class Tables:
     moments: DataFrame  # run, place, moment, moment_ns
     phases: DataFrame  # run, phase, after (what began it), from_ns, to_ns
     claims: DataFrame  # run, claim, at, topic, partition, and what is claimed
+    covers: DataFrame  # run, fault, from_ns, to_ns: in which rates may dip
+    awaited: DataFrame  # run, rule, fault, and by when the alert is to be raised, and cleared
     lives: DataFrame  # run, consumer, gone: when its processes ended
     exits: DataFrame  # run, node, expected: the exit codes expected of a producer
     layouts: Mapping[int, Layout]  # by run
@@ -202,6 +204,22 @@ EXITS = T.StructType(
         T.StructField("expected", T.ArrayType(T.IntegerType())),
     ]
 )
+COVERS = T.StructType(
+    [
+        T.StructField("run", T.LongType()),
+        T.StructField("fault", T.IntegerType()),
+        T.StructField("from_ns", T.LongType()),
+        T.StructField("to_ns", T.LongType()),  # null: for ever
+    ]
+)
+AWAITED = T.StructType(
+    [
+        T.StructField("run", T.LongType()),
+        T.StructField("rule", T.StringType()),
+        T.StructField("fault", T.IntegerType()),
+        *(T.StructField(name, T.LongType()) for name in ("from_ns", "proved_ns", "raise_by_ns", "clear_by_ns")),
+    ]
+)
 LIVES = T.StructType(
     [
         T.StructField("run", T.LongType()),
@@ -263,6 +281,8 @@ def make_tables(
     claims: Sequence[tuple[Any, ...]] = (),
     lives: Sequence[tuple[Any, ...]] = (),
     exits: Sequence[tuple[Any, ...]] = (),
+    covers: Sequence[tuple[Any, ...]] = (),
+    awaited: Sequence[tuple[Any, ...]] = (),
     numbers: Sequence[tuple[Any, ...]] | None = None,
 ) -> Tables:
     """`unreported` holds the (run, producer, seq) that were reserved and never reported; null where none were.
@@ -288,6 +308,8 @@ def make_tables(
         layouts={record.run: _layout(record) for record in records},
         exits=few_rows(spark, exits, EXITS),
         lives=few_rows(spark, lives, LIVES),
+        covers=few_rows(spark, covers, COVERS),
+        awaited=few_rows(spark, awaited, AWAITED),
         arrivals=arrived,
         fates=fates(sends, journal["log"], journal["ends"], compacted, small),
     )

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import typer
 
-from ackproof import __version__, cli_hand, cli_lab, cli_run, cli_verbs
+from ackproof import __version__, cli_hand, cli_health, cli_lab, cli_run, cli_verbs
 from ackproof.errors import BUG_EXIT_CODE, Ended, Problem
 from ackproof.screen import say_problem
 
@@ -53,6 +53,7 @@ cli_run.register(app)
 cli_lab.register(app)
 cli_verbs.register(app)
 cli_hand.register(app)
+cli_health.register(app)
 
 
 def _on_signal(number: int, _: FrameType | None) -> NoReturn:

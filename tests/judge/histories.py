@@ -53,6 +53,7 @@ class History:
     readers: int | None = None  # expected of every group
     consumers: list[dict[str, Any]] = field(default_factory=list)  # of the plan
     receivers: list[dict[str, Any]] = field(default_factory=list)  # of the plan: consumers, each with a receiver
+    alerts: list[dict[str, Any]] = field(default_factory=list)  # expected, by the plan
     marks: Marks = field(default_factory=Marks)
     ended: str | None = "complete"
     own_blocks: bool = False  # the test says itself what was reserved
@@ -266,6 +267,16 @@ class History:
         self.claims.append({"at": when, "partitions": partitions, **nothing, **no_more, **claimed})
         return self
 
+    def expects(self, rule: str, fault: int, *, within: float, clears: float, undone_by: int | None = None) -> History:
+        """An alert that the scenario expects, with times in milliseconds."""
+        times = {"within_s": within / 1000, "clears_within_s": clears / 1000}
+        self.alerts.append({"rule": rule, "fault": fault, "undone_by": undone_by, **times})
+        return self
+
+    def alert(self, when: float, rule: str, event: str) -> History:
+        self.rows["alerts"].append({"at_ns": at(when), "rule": rule, "event": event})
+        return self
+
     def state(
         self,
         when: float,
@@ -386,6 +397,7 @@ class History:
         plan |= {"consumers": [{"readers": self.readers}] * (max(groups, default=-1) + 1)} if self.readers else {}
         plan |= {"consumers": self.consumers} if self.consumers else {}
         plan |= {"consumers": self.receivers} if self.receivers else {}
+        plan |= {"health": {"topic": "orders"}, "alerts": self.alerts} if self.alerts or self.rows["alerts"] else {}
         return RunRecord(
             run=self.run,
             name=name,

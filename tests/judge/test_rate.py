@@ -1,4 +1,4 @@
-"""Rate: each second of the load, and those below the line."""
+"""Rate: each second of the load, those below the line, and those in which acks or reads dip without a fault."""
 
 from __future__ import annotations
 
@@ -41,3 +41,48 @@ CASES: Cases = {
 @pytest.mark.parametrize("case", CASES)
 def test_rate(case: str) -> None:
     assert found("rate", case, CASES, *COLUMNS) == CASES[case][1]
+
+
+def _seconds(*acks_at: float, readers: bool = False, read_late: int | None = None, **settings: float) -> History:
+    """Two messages a second, sent on time; acknowledged when told, or at once; those of one second read late."""
+    history = History(settings={"rate_line": 2, **settings})
+    for seq in range(12):
+        at_once = seq * 500 + 1.0
+        history.send(seq, seq, sent=seq * 500, done=acks_at[seq] if seq < len(acks_at) else at_once)
+        if readers:
+            history.read(seq, seq, when=4900 if seq // 2 == read_late else at_once)
+    return history
+
+
+LATE = (1, 501, 3001, 3002)  # those of the second second are acknowledged in the fourth
+FAULT = (("asked", 900), ("proved", 950), ("healed", 1000))
+DIPS: Cases = {
+    "a dip that nobody explains": (_seconds(*LATE), [(1, 0, 2, None, True)]),
+    "a dip after a fault": (_seconds(*LATE, dip_s=1).fault(*FAULT), [(1, 0, 2, 1, False)]),
+    "a dip just after a fault's time": (
+        _seconds(1, 501, 1001, 1501, 4001, 4002, dip_s=1).fault(*FAULT),
+        [(2, 0, 2, None, True)],
+    ),
+    "a dip while a fault still stands": (
+        _seconds(*LATE, dip_s=1).fault(("asked", 100), ("proved", 100)),
+        [(1, 0, 2, 1, False)],
+    ),
+    "the fault that began last covers it": (
+        _seconds(*LATE).fault(("asked", 0), ("healed", 10)).fault(*FAULT),
+        [(1, 0, 2, 2, False)],
+    ),
+    "as many as ever are acknowledged, and yet more wait than in a second": (
+        _seconds(1, 501, 3001, 3501, 4001, 4002, 4003, 4004),
+        [(1, 0, 2, None, True), (2, 0, 4, None, True), (3, 2, 4, None, True)],
+    ),
+    "near miss: nothing dips": (_seconds(), []),
+    "near miss: no line": (_seconds(*LATE, rate_line=0), []),
+    "reads that dip": (_seconds(readers=True, read_late=1), [(1, 2, 0, None, True)]),
+    "near miss: reads that do not": (_seconds(readers=True), []),
+}
+
+
+@pytest.mark.parametrize("case", DIPS)
+def test_dips(case: str) -> None:
+    columns = ("second", "acked", "unacked", "fault", "uncovered")
+    assert found("dips", case, DIPS, *columns) == DIPS[case][1]

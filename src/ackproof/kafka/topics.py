@@ -67,6 +67,19 @@ def resize(bootstrap: str, name: str, partitions: int) -> list[str]:
     return [f"topic {name}: {partitions} partitions; keys may map to other partitions from now on"]
 
 
+def minimums(bootstrap: str, names: Sequence[str]) -> dict[str, int]:
+    """min.insync.replicas of each topic."""
+    from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
+
+    admin = _admin(bootstrap)
+    asked = {name: ConfigResource(ResourceType.TOPIC, name) for name in names}
+    futures = admin.describe_configs(list(asked.values()), request_timeout=TIMEOUT_S)
+    return {
+        name: int(_settle(futures[asked[name]], f"topic {name} was not described")["min.insync.replicas"].value)
+        for name in names
+    }
+
+
 def elect(bootstrap: str, partitions: Sequence[tuple[str, int]], unclean: bool) -> list[str]:
     """Ask the controller for an election; a leader that leads already is an answer, not a problem.
 
@@ -108,11 +121,11 @@ def _controller(bootstrap: str) -> Broker:
     raise silences[0] if silences else NoAnswer(bootstrap, "error", "no broker names a controller")
 
 
-def _settle(future: Any, subject: str, timeout_s: float = TIMEOUT_S) -> None:
+def _settle(future: Any, subject: str, timeout_s: float = TIMEOUT_S) -> Any:
     from confluent_kafka import KafkaError, KafkaException
 
     try:
-        future.result(timeout=timeout_s + 5)
+        return future.result(timeout=timeout_s + 5)
     except KafkaException as problem:
         error = problem.args[0]
         if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from ackproof.foreign import not_applicable
+from ackproof.report.health import alerts_panel
 from ackproof.report.plots import Axis, Band, Panel, Segment, Strip, axis_over
 from ackproof.report.reading import Run, integers, numbers
 from ackproof.report.receivers import cost_panels
@@ -43,7 +44,7 @@ class Timeline:
 
 def make_timeline(run: Run, traffic: Traffic, partitions: Sequence[Partition], focus: Partition | None) -> Timeline:
     time = _time_axis(run, traffic, focus)
-    panels = [_rates(run, traffic, time)]
+    panels = [_rates(run, traffic, time), *alerts_panel(run, time)]
     if focus is not None:
         panels += [
             _leaders(run, focus),
@@ -109,6 +110,9 @@ def _rates(run: Run, traffic: Traffic, time: Axis) -> Panel:
     series += [counter.series(name, style, first, last) for name, style, counter in others]
     if run.record.consumers or traffic.read.span():
         series.append(traffic.read.series("read", "read", first, int(np.ceil(time.high))))
+    if line := (run.record.plan.get("judge") or {}).get("rate_line"):
+        ends_at = np.array([first, last], dtype=np.float64)
+        series.append(Series("the line", "b0 dashed", ends_at, np.array([line, line], dtype=np.float64), 2))
     note = "Messages in each second: when they were given to the client, and when their outcome was known."
     return Panel("rates", "Rates", note, "messages/s", axis_over(series, headroom=1.4), series)
 

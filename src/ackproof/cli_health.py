@@ -1,0 +1,80 @@
+"""`ackproof health`: a live health check of a lab that is up."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Annotated
+
+import msgspec
+import typer
+
+from ackproof.cli_options import Name, bootstrap
+from ackproof.errors import UsageProblem, did_you_mean
+from ackproof.lab import control
+from ackproof.lab.spec import DEFAULT_NAME
+from ackproof.screen import Steps, plain
+
+
+def health(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Whose rate is watched.")],
+    line: Annotated[float, typer.Option(min=0.01, help="Messages a second below which an alert is raised.")] = 800.0,
+    webhook: Annotated[str | None, typer.Option(help="Post each alert there, as JSON.")] = None,
+    prometheus: Annotated[
+        int | None, typer.Option(min=1, max=65_535, help="Offer /metrics on this port of loopback.")
+    ] = None,
+    name: Name = DEFAULT_NAME,
+) -> None:
+    """Watch a lab's health live: the rate of a topic, counted by Spark, and the night rules. Ctrl-C ends it.
+
+    Examples:
+
+      ackproof health orders
+
+      ackproof health orders --line 100 --webhook http://127.0.0.1:9000/alerts --prometheus 9464
+    """
+    from ackproof.health.outlets import Outlets, webhook_problem
+    from ackproof.kafka import jars, topics
+    from ackproof.kafka.java import find_java
+    from ackproof.run_health import health_config
+    from ackproof.scenario import HealthPlan
+
+    if webhook is not None and (sentence := webhook_problem(webhook)):
+        raise UsageProblem(sentence)
+    views = control.call(name, "partitions", topics=[])["topic_partitions"]
+    known = sorted({view["topic"] for view in views if not view["topic"].startswith("__")})
+    if topic not in known:
+        raise UsageProblem(f"no topic {topic!r}{did_you_mean(topic, known)}: `ackproof topic create {topic}` makes it")
+    servers = bootstrap(name)
+    with Steps("looking for Spark's connector").running() as steps:
+        jars.ensure_connector(find_java(), steps.so_far)
+    min_isr = control.inside(name, "observer", lambda: topics.minimums(servers, known))
+    plan = HealthPlan(topic, line, webhook, prometheus)
+    config = health_config(plan, control.call(name, "nodes")["nodes"], servers, min_isr)
+    outlets = Outlets(webhook, prometheus, lambda said: print(plain(said), flush=True))
+    try:
+        raise typer.Exit(_watch(name, msgspec.json.encode(config), outlets.put))
+    finally:
+        outlets.close()
+
+
+def _watch(name: str, config: bytes, put: Callable[[str], None]) -> int:
+    """Its words go through us, because a webhook and an endpoint stand on this side; it ends with us."""
+    with tempfile.NamedTemporaryFile(prefix="ackproof-health-", suffix=".json") as file:
+        file.write(config)
+        file.flush()
+        own = [sys.executable, "-m", "ackproof.clients.health", file.name]
+        command = [sys.executable, "-m", "ackproof", "exec", "--name", name, "observer", "--", *own]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+            assert watching.stdout is not None  # noqa: S101  # made with a pipe
+            with suppress(KeyboardInterrupt):  # it heard it too
+                for words in watching.stdout:
+                    put(words)
+            return watching.wait()
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(health)

@@ -1,0 +1,122 @@
+"""Where alerts go: a webhook that gets each as JSON, and an endpoint that Prometheus can read."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import msgspec
+import pytest
+
+from ackproof.errors import CannotHere
+from ackproof.health.outlets import Endpoint, Outlets, in_words, webhook_problem
+from ackproof.health.watch import Alert
+
+RAISED = Alert("rate", "raised", 12.0, "12 messages a second, below 800", True)
+CLEARED = Alert("rate", "cleared", None, "all is well again", True)
+LINE = msgspec.json.encode(RAISED).decode()
+
+
+@pytest.fixture
+def receiver() -> Iterator[tuple[str, list[Any]]]:
+    """Somebody who takes what is posted."""
+    taken: list[Any] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            taken.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/hook", taken
+        server.shutdown()
+        thread.join()
+
+
+def test_a_webhook_gets_each_alert_in_order(receiver: tuple[str, list[Any]]) -> None:
+    url, taken = receiver
+    outlets = Outlets(url, None, lambda _: None)
+    for alert in (RAISED, Alert("rate", "rate", 990, ""), CLEARED):
+        outlets.put(msgspec.json.encode(alert).decode())
+    outlets.close()
+    assert [(each["rule"], each["event"]) for each in taken] == [("rate", "raised"), ("rate", "cleared")]
+    assert taken[0]["text"] == RAISED.text
+
+
+def test_a_webhook_that_is_gone_is_told_of_and_holds_nothing_up() -> None:
+    with socket.socket() as taken:  # a port that nobody listens on
+        taken.bind(("127.0.0.1", 0))
+        told: list[str] = []
+        outlets = Outlets(f"http://127.0.0.1:{taken.getsockname()[1]}/", None, told.append)
+        outlets.put(LINE)
+        outlets.close()
+    assert told[0].startswith("ALERT rate: 12 messages")
+    assert told[1].startswith("the webhook did not take rate raised")
+
+
+def metrics(endpoint: Endpoint, path: str = "/metrics") -> list[str]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}{path}", timeout=5) as answer:
+        return str(answer.read().decode()).splitlines()
+
+
+def test_prometheus_reads_what_stands() -> None:
+    endpoint = Endpoint(0)
+    try:
+        assert 'ackproof_alert{rule="rate"} 0' in metrics(endpoint)
+        for alert in (RAISED, Alert("rate", "rate", 12, "")):
+            endpoint.put(alert)
+        lines = metrics(endpoint)
+        assert 'ackproof_alert{rule="rate"} 1' in lines
+        assert 'ackproof_alerts_total{rule="rate"} 1' in lines
+        assert "ackproof_rate 12" in lines
+        endpoint.put(CLEARED)
+        lines = metrics(endpoint)
+        assert 'ackproof_alert{rule="rate"} 0' in lines
+        assert 'ackproof_alerts_total{rule="rate"} 1' in lines
+        with pytest.raises(urllib.error.HTTPError) as missing:
+            metrics(endpoint, "/other")
+        missing.value.close()
+    finally:
+        endpoint.close()
+
+
+def test_a_port_that_is_taken_is_a_sentence() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(CannotHere, match="cannot be had"):
+            Endpoint(taken.getsockname()[1])
+
+
+def test_a_line_that_is_no_alert_is_for_the_log_alone() -> None:
+    told: list[str] = []
+    outlets = Outlets(None, None, told.append)
+    for line in ("WARN something", '{"rule": 1}', "", LINE):
+        outlets.put(line)
+    assert told == [in_words(RAISED)]
+
+
+def test_what_is_for_the_morning_does_not_shout() -> None:
+    assert in_words(Alert("under-replicated", "raised", 1.0, "orders/0", False)).startswith("alert (for the morning)")
+
+
+@pytest.mark.parametrize("url", ["ftp://host/", "host:80", "http://", "http://host:port/", "http://host:0/"])
+def test_what_is_no_webhook(url: str) -> None:
+    assert webhook_problem(url) is not None
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9000/hook", "https://example.org"])
+def test_what_is_a_webhook(url: str) -> None:
+    assert webhook_problem(url) is None

@@ -1,0 +1,87 @@
+"""Alerts: hit, missed, late, stuck and false, each with its near miss."""
+
+from __future__ import annotations
+
+import pytest
+from asking import Cases, found
+from histories import History
+
+COLUMNS = ("rule", "fault", "result", "bad")
+PAUSE = (("asked", 1000), ("proved", 1100), ("healing", 9000), ("healed", 9100))
+KILL = (("asked", 1000), ("proved", 1100), ("healed", 1100))
+
+
+def expecting(rule: str = "rate") -> History:
+    """A pause from 1.1 s to 9.1 s; an alert is due by 6.1 s, and has to be gone by 19.1 s."""
+    return History().send(0, 0).log(0, 0).fault(*PAUSE).expects(rule, 1, within=5000, clears=10_000)
+
+
+def alerted(raised: float, cleared: float | None, rule: str = "rate", expected: str = "rate") -> History:
+    history = expecting(expected).alert(0, rule, "watching").alert(raised, rule, "raised")
+    return history if cleared is None else history.alert(cleared, rule, "cleared")
+
+
+def killed(cleared: float) -> History:
+    """A broker dies, and is started again at 30 s."""
+    history = History().send(0, 0).log(0, 0).fault(*KILL, kind="kill", heals="")
+    history.fault(("asked", 29_000), ("proved", 30_000), ("healed", 30_000), kind="start", heals="")
+    history.expects("no-leader", 1, within=5000, clears=10_000, undone_by=2)
+    return history.alert(4000, "no-leader", "raised").alert(cleared, "no-leader", "cleared")
+
+
+HIT, MISSED, LATE, STUCK = (("rate", 1, result, result != "hit") for result in ("hit", "missed", "late", "stuck"))
+CASES: Cases = {
+    "hit: raised and cleared in time": (alerted(4000, 12_000), [HIT]),
+    "hit: raised at the last moment": (alerted(6100, 12_000), [HIT]),
+    "hit: cleared at the last moment": (alerted(4000, 19_100), [HIT]),
+    "hit: before the fault was proved": (alerted(1050, 12_000), [HIT]),
+    "hit: it fluttered, but within the fault's time": (
+        alerted(4000, 5000).alert(6000, "rate", "raised").alert(12_000, "rate", "cleared"),
+        [HIT],
+    ),
+    "hit: a fault that is undone by another": (killed(39_000), [("no-leader", 1, "hit", False)]),
+    "hit: a fault that was never healed need not clear": (
+        History()
+        .send(0, 0)
+        .log(0, 0)
+        .fault(*PAUSE[:2])
+        .expects("rate", 1, within=5000, clears=10_000)
+        .alert(4000, "rate", "raised"),
+        [HIT],
+    ),
+    "missed: nothing was raised": (expecting().alert(0, "rate", "watching"), [MISSED]),
+    "missed: another rule was, and that is a false one": (
+        alerted(4000, 12_000, rule="no-leader"),
+        [("no-leader", 1, "false", True), MISSED],
+    ),
+    "late: by a millisecond": (alerted(6101, 12_000), [LATE]),
+    "late: after the fault was over": (alerted(10_000, 12_000), [LATE]),
+    "stuck: cleared too late, by a millisecond": (alerted(4000, 19_101), [STUCK]),
+    "stuck: never cleared": (alerted(4000, None), [STUCK]),
+    "stuck: cleared, raised again, and never cleared": (
+        alerted(4000, 8000).alert(9000, "rate", "raised"),
+        [STUCK],
+    ),
+    "stuck: not cleared when it was undone": (killed(40_001), [("no-leader", 1, "stuck", True)]),
+    "false: before any fault": (
+        alerted(500, 900).alert(4000, "rate", "raised").alert(12_000, "rate", "cleared"),
+        [HIT, ("rate", None, "false", True)],
+    ),
+    "false: after the fault's time": (
+        alerted(4000, 12_000).alert(19_101, "rate", "raised"),
+        [("rate", 1, "false", True), HIT],
+    ),
+    "near miss: nothing expected, nothing raised": (
+        History().send(0, 0).log(0, 0).fault(*PAUSE).alert(0, "rate", "watching"),
+        [],
+    ),
+    "near miss: an event of the query is no alert": (
+        History().send(0, 0).log(0, 0).alert(4000, "rate", "query_restarted").alert(5000, "rate", "offset_fell"),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_alerts(case: str) -> None:
+    assert found("alerts", case, CASES, *COLUMNS) == CASES[case][1]

@@ -71,6 +71,11 @@ ELECTIONS: dict[str, tuple[bool, list[Any], bool]] = {
         False,
     ),
     "near miss: a leader who was in sync": (False, [partition(1, 1, 1, 2), partition(2, 2, 2)], False),
+    "near miss: a leader who was in sync before nobody was": (
+        False,
+        [partition(1, 1, 1, 2), partition(None, 2), partition(2, 3, 2)],
+        False,
+    ),
     "near miss: back in sync, then leader": (
         False,
         [partition(1, 1, 1), partition(1, 1, 1, 3), partition(3, 2, 1, 3)],

@@ -53,7 +53,8 @@ def health(
         jars.ensure_connector(find_java(), steps.so_far)
     min_isr = control.inside(name, "observer", lambda: topics.minimums(servers, known))
     plan = HealthPlan(topic, line, webhook, prometheus)
-    config = health_config(plan, control.call(name, "nodes")["nodes"], servers, min_isr)
+    nodes = control.call(name, "nodes")["nodes"]
+    config = msgspec.structs.replace(health_config(plan, nodes, servers, min_isr), tethered=True)
     outlets = Outlets(webhook, prometheus, lambda said: print(plain(said), flush=True))
     try:
         raise typer.Exit(_watch(name, msgspec.json.encode(config), outlets.put))
@@ -68,11 +69,15 @@ def _watch(name: str, config: bytes, put: Callable[[str], None]) -> int:
         file.flush()
         own = [sys.executable, "-m", "ackproof.clients.health", file.name]
         command = [sys.executable, "-m", "ackproof", "exec", "--name", name, "observer", "--", *own]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
-            assert watching.stdout is not None  # noqa: S101  # made with a pipe
-            with suppress(KeyboardInterrupt):  # it heard it too
-                for words in watching.stdout:
-                    put(words)
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as watching:
+            assert watching.stdin is not None  # noqa: S101  # made with pipes
+            assert watching.stdout is not None  # noqa: S101
+            try:
+                with suppress(KeyboardInterrupt):
+                    for words in watching.stdout:
+                        put(words)
+            finally:
+                watching.stdin.close()  # by which it ends
             return watching.wait()
 
 

@@ -40,6 +40,7 @@ class HealthConfig(msgspec.Struct, frozen=True):
     run: int = 0
     directory: str | None = None  # of a run, for the journal
     progress: str | None = None
+    tethered: bool = False  # it ends when its standard input does
 
 
 class Health:
@@ -134,6 +135,8 @@ def main() -> int:
     health = Health(config)
     signal.signal(signal.SIGTERM, health.stop)
     signal.signal(signal.SIGINT, health.stop)
+    if config.tethered:
+        threading.Thread(target=lambda: health.stop(sys.stdin.buffer.read()), daemon=True).start()
     return health.run()
 
 

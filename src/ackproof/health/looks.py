@@ -1,4 +1,4 @@
-"""What the brokers themselves say, and who is the controller, looked at twice a second, each in a thread of its own.
+"""What the brokers themselves say, and who is the controller, looked at again and again, each in a thread of its own.
 
 `merged` and `Elections` are pure. Of several views of a partition the one of the newest epoch counts: a leader that was
 cut off goes on telling of an ISR that is past.
@@ -17,6 +17,7 @@ from ackproof.kafka import ask, zookeeper
 from ackproof.kafka.ask import Broker, Metadata, NoAnswer
 
 EVERY_S = 0.5
+ENSEMBLE_EVERY_S = 1.0  # each question is a session of ZooKeeper's, which its ensemble agrees on
 TIMEOUT_S = 1.0
 FRESH_S = 3.0  # what a node said longer ago it says no more
 SHOWN_S = 10.0  # an election is an event: it is told of for so long
@@ -68,20 +69,15 @@ class Looks:
                     self._said[number] = (time.monotonic(), broker.metadata(list(self._min_isr)))
 
     def _follow_ensemble(self, name: str, address: Address) -> None:
-        while not self._over.wait(EVERY_S):
-            try:
-                who = _controller(address, name in self._nodes.zookeeper)
-            except (NoAnswer, OSError):
-                who = None
-            self._controllers[name] = (time.monotonic(), who)
-
-
-def _controller(address: Address, is_zookeeper: bool) -> int | None:
-    """As ZooKeeper holds it; or the quorum's leader, which only the leader itself tells."""
-    if is_zookeeper:
-        return zookeeper.controller_id(*address, TIMEOUT_S)
-    with Broker(*address, TIMEOUT_S) as controller:
-        return controller.quorum().leader_id
+        """ZooKeeper holds who is the controller; of a quorum only its leader tells."""
+        with Broker(*address, TIMEOUT_S) as node:
+            while not self._over.wait(ENSEMBLE_EVERY_S):
+                try:
+                    in_zookeeper = name in self._nodes.zookeeper
+                    who = zookeeper.controller_id(*address, TIMEOUT_S) if in_zookeeper else node.quorum().leader_id
+                except (NoAnswer, OSError):
+                    who = None
+                self._controllers[name] = (time.monotonic(), who)
 
 
 def merged(said: Mapping[int, Metadata], answering: Set[int], min_isr: Mapping[str, int]) -> list[Partition]:

@@ -1,0 +1,92 @@
+"""`ackproof health` against a real cluster: it counts, sees silence, outlives its Spark, and ends with Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from real_lab import RealLab, lab, ourselves, processes_of, wait_until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+
+WAIT_S = 90.0
+
+
+@pytest.fixture(scope="module")
+def kraft() -> Iterator[RealLab]:
+    with ourselves() as user, lab(user, "health", "--mode", "kraft", "--brokers", "1", "--quorum", "1") as made:
+        made.topic("create", "orders", "-p", "2")
+        yield made
+
+
+class Heard:
+    """What a command says, line by line."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.lines: list[str] = []
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        self.lines.extend(iter(self.process.stdout.readline, ""))
+
+    def wait_for(self, text: str, times: int = 1) -> None:
+        wait_until(lambda: sum(text in line for line in list(self.lines)) >= times, f"{text!r} was said", WAIT_S)
+
+
+def sparks_of(made: RealLab) -> list[int]:
+    """The health check's Java, by the jar that only it has."""
+    found = []
+    for pid, _ in processes_of(made.status()["supervisor_pid"]):
+        with suppress(OSError):
+            if b"spark-sql-kafka" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(pid)
+    return found
+
+
+def test_a_topic_that_is_not_there_is_a_sentence(kraft: RealLab) -> None:
+    assert "no topic 'order' (did you mean orders?)" in kraft.refused(2, "health", "order")
+
+
+def test_it_watches_through_silence_and_the_death_of_its_spark(kraft: RealLab) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    health = Heard(
+        kraft.user.start("health", "orders", "--name", kraft.name, "--line", "50", "--prometheus", str(port))
+    )
+    load = kraft.user.start("produce", "orders", "--name", kraft.name, "--count", "100000", "--rate", "100")
+    Heard(load)  # nobody may wait for us to read what it says
+
+    def metrics() -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            return str(answer.read().decode())
+
+    try:
+        health.wait_for("watches orders")
+        wait_until(lambda: "ackproof_rate 100" in metrics(), "a hundred a second were counted", WAIT_S)
+        (spark,) = sparks_of(kraft)
+        os.kill(spark, signal.SIGKILL)
+        health.wait_for("started again from its checkpoint")
+        health.wait_for("ALERT rate: no batch has finished")
+        assert 'ackproof_alert{rule="rate"} 1' in metrics()
+        health.wait_for("cleared rate")
+        load.kill()
+        health.wait_for("ALERT rate: 0 messages a second")
+        health.process.send_signal(signal.SIGINT)
+        assert health.process.wait(timeout=30) == 0
+        wait_until(lambda: not sparks_of(kraft), "its Spark ended with it", WAIT_S)
+    finally:
+        for process in (load, health.process):
+            process.kill()
+            process.wait()

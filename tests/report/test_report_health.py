@@ -17,15 +17,12 @@ from ackproof.record import read_record, write_record
 from ackproof.report.health import toll_rows
 from ackproof.report.page import write_report
 from ackproof.report.reading import open_run
-from ackproof.report.terminal import terminal_summary
 from ackproof.verdict import CheckResult, read_verdict
 
 ALERTS = [("rate", 4, "raised"), ("rate", 7, "cleared"), ("no-leader", 8, "raised")]
 JUDGED: list[dict[str, Any]] = [
-    {"rule": "rate", "fault": 1, "result": "hit", "bad": False, "raised_ns": LOAD + 4 * S, "after_ms": 850.0}
-    | {"cleared_ns": LOAD + 7 * S, "proved_ns": LOAD + 3 * S},
-    {"rule": "no-leader", "fault": None, "result": "false", "bad": True, "raised_ns": LOAD + 8 * S, "after_ms": None}
-    | {"cleared_ns": None, "proved_ns": None},
+    {"rule": "rate", "fault": 1, "result": "hit", "bad": False, "after_s": 0.85, "stood_s": 3.0},
+    {"rule": "no-leader", "fault": None, "result": "false", "bad": True, "after_s": None, "stood_s": None},
 ]
 SECONDS = [(0, 200, 200, None), (1, 200, 190, None), (2, 200, 3, 1), (3, 200, 0, 1), (4, 10, 10, None)]
 
@@ -65,10 +62,7 @@ def test_what_the_judge_made_of_them_is_a_table(directory: Path) -> None:
     page = write_report(directory).read_text(encoding="utf-8")
     table = page[page.index('<section id="alerts">') :].split("</section>")[0]
     rows = [re.sub(r"<[^>]*>", " ", row).split() for row in table.split("<tbody>")[1].split("</tr>")[:2]]
-    assert rows[0][:4] == ["✓", "hit", "rate", "1:"]
-    assert "0.8" in rows[0]
-    assert rows[1][:4] == ["✗", "false", "no-leader", "none"]
-    assert rows[1][-1] == "never"
+    assert rows == [["rate", "1", "hit", "0.8", "3.0"], ["no-leader", "false"]]
 
 
 def test_what_each_fault_did_to_the_rates(directory: Path) -> None:
@@ -83,14 +77,3 @@ def test_a_run_without_a_line_has_no_such_table(tmp_path: Path) -> None:
     page = write_report(make_run(tmp_path, SHAPES["small"])).read_text(encoding="utf-8")
     assert 'id="toll"' not in page
     assert 'id="panel-alerts"' not in page
-
-
-def test_the_terminal_shows_them_too(directory: Path) -> None:
-    from rich.console import Console
-
-    console = Console(width=120)
-    with console.capture() as shown:
-        for part in terminal_summary(read_verdict(directory)):
-            console.print(part)
-    assert re.search(r"rate +1 +✓ hit +0\.[89] s", shown.get())
-    assert re.search(r"no-leader +✗ false", shown.get())

@@ -82,6 +82,7 @@ def _false(t: Tables) -> DataFrame:
 
 
 def _shown(frame: DataFrame) -> DataFrame:
-    after_ms = ((F.col("raised_ns") - F.col("proved_ns")) / 1e6).alias("after_ms")
+    after_s = ((F.col("raised_ns") - F.col("proved_ns")) / 1e9).alias("after_s")
+    stood_s = ((F.col("cleared_ns") - F.col("raised_ns")) / 1e9).alias("stood_s")
     bad = (F.col("result") != "hit").alias("bad")
-    return frame.select("run", "rule", "fault", "result", "proved_ns", "raised_ns", "cleared_ns", after_ms, bad)
+    return frame.select("run", "rule", "fault", "result", "raised_ns", "cleared_ns", after_s, stood_s, bad)

@@ -208,6 +208,7 @@ CHECKS: dict[str, Check] = {
         "second(s) of fewer acks or reads than the line that no fault explains",
         needs=("sends",),
         marked="uncovered",
+        asked=lambda record: (record.plan.get("judge") or {}).get("rate_line"),
     ),
     "alerts": Check(
         alerts,

@@ -1,4 +1,4 @@
-"""What the health check said, and what each fault did to the rates: a panel, and two tables."""
+"""What the health check said, and what each fault did to the rates: a panel, and a table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 from ackproof.report.plots import Axis, Panel, Segment, Strip
 from ackproof.report.reading import Run
-from ackproof.report.words import moment
 
 _RATES = ("second", "sent", "acked", "read", "fault", "below")
 
@@ -40,24 +39,6 @@ def _segment(run: Run, row: dict[str, Any], ends: float) -> Segment:
     return Segment(float(run.seconds(row["at_ns"])), float(ends), "b2", row["text"] or row["rule"])
 
 
-def alert_rows(run: Run) -> list[dict[str, Any]]:
-    """Each alert that was expected, and each that was not, as the judge has it."""
-    checks = run.verdict.checks if run.verdict else []
-    found = next((check.witnesses for check in checks if check.name == "alerts"), [])
-    return [
-        {
-            "rule": row["rule"],
-            "fault": _fault(run, row["fault"]),
-            "result": row["result"],
-            "bad": row["bad"],
-            "raised": "never" if row["raised_ns"] is None else moment(run, row["raised_ns"]),
-            "after": "" if row["after_ms"] is None else f"{row['after_ms'] / 1000:.1f} s",
-            "cleared": "never" if row["cleared_ns"] is None else moment(run, row["cleared_ns"]),
-        }
-        for row in sorted(found, key=lambda row: row["raised_ns"] or row["proved_ns"] or 0)
-    ]
-
-
 def toll_rows(run: Run) -> list[dict[str, Any]]:
     """What the rates fell to in the time of each fault, and without one; only where the scenario draws a line."""
     line = (run.record.plan.get("judge") or {}).get("rate_line")
@@ -80,8 +61,6 @@ def toll_rows(run: Run) -> list[dict[str, Any]]:
     ]
 
 
-def _fault(run: Run, number: int | None) -> str:
-    if number is None:
-        return "none"
+def _fault(run: Run, number: int) -> str:
     fault = next((fault for fault in run.record.faults if fault.id == number), None)
     return f"{number}" if fault is None else f"{number}: {fault.kind} {' '.join(fault.asked)}"

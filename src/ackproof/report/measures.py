@@ -51,6 +51,11 @@ MEASURES: dict[str, Measure] = {
             "last_known": "last known",
         },
     ),
+    "alerts": Measure(
+        "Alerts: whether the health check told of each fault in time, and of nothing else",
+        {"rule": "alert", "fault": "fault", "result": "result", "after_s": "raised after s", "stood_s": "stood s"},
+        {"after_s": ",.1f", "stood_s": ",.1f"},
+    ),
     "phases": Measure(
         "What became of the messages of each phase",
         {

@@ -17,7 +17,7 @@ import msgspec
 
 from ackproof.report import words
 from ackproof.report.brokerlogs import LogLine, about, read_log_lines
-from ackproof.report.health import alert_rows, toll_rows
+from ackproof.report.health import toll_rows
 from ackproof.report.html import NOTHING, json_block, render, write_whole
 from ackproof.report.losses import LostRange, lost_ranges, tell
 from ackproof.report.measures import measured
@@ -70,7 +70,6 @@ def report_page(run_directory: Path) -> str:
         moves=words.moves_table(run, verdict.moves if verdict else []),
         measures=measured(verdict) if verdict else [],
         failover=[_failover(run, row) for row in (verdict.failover if verdict else [])],
-        alerts=alert_rows(run),
         toll=toll_rows(run),
         public=public_results(record.scenario),
         public_source=SOURCE,

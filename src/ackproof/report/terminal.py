@@ -36,9 +36,6 @@ def terminal_summary(verdict: Verdict) -> list[Any]:
     if len({move["moment"] for move in verdict.moves}) > 2:
         parts.append(_moves(verdict))
     parts += [_measure(each) for each in measured(verdict)]
-    alerts = next((check.witnesses for check in verdict.checks if check.name == "alerts"), [])
-    if alerts:
-        parts.append(_alerts(alerts))
     fit = all(entry.fit for entry in verdict.fitness)
     for entry in verdict.fitness:
         if not entry.fit:
@@ -105,15 +102,6 @@ def _measure(measure: Measured) -> Table:
     made = table(*measure.headings, right=right)
     for row in measure.rows:
         made.add_row(*map(plain, row))
-    return made
-
-
-def _alerts(rows: list[dict[str, Any]]) -> Table:
-    made = table("alert", "fault", "result", "after", right=("fault", "after"))
-    for row in sorted(rows, key=lambda row: row["raised_ns"] or row["proved_ns"] or 0):
-        after = "" if row["after_ms"] is None else f"{row['after_ms'] / 1000:.1f} s"
-        fault = "" if row["fault"] is None else str(row["fault"])
-        made.add_row(plain(row["rule"]), fault, f"{'✗' if row['bad'] else '✓'} {plain(row['result'])}", after)
     return made
 
 

@@ -62,7 +62,8 @@ class Health:
         self._watch = Watch()
         self._judged = 0
         jars, checkpoint = [Path(jar) for jar in config.jars], Path(self._checkpoint.name) / "checkpoint"
-        self._stream = Stream(config.bootstrap, config.topic, jars, checkpoint, self._rates, self._noted)
+        words = None if config.directory is None else Path(config.directory) / "logs" / "health-spark.log"
+        self._stream = Stream(config.bootstrap, config.topic, jars, checkpoint, self._rates, self._noted, words)
 
     def stop(self, *_: Any) -> None:
         self._over.set()

@@ -41,8 +41,16 @@ Note = Callable[[str, float | None, str], None]  # an event of the query: its na
 
 class Stream:
     def __init__(
-        self, bootstrap: str, topic: str, jars: Sequence[Path], checkpoint: Path, rates: Rates, note: Note
+        self,
+        bootstrap: str,
+        topic: str,
+        jars: Sequence[Path],
+        checkpoint: Path,
+        rates: Rates,
+        note: Note,
+        words: Path | None = None,
     ) -> None:
+        """`words`: where Spark's own are kept, as evidence."""
         self._source = {
             "kafka.bootstrap.servers": bootstrap,
             "subscribe": topic,
@@ -53,6 +61,7 @@ class Stream:
         self._checkpoint = checkpoint
         self._rates = rates
         self._note = note
+        self._words = words
         self._over = threading.Event()
         self._session: Session | None = None
         self._ends: dict[str, int] = {}  # by partition
@@ -77,15 +86,23 @@ class Stream:
         with warm("local[2]", extras=self._extras) as session:
             self._session = session
             session.spark.streams.addListener(_Listener(self._told, self._rates))
-            while not self._over.is_set():
-                query = self._start(session)
-                try:
-                    query.awaitTermination()
-                except Exception as error:
-                    if session.jvm is not None and session.jvm.process.poll() is not None:
-                        raise
-                    self._died(error)
-                self._over.wait(AGAIN_S)
+            try:
+                while not self._over.is_set():
+                    self._query(session)
+                    self._over.wait(AGAIN_S)
+            finally:
+                if self._words is not None:
+                    with self._words.open("ab") as kept:
+                        kept.write(session.log.read_bytes())
+
+    def _query(self, session: Session) -> None:
+        """One query, until it dies; raises where Spark died with it."""
+        try:
+            self._start(session).awaitTermination()
+        except Exception as error:
+            if session.jvm is not None and session.jvm.process.poll() is not None:
+                raise
+            self._died(error)
 
     def _start(self, session: Session) -> StreamingQuery:
         records = session.spark.readStream.format("kafka").options(**self._source).load()

@@ -1,0 +1,57 @@
+"""What a run hears of its health check: whole lines, each once; and how the check is told where to look."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from ackproof import run_health
+from ackproof.health.outlets import in_words
+from ackproof.health.watch import Alert
+from ackproof.kafka.java import Java
+from ackproof.run_health import HealthFeed, health_config
+from ackproof.scenario import HealthPlan
+
+RAISED = Alert("rate", "raised", 0.0, "silence", True)
+CLEARED = Alert("rate", "cleared", None, "all is well again", True)
+
+
+def test_each_line_is_told_once_and_only_when_it_is_whole(tmp_path: Path) -> None:
+    told: list[str] = []
+    feed = HealthFeed(HealthPlan("orders"), tmp_path, told.append)
+    feed.follow()  # there is no log yet
+    (tmp_path / "logs").mkdir()
+    first, second = (msgspec.json.encode(alert) + b"\n" for alert in (RAISED, CLEARED))
+    with (tmp_path / "logs" / "health.log").open("wb", buffering=0) as log:
+        log.write(b"some warning\n" + first + second[:9])
+        feed.follow()
+        feed.follow()
+        assert told == [in_words(RAISED)]
+        log.write(second[9:])
+        feed.follow()
+    assert told == [in_words(RAISED), in_words(CLEARED)]
+    feed.close()
+
+
+def test_without_a_health_check_nothing_is_followed(tmp_path: Path) -> None:
+    feed = HealthFeed(None, tmp_path, lambda said: pytest.fail(said))
+    feed.follow()
+    feed.close()
+
+
+def test_every_node_is_asked_for_what_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_health, "find_java", lambda: Java(Path("/java"), Path("/java/bin/java"), 17, "17"))
+    monkeypatch.setattr(run_health, "ensure_connector", lambda _: [Path("/jars/connector.jar")])
+    nodes: list[dict[str, Any]] = [
+        {"name": "kafka1", "role": "broker", "kafka_id": 1, "address": "198.18.1.1", "port": 9092},
+        {"name": "zk1", "role": "zookeeper", "kafka_id": None, "address": "198.18.2.1", "port": 2181},
+        {"name": "client", "role": "client", "kafka_id": None, "address": "198.18.3.1", "port": None},
+    ]
+    config = health_config(HealthPlan("orders", 50), nodes, "kafka1:9092", {"orders": 2})
+    assert config.brokers == {1: ("198.18.1.1", 9092)}
+    assert config.zookeeper == {"zk1": ("198.18.2.1", 2181)}
+    assert config.controllers == {}
+    assert (config.line, config.jars, config.min_isr) == (50, ["/jars/connector.jar"], {"orders": 2})

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ackproof.health.looks import SHOWN_S, Elections, merged
+from ackproof.health.looks import SHOWN_S, Elections, Marks, merged
 from ackproof.health.rules import Partition
 from ackproof.kafka import ask
 
@@ -100,3 +100,15 @@ def test_an_unclean_election_is_told_of_for_a_while() -> None:
     assert elections.see(partition(2, 2, 2), 1)
     assert elections.see(partition(2, 2, 2), 1 + SHOWN_S)
     assert not elections.see(partition(2, 2, 2), 1.1 + SHOWN_S)
+
+
+def test_a_high_watermark_that_fell_is_told_once() -> None:
+    marks = Marks()
+    told = [marks.fell("orders/0", epoch, mark) for epoch, mark in ((1, 10), (1, 30), (2, 20), (2, 20), (2, 25))]
+    assert told == [None, None, 30, None, None]
+
+
+def test_near_miss_what_a_deposed_leader_still_says_and_other_partitions() -> None:
+    marks = Marks()
+    seen = (("orders/0", 2, 30), ("orders/0", 1, 20), ("orders/1", 2, 5), ("orders/0", 2, 30))
+    assert not any(marks.fell(*each) for each in seen)

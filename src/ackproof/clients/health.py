@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from ackproof.clients.common import Progress, read_config
-from ackproof.health.looks import Elections, Looks, Nodes, merged
+from ackproof.health.looks import Elections, Looks, Marks, Nodes, merged
 from ackproof.health.rates import Rates
 from ackproof.health.rules import View
 from ackproof.health.watch import Alert, Watch
@@ -59,6 +59,7 @@ class Health:
         nodes = Nodes(config.brokers, config.zookeeper, config.controllers)
         self._looks = Looks(nodes, config.min_isr, self._over)
         self._elections = Elections(eligible=not config.zookeeper)
+        self._marks = Marks()
         self._watch = Watch()
         self._judged = 0
         jars, checkpoint = [Path(jar) for jar in config.jars], Path(self._checkpoint.name) / "checkpoint"
@@ -109,6 +110,11 @@ class Health:
         )
         for alert in self._watch.look(view, now):
             self._tell(alert)
+        for name, epoch, mark in self._looks.marks():
+            if (before := self._marks.fell(name, epoch, mark)) is not None:
+                self._noted(
+                    "offset_fell", float(before - mark), f"{name}: what can be read fell from {before} to {mark}"
+                )
         if rate.judged != self._judged:
             self._judged = rate.judged
             self._say(Alert("rate", "rate", rate.last, ""))

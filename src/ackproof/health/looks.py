@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -40,6 +40,7 @@ class Looks:
         self._min_isr = min_isr  # by topic, all that are watched
         self._over = over
         self._said: dict[int, tuple[float, Metadata]] = {}
+        self._marks: dict[int, dict[str, tuple[int, int]]] = {}
         self._controllers: dict[str, tuple[float, int | None]] = {}  # by who said so
 
     def start(self) -> None:
@@ -56,6 +57,11 @@ class Looks:
         now = time.monotonic()
         return frozenset(number for number, (at, _) in dict(self._said).items() if now - at <= FRESH_S)
 
+    def marks(self) -> Iterator[tuple[str, int, int]]:
+        """Of each partition that a broker says it leads: the name, the epoch, the high watermark."""
+        for led in list(self._marks.values()):
+            yield from ((name, epoch, mark) for name, (epoch, mark) in led.items())
+
     def controller(self) -> int | None:
         now = time.monotonic()
         known = [who for at, who in list(self._controllers.values()) if who is not None and now - at <= FRESH_S]
@@ -66,7 +72,9 @@ class Looks:
         with Broker(address, port, TIMEOUT_S) as broker:
             while not self._over.wait(EVERY_S):
                 with suppress(NoAnswer):
-                    self._said[number] = (time.monotonic(), broker.metadata(list(self._min_isr)))
+                    said = broker.metadata(list(self._min_isr))
+                    self._said[number] = (time.monotonic(), said)
+                    self._marks[number] = _marks(broker, [each for each in said.partitions if each.leader == number])
 
     def _follow_ensemble(self, name: str, address: Address) -> None:
         """ZooKeeper holds who is the controller; of a quorum only its leader tells."""
@@ -78,6 +86,14 @@ class Looks:
                 except (NoAnswer, OSError):
                     who = None
                 self._controllers[name] = (time.monotonic(), who)
+
+
+def _marks(broker: Broker, led: Sequence[ask.Partition]) -> dict[str, tuple[int, int]]:
+    found = broker.offsets([(each.topic, each.partition) for each in led]) if led else {}
+    known = ((each, found[(each.topic, each.partition)].high_watermark) for each in led)
+    return {
+        f"{each.topic}/{each.partition}": (each.leader_epoch or 0, mark) for each, mark in known if mark is not None
+    }
 
 
 def merged(said: Mapping[int, Metadata], answering: Set[int], min_isr: Mapping[str, int]) -> list[Partition]:
@@ -101,6 +117,24 @@ def merged(said: Mapping[int, Metadata], answering: Set[int], min_isr: Mapping[s
         for (topic, partition), (_, view) in sorted(newest.items())
         if topic in min_isr
     ]
+
+
+class Marks:
+    """Remembers how far consumers could read, so that a log that ends earlier than it did is noticed.
+
+    A new leader tells no high watermark before it has one of its own epoch, so an ordinary failover makes none fall.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[int, int]] = {}
+
+    def fell(self, name: str, epoch: int, mark: int) -> int | None:
+        """From which offset it fell, if it did. What a deposed leader still says does not count."""
+        last_epoch, last = self._seen.get(name, (epoch, mark))
+        if epoch < last_epoch:
+            return None
+        self._seen[name] = (epoch, mark)
+        return last if mark < last else None
 
 
 class Elections:

@@ -2,7 +2,8 @@
 
 A query that hangs says of itself that it is active; so every trigger that finishes is told to `Rates`, also one that
 found nothing, and the watch notices when none does. One that dies is started again from its checkpoint, with a new
-Spark where the old one died with it. Offsets that fall back (a log that was truncated) are no reason to stop.
+Spark where the old one died with it. Offsets that fall back (a log that was truncated) are no reason to stop; Spark
+may never see them, for it waits for what it was promised, so the brokers are asked (`looks`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -36,7 +36,7 @@ SETTINGS = {
     "spark.sql.streaming.minBatchesToRetain": "5",
 }
 
-Note = Callable[[str, float | None, str], None]  # an event of the query: its name, a value, in words
+Note = Callable[[str, float | None, str], None]  # an event: its name, a value, in words
 
 
 class Stream:
@@ -64,7 +64,6 @@ class Stream:
         self._words = words
         self._over = threading.Event()
         self._session: Session | None = None
-        self._ends: dict[str, int] = {}  # by partition
         self.problem: CannotHere | None = None  # why there is no Spark at all
 
     def run(self) -> None:
@@ -85,7 +84,7 @@ class Stream:
         """One Spark, and its queries one after the other."""
         with warm("local[2]", extras=self._extras) as session:
             self._session = session
-            session.spark.streams.addListener(_Listener(self._told, self._rates))
+            session.spark.streams.addListener(_Listener(self._rates))
             try:
                 while not self._over.is_set():
                     self._query(session)
@@ -120,14 +119,6 @@ class Stream:
         rows = collected(batch.coalesce(1).groupBy(second).agg(F.count(F.lit(1)).alias("messages")))
         self._rates.count(number, {row["second"]: row["messages"] for row in rows})
 
-    def _told(self, ends: dict[str, dict[str, int]]) -> None:
-        for topic, partitions in ends.items():
-            for partition, end in partitions.items():
-                name = f"{topic}/{partition}"
-                if end < (before := self._ends.get(name, end)):
-                    self._note("offset_fell", float(before - end), f"{name}: the log's end fell from {before} to {end}")
-                self._ends[name] = end
-
     def _died(self, error: BaseException) -> None:
         if not self._over.is_set():
             self._note("query_restarted", None, f"started again from its checkpoint after {first_line(error)}")
@@ -141,15 +132,13 @@ class Stream:
 
 
 class _Listener(StreamingQueryListener):
-    def __init__(self, told: Callable[[dict[str, dict[str, int]]], None], rates: Rates) -> None:
-        self._told = told
+    def __init__(self, rates: Rates) -> None:
         self._rates = rates
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802  # Spark's names
         pass
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        self._told(msgspec.json.decode(event.progress.sources[0].endOffset or "{}"))
         self._finished(event.progress.timestamp)
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802

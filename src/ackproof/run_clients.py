@@ -29,6 +29,7 @@ from ackproof.run_health import health_config
 from ackproof.scenario import ConsumerPlan, ProducerPlan, Scenario, TopicPlan, Value
 
 READY_S = 60.0
+HEALTH_READY_S = 180.0  # Spark starts, and compiles its first batch
 FLUSH_S = 120.0  # how long a producer waits for its last outcomes
 FULL_ISR_S = 60.0
 LEADERS_EVERY_S = 0.25
@@ -88,7 +89,7 @@ class Clients:
         for name in first:
             self._start(name)
         doomed = {name for name, plan in first.items() if isinstance(plan, ProducerPlan) and plan.exits}
-        self._wait_until_ready(["observer", *self._health, *(set(first) - doomed)])
+        self._wait_until_ready(["observer", *(set(first) - doomed)])
         threading.Thread(target=self._follow_leaders, daemon=True).start()
 
     @property
@@ -102,6 +103,7 @@ class Clients:
             config = health_config(self._scenario.health, nodes, self._bootstrap, min_isr)
             files = {"run": self._record.run, "directory": str(self._directory), "progress": str(self._page("health"))}
             self._spawn("health", "health", "observer", msgspec.structs.replace(config, **files))
+            self._wait_until_ready(self._health, HEALTH_READY_S)
 
     def stop_health(self) -> None:
         """With the load: from then on silence is nobody's fault."""
@@ -243,14 +245,14 @@ class Clients:
             control.call(self._lab, "spawn", process=name, node=node, argv=argv, output=str(output))
         self._running.add(name)
 
-    def _wait_until_ready(self, names: list[str]) -> None:
-        deadline = time.monotonic() + READY_S
+    def _wait_until_ready(self, names: list[str], within_s: float = READY_S) -> None:
+        deadline = time.monotonic() + within_s
         for name in names:
             while not self._is_ready(name):
                 self._raise_if_dead(name)
                 if time.monotonic() > deadline:
                     raise CannotHere(
-                        f"{name} was not ready within {READY_S:.0f} s; its log ends:", self._log_tail(name)
+                        f"{name} was not ready within {within_s:.0f} s; its log ends:", self._log_tail(name)
                     )
                 time.sleep(0.01)
 

@@ -62,6 +62,10 @@ CASES: Cases = {
         alerted(4000, 8000).alert(9000, "rate", "raised"),
         [STUCK],
     ),
+    "stuck: an event of the query clears nothing": (
+        alerted(4000, 19_101).alert(5000, "rate", "query_restarted"),
+        [STUCK],
+    ),
     "stuck: not cleared when it was undone": (killed(40_001), [("no-leader", 1, "stuck", True)]),
     "false: before any fault": (
         alerted(500, 900).alert(4000, "rate", "raised").alert(12_000, "rate", "cleared"),

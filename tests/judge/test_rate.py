@@ -76,6 +76,7 @@ DIPS: Cases = {
         [(1, 0, 2, None, True), (2, 0, 4, None, True), (3, 2, 4, None, True)],
     ),
     "near miss: nothing dips": (_seconds(), []),
+    "near miss: in the first second": (_seconds(1001, 1002), []),
     "near miss: no line": (_seconds(*LATE, rate_line=0), []),
     "reads that dip": (_seconds(readers=True, read_late=1), [(1, 2, 0, None, True)]),
     "near miss: reads that do not": (_seconds(readers=True), []),

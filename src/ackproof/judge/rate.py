@@ -24,13 +24,14 @@ def rate(t: Tables) -> DataFrame:
 
 def dips(t: Tables) -> DataFrame:
     """A second in which fewer were acknowledged or read than the line, or more than the line waited at its end to be
-    acknowledged; `uncovered` where no fault explains it. Of runs without a reader nothing is said about reading."""
+    acknowledged; `uncovered` where no fault explains it. Of runs without a reader nothing is said about reading, and
+    nothing of the first second, in which the answers to what was sent before it are missing."""
     line, readers = F.col("rate_line"), t.reads.select("run").distinct().withColumn("has_readers", F.lit(True))
     dipped = (F.col("acked") < line) | (F.col("has_readers") & (F.col("read") < line)) | (F.col("unacked") > line)
     return (
         seconds(t)
         .join(t.beside(readers), on=["run"], how="left")
-        .filter(F.col("full") & (line > 0) & F.coalesce(dipped, F.lit(False)))
+        .filter(F.col("full") & (F.col("second") > 0) & (line > 0) & F.coalesce(dipped, F.lit(False)))
         .select(
             "run", "second", "at_ns", "sent", "acked", "read", "unacked", "fault",
             F.col("fault").isNull().alias("uncovered"),

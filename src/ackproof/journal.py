@@ -398,8 +398,8 @@ TABLES: dict[str, Table] = {
                 Column(
                     "event",
                     _TEXT,
-                    "`raised` or `cleared`; of the query that counts: `watching` (from here on), `offset_fell`, "
-                    "`query_restarted`.",
+                    "`raised` or `cleared`; of the query that counts: `watching` (from here on), `armed` (it has seen "
+                    "the rate above the line), `offset_fell`, `query_restarted`.",
                 ),
                 Column("value", pa.float64(), "What was measured.", True),
                 Column("text", _TEXT, "In words.", True),

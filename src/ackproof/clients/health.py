@@ -1,7 +1,7 @@
 """The health check of a run, or of a lab: watches one topic's rate and the cluster, and says when a person is needed.
 
-Its words are JSON, one event a line, on standard output: `raised`, `cleared`, `offset_fell`, `query_restarted`, and the
-`rate` of each second. In a run all but the rates go to the journal too.
+Its words are JSON, one event a line, on standard output: `watching`, `armed`, `raised`, `cleared`, `offset_fell`,
+`query_restarted`, and the `rate` of each second. In a run all but the rates go to the journal too.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class Health:
         self._marks = Marks()
         self._watch = Watch()
         self._judged = 0
+        self._armed = False
         jars, checkpoint = [Path(jar) for jar in config.jars], Path(self._checkpoint.name) / "checkpoint"
         words = None if config.directory is None else Path(config.directory) / "logs" / "health-spark.log"
         self._stream = Stream(config.bootstrap, config.topic, jars, checkpoint, self._rates, self._noted, words)
@@ -117,6 +118,9 @@ class Health:
                 self._noted(
                     "offset_fell", float(before - mark), f"{name}: what can be read fell from {before} to {mark}"
                 )
+        if rate.armed and not self._armed:
+            self._armed = True
+            self._noted("armed", rate.last, f"messages flow, {rate.last} a second: from here on the rate is watched")
         if rate.judged != self._judged:
             self._judged = rate.judged
             self._say(Alert("rate", "rate", rate.last, ""))

@@ -39,7 +39,9 @@ class Alert(msgspec.Struct, frozen=True):
     """What is journaled, shown and sent on: one line of JSON."""
 
     rule: str
-    event: str  # raised, cleared; of the query: watching, offset_fell, query_restarted; `rate` is never journaled
+    event: (
+        str  # raised, cleared; of the query: watching, armed, offset_fell, query_restarted; `rate` is never journaled
+    )
     value: float | None
     text: str
     wakes: bool = False

@@ -266,7 +266,12 @@ def test_a_plan_tells_each_fault_in_words() -> None:
     )
     assert rule(FaultPlan("elect", partitions=["orders/*"])).endswith("the preferred leader lead orders/*")
     assert "orders/0 to offset 7" in rule(FaultPlan("seek", partitions=["orders/0"], to_offset=7))
-    for kind in FAULT_KINDS.keys() - {"elect", "seek"}:
+    copied = rule(FaultPlan("caught-up", partitions=["dc2.orders/*"]))
+    assert copied == "wait until the mirror has copied everything to dc2.orders/*"
+    assert "readers goes on in dc2.orders/0" in rule(
+        FaultPlan("translated", partitions=["dc2.orders/0"], group="readers")
+    )
+    for kind in FAULT_KINDS.keys() - {"elect", "seek", "caught-up", "translated"}:
         assert "kafka1" in rule(FaultPlan(kind, ["kafka1"], ["kafka2"], [["kafka1"]], loss=0.1, delay_ms=10.0))
 
 
@@ -348,3 +353,83 @@ def test_seven_mistakes_in_one_file_are_seven_lines() -> None:
     ):
         assert words in told, words
     assert told.startswith("bad.toml: 7 problems:")
+
+
+TWO_SITES = """name = "two-sites"
+section = "X"
+title = "Two sites"
+summary = "A topic at each, and a mirror both ways."
+
+[cluster]
+second = 1
+mirror = "both-ways"
+
+[[topics]]
+name = "orders"
+
+[[topics]]
+name = "dc2:orders"
+replication = 1
+
+[[producers]]
+topic = "orders"
+count = 1000
+rate = 100
+
+[[producers]]
+topic = "dc2:orders"
+count = 1000
+rate = 100
+waits = true
+
+[[consumers]]
+topic = "dc2:orders"
+also = ["dc2:dc1.orders"]
+group = "readers"
+
+[[faults]]
+kind = "partition"
+groups = [["dc1"]]
+at_s = 2
+until_s = 5
+
+[[faults]]
+kind = "start"
+targets = ["producer:2"]
+at_s = 3
+
+[[faults]]
+kind = "caught-up"
+partitions = ["dc2.orders/*"]
+at_s = 300
+"""
+
+
+def test_a_mirror_makes_a_topic_of_each_at_the_other_site() -> None:
+    scenario = load(read_source("two.toml", TWO_SITES))
+    assert scenario.mirrors == {"dc2:dc1.orders": "orders", "dc2.orders": "dc2:orders"}
+    assert scenario.topic("dc2.orders").name == "dc2:orders"
+    text = TWO_SITES.replace("both-ways", "one-way").replace('"dc2.orders/*"', '"dc2:dc1.orders/0"')
+    one_way = load(read_source("two.toml", text))
+    assert one_way.mirrors == {"dc2:dc1.orders": "orders"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("second = 1\n", "", "there is no second cluster"),
+        ("replication = 1", "replication = 3", "from 1 to the number of brokers, 1"),
+        ('also = ["dc2:dc1.orders"]', 'also = ["dc2:dc1.orderz"]', "did you mean dc2:dc1.orders"),
+        ('also = ["dc2:dc1.orders"]', 'also = ["orders"]', "are at two sites"),
+        ('kind = "start"\n', 'kind = "stop"\n', "producer:2 waits, and no fault starts it"),
+        ('"dc2.orders/*"', '"orders/*"', "not a mirror's"),
+        ('"dc2.orders/*"', '"dc2.orders/7"', "no such partition"),
+        ('kind = "caught-up"', 'kind = "translated"', "translated needs group"),
+        ('kind = "caught-up"', 'kind = "caught-up"\ngroup = "readers"', "caught-up has no group"),
+        ('groups = [["dc1"]]', 'groups = [["dc3"]]', "did you mean dc"),
+        ('mirror = "both-ways"', 'mirror = "back"', "mirror"),
+    ],
+)
+def test_what_is_wrong_with_two_sites_is_told(old: str, new: str, words: str) -> None:
+    assert old in TWO_SITES
+    assert words in problems_of(TWO_SITES.replace(old, new, 1))

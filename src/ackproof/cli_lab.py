@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import typer
@@ -13,6 +14,7 @@ from ackproof.lab import control, launch
 from ackproof.lab.directory import LabDirectory
 from ackproof.lab.spec import CLIENT, DEFAULT_NAME, LabSpec, Setting, check
 from ackproof.screen import Steps, console, partitions_table, say, say_json, status_parts
+from ackproof.sites import Mirror, placed
 
 PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
@@ -27,6 +29,8 @@ def up(
     quorum: Annotated[int, typer.Option(help="How many ZooKeeper nodes or controllers: 1, 3 or 5.")] = 3,
     racks: Annotated[str | None, typer.Option(help="Racks that the brokers take turns in, with commas.")] = None,
     log_dirs: Annotated[int, typer.Option(help="How many log directories each broker has.")] = 1,
+    second: Annotated[int, typer.Option(help="How many brokers a second cluster, dc2, has.")] = 0,
+    mirror: Annotated[Mirror, typer.Option(help="MirrorMaker 2, from dc1 to dc2 or also back.")] = "none",
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -59,6 +63,8 @@ def up(
             log_dirs=log_dirs,
             settings=tuple(Setting.parse(text) for text in settings or []),
             expose=expose,
+            second=second,
+            mirror=mirror,
         )
     )
     if LabDirectory.of(name).alive():
@@ -97,7 +103,7 @@ def _tell_up(name: str, took_s: float, as_json: bool) -> None:
     started = LabDirectory.of(name).started()
     spec = started.spec
     nodes = ", ".join(node.name for node in spec.nodes if node.role != CLIENT.role)
-    brokers = [node for node in spec.nodes if node.role == "broker"]
+    brokers = spec.broker_nodes
     bootstrap = ",".join(f"{node.name}:{node.port}" for node in brokers)
     exposed = ",".join(f"127.0.0.1:{started.exposed[node.name]}" for node in brokers if node.name in started.exposed)
     option = "" if name == DEFAULT_NAME else f" --name {name}"
@@ -274,9 +280,10 @@ def topic_create(
     from ackproof.kafka import topics
 
     config = pairs(settings, "min.insync.replicas=2")
-    servers = bootstrap(name)
-    said = control.inside(name, "observer", lambda: topics.create(servers, names, partitions, replication, config))
-    say(*said)
+    for each in names:
+        site, own = placed(each)
+        make = partial(topics.create, bootstrap(name, site), [own], partitions, replication, config)
+        say(*control.inside(name, "observer", make))
 
 
 @topic.command("resize")
@@ -334,7 +341,12 @@ def _show_partitions(name: str, topics: list[str] | None, as_json: bool, offsets
 
 def _views(name: str, topics: list[str] | None) -> list[dict[str, Any]]:
     views: list[dict[str, Any]] = control.call(name, "partitions", topics=topics or [])["topic_partitions"]
-    return views if topics else [view for view in views if not view["topic"].startswith("__")]
+    return views if topics else [view for view in views if not _internal(placed(view["topic"])[1])]
+
+
+def _internal(topic: str) -> bool:
+    """Kafka's own, or the mirror's."""
+    return topic.startswith("__") or topic.endswith((".internal", "heartbeats"))
 
 
 def register(app: typer.Typer) -> None:

@@ -11,6 +11,7 @@ from ackproof.errors import UsageProblem
 from ackproof.lab import control
 from ackproof.lab.directory import LabDirectory, labs_root
 from ackproof.lab.spec import DEFAULT_NAME
+from ackproof.sites import FIRST_SITE
 
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "": 1.0}
 
@@ -73,9 +74,11 @@ Targets = Annotated[
 Timeout = Annotated[str | None, typer.Option("--timeout", help="How long to wait for it.")]
 
 
-def bootstrap(name: str) -> str:
+def bootstrap(name: str, site: str = FIRST_SITE) -> str:
     """Where clients inside the lab begin."""
-    servers: str = control.call(name, "bootstrap")["bootstrap"]
+    servers: str = control.call(name, "bootstrap")["sites"][site]
+    if not servers:
+        raise UsageProblem(f"{site}: this lab has no second cluster; `ackproof up --second 1` gives it one")
     return servers
 
 

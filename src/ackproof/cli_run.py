@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -14,6 +15,8 @@ from ackproof.errors import UsageProblem
 from ackproof.scenario import Scenario
 from ackproof.scenario_file import Source, bundled, find, json_schema, load, located
 from ackproof.screen import say, say_json
+
+DIFFERENCES_SHOWN = 20
 
 Shape = Annotated[str, typer.Option("--shape", help="base, slow or crowd, or another that the scenario has.")]
 Settings = Annotated[
@@ -211,8 +214,45 @@ def schema() -> None:
     say_json(json_schema())
 
 
+def diff(
+    run_directory: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    topic: Annotated[str, typer.Argument(help="A topic of the run.")],
+    other: Annotated[str, typer.Argument(help="Another, for example its mirror.")],
+    as_json: Json = False,
+) -> None:
+    """Compare two topics of a run, partition by partition: what one lacks, has more often, or in another order.
+
+    Example: ackproof diff runs/20261115-193738-mirror-base-kraft orders dc2:dc1.orders
+    """
+    from ackproof.judge import warm
+    from ackproof.judge.diff import diff as differences
+
+    with warm() as session:
+        found = differences(session, run_directory, topic, other)
+    if as_json:
+        say_json([{name: value for name, value in row.items() if name not in ("run", "topic")} for row in found])
+    else:
+        counts = Counter(row["difference"] for row in found)
+        told = ", ".join(f"{count:,} {name}" for name, count in counts.items()) or "the same records in the same order"
+        say(f"{topic} and {other}: {told}")
+        say(*(_difference(row) for row in found[:DIFFERENCES_SHOWN]))
+        say(*([f"… {len(found) - DIFFERENCES_SHOWN:,} more"] if len(found) > DIFFERENCES_SHOWN else []))
+    if found:
+        raise typer.Exit(1)
+
+
+def _difference(row: dict[str, Any]) -> str:
+    places = ["-" if row[name] is None else f"{row[name]:,}" for name in ("offset", "mirror_offset")]
+    value = f"number {row['seq']:,} of producer {row['producer'] + 1}" if row["seq"] >= 0 else "records of others"
+    return (
+        f"  {row['difference']:12} partition {row['partition']}: {value}, at {places[0]} and {places[1]}, "
+        f"{row['copies']} and {row['mirror_copies']} times"
+    )
+
+
 def register(app: typer.Typer) -> None:
     app.command()(run)
+    app.command()(diff)
     app.command()(judge)
     app.command()(report)
     app.command("list")(list_)

@@ -69,6 +69,25 @@ _GROUP = Column("group", _INT, "The consumer group's number.")
 _EPOCH = Column("leader_epoch", _INT, "The epoch of the leader that wrote the record, where it is known.", True)
 _FAULT = Column("fault", _INT, "The fault's number within the run, counted from 1 in the scenario's order.")
 
+_RECORDS = (_RUN, _TOPIC, _PARTITION, Column("offset", _LONG, "Where it stands."), _EPOCH, _PRODUCER, _SEQ)
+_ENDS = (
+    _RUN,
+    _TOPIC,
+    _PARTITION,
+    Column("log_start", _LONG, "The first offset that is still there."),
+    Column("high_watermark", _LONG, "One past the last offset that a consumer may read."),
+    Column("log_end", _LONG, "One past the last offset on the leader."),
+    Column("read_to", _LONG, "One past the last offset up to which the final read got."),
+    Column("leader", _INT, "The leader's id.", True),
+    _EPOCH,
+    Column("replicas", _IDS, "The replicas' ids, the preferred leader first."),
+    Column("isr", _IDS, "The ids in sync."),
+    Column("min_isr", _INT, "min.insync.replicas of the topic."),
+    Column("compacted", _BOOL, "Whether the topic is compacted, so that records may rightly vanish."),
+    Column("transactional", _BOOL, "Whether transactions wrote to it, so that markers take up offsets."),
+    _AT,
+)
+
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
@@ -133,30 +152,41 @@ TABLES: dict[str, Table] = {
         Table(
             "log",
             "What the healed cluster holds: every partition read from its start to its high watermark.",
-            (_RUN, _TOPIC, _PARTITION, Column("offset", _LONG, "Where it stands."), _EPOCH, _PRODUCER, _SEQ),
+            _RECORDS,
             ("topic", "partition", "offset"),
         ),
         Table(
             "ends",
             "Each partition when the final log was read: how far it goes, and whether it could be read to its end.",
+            _ENDS,
+            ("topic", "partition"),
+        ),
+        Table(
+            "mirrored",
+            "What the healed cluster holds in topics that a mirror made: the copies, where `log` holds the originals.",
+            _RECORDS,
+            ("topic", "partition", "offset"),
+        ),
+        Table(
+            "mirror_ends",
+            "Each partition of those topics when it was read, as in `ends`.",
+            _ENDS,
+            ("topic", "partition"),
+        ),
+        Table(
+            "translated",
+            "Where groups stood, as their clusters said when they were asked, the one with the mirror first.",
             (
                 _RUN,
+                _AT,
+                _GROUP,
                 _TOPIC,
                 _PARTITION,
-                Column("log_start", _LONG, "The first offset that is still there."),
-                Column("high_watermark", _LONG, "One past the last offset that a consumer may read."),
-                Column("log_end", _LONG, "One past the last offset on the leader."),
-                Column("read_to", _LONG, "One past the last offset up to which the final read got."),
-                Column("leader", _INT, "The leader's id.", True),
-                _EPOCH,
-                Column("replicas", _IDS, "The replicas' ids, the preferred leader first."),
-                Column("isr", _IDS, "The ids in sync."),
-                Column("min_isr", _INT, "min.insync.replicas of the topic."),
-                Column("compacted", _BOOL, "Whether the topic is compacted, so that records may rightly vanish."),
-                Column("transactional", _BOOL, "Whether transactions wrote to it, so that markers take up offsets."),
-                _AT,
+                Column("mirror", _INT, "The number of the topic that the mirror made from it."),
+                Column("mirror_offset", _LONG, "Where the group goes on there; null where nothing is said.", True),
+                Column("offset", _LONG, "Where it goes on in the topic itself; null where nothing is said.", True),
             ),
-            ("topic", "partition"),
+            ("group", "topic", "partition", "at_ns"),
         ),
         Table(
             "state",

@@ -43,6 +43,7 @@ class FaultRecord(msgspec.Struct, frozen=True):
     apart_from: list[str] = []
     when: str = ""  # in words: "at 30,000 messages"
     heals: str = ""  # in words: "after the last send, and not before a new leader epoch was seen or 30 s have passed"
+    step: str | None = None  # of a runbook, in words
 
 
 class Clock(msgspec.Struct, frozen=True):
@@ -89,6 +90,7 @@ class RunRecord(msgspec.Struct, frozen=True):
     ended: Literal["complete", "interrupted", "failed"] | None = None
     problems: list[str] = []
     marks: Marks = Marks()
+    mirrors: dict[int, int] = {}  # the number of a topic that a mirror made: the topic that it was made from
 
     def each(self, kind: Literal["producers", "consumers"]) -> list[dict[str, Any]]:
         """The plan of each producer or consumer, in the order of their numbers."""

@@ -27,6 +27,7 @@ from ackproof.record import Clock, RunRecord, write_record
 from ackproof.run_access import set_rules
 from ackproof.run_clients import Clients
 from ackproof.run_health import HealthFeed
+from ackproof.run_mirrors import Mirrors
 from ackproof.run_topics import Topics
 from ackproof.scenario import FaultPlan, Scenario
 
@@ -49,6 +50,7 @@ class Ongoing:
         self.clients = Clients(scenario, record, directory, lab)
         self.topics = Topics(scenario, record, directory, lab)
         self._health = HealthFeed(scenario.health, directory, tell)
+        self.mirrors = Mirrors(scenario, record, directory, lab)
         self.faults = [Fault(number, plan, self) for number, plan in enumerate(scenario.faults, start=1)]
         self._faults_table = journal.Writer(directory, "faults", record.run, "run")
         self._probes_table = journal.Writer(directory, "probes", record.run, "run")
@@ -64,8 +66,8 @@ class Ongoing:
         write_record(self.directory, self.record)
 
     def journal_fault(self, fault: Fault, event: str, **facts: Any) -> None:
-        asked = [*fault.plan.targets, *fault.plan.partitions, *(",".join(group) for group in fault.plan.groups)]
-        row = {"fault": fault.number, "event": event, "kind": fault.plan.kind, "asked": asked, "targets": fault.targets}
+        plan = fault.plan
+        row = {"fault": fault.number, "event": event, "kind": plan.kind, "asked": plan.asked, "targets": fault.targets}
         self._faults_table.add(**{"at_ns": time.monotonic_ns(), **row, **facts})
         self._faults_table.flush()
 
@@ -117,6 +119,7 @@ class Ongoing:
             table.close(seal=False)
         self.topics.close()
         self._health.close()
+        self.mirrors.close()
 
 
 class Fault:
@@ -174,6 +177,10 @@ class Fault:
             return run.topics.resize(plan)
         if plan.kind == "seek":
             return run.topics.seek(self.number, plan)
+        if plan.kind == "caught-up":
+            return run.mirrors.wait_until_caught_up(plan.partitions)
+        if plan.kind == "translated":
+            return run.mirrors.tell_group(plan)
         if plan.on_clients:
             return run.clients.disturb(plan.kind, plan.targets)
         verb, arguments = _verb(run.resolved(plan))
@@ -268,8 +275,9 @@ def _prepare(run: Ongoing) -> None:
         if fault.plan.before_clients:
             fault.begin()
             run.topics.create(after=fault.number)
+    run.mirrors.wait_until_made()
     where = control.call(run.lab, "bootstrap")
-    run.clients.start(where["bootstrap"], where["users"])
+    run.clients.start(where["sites"], where["users"])
 
 
 def _timeline(run: Ongoing, watch: Callable[[dict[str, int]], None], under_way: Callable[[], None]) -> None:
@@ -312,6 +320,7 @@ def _final_read(run: Ongoing) -> None:
     if dead:
         run.tell(f"starting {', '.join(dead)} again for the final read")
         control.call(run.lab, "start", nodes=dead)
+    run.mirrors.settle(run.tell)
     run.clients.final_read(SETTLE_S, run.tell)
     run.mark(drained_ns=time.monotonic_ns())
     run.clients.stop_watching()

@@ -27,6 +27,7 @@ from ackproof.record import ConsumerRecord, ProducerRecord, RunRecord
 from ackproof.run_foreign import Foreign, HostProcesses
 from ackproof.run_health import health_config
 from ackproof.scenario import ConsumerPlan, ProducerPlan, Scenario, TopicPlan, Value
+from ackproof.sites import FIRST_SITE, placed
 
 READY_S = 60.0
 HEALTH_READY_S = 180.0  # Spark starts, and compiles its first batch
@@ -40,6 +41,11 @@ SILENT_S = 2.0  # without a message, they have read it
 Watch = Callable[[dict[str, int]], None]
 
 
+def _of_site(program: str, site: str) -> str:
+    """What stands beside each cluster has the second's name there."""
+    return program if site == FIRST_SITE else f"{program}-{site}"
+
+
 class Clients:
     def __init__(self, scenario: Scenario, record: RunRecord, directory: Path, lab: str) -> None:
         self._scenario = scenario
@@ -50,7 +56,7 @@ class Clients:
         self._folder.mkdir(exist_ok=True)
         self._progress: dict[str, Progress] = {}
         self._running: set[str] = set()
-        self._bootstrap = ""
+        self._sites: dict[str, str] = {}  # where clients of each site begin
         self.leaders: dict[str, tuple[str | None, int | None]] = {}  # TOPIC/PARTITION: who leads, in which epoch
         self._over = threading.Event()
         self._asked = 0.0
@@ -62,35 +68,48 @@ class Clients:
 
     # -- starting --------------------------------------------------------------------------------------------------
 
-    def start(self, bootstrap: str, for_users: str | None) -> None:
-        self._bootstrap = bootstrap
+    def start(self, sites: dict[str, str], for_users: str | None) -> None:
+        self._sites = {site: bootstrap for site, bootstrap in sites.items() if bootstrap}
         self._for_users = for_users
-        self._brokers = self._addresses()
-        topics = {name: number for number, name in enumerate(self._record.topics)}
+        self._nodes = control.call(self._lab, "nodes")["nodes"]
+        for site in self._sites:
+            self._observe(site)
+        producers = dict(zip(self.producers, self._scenario.each_producer, strict=True))
+        consumers = dict(zip(self.consumers, self._scenario.each_consumer, strict=True))
+        self._start_health()
+        first = [name for name, plan in (*consumers.items(), *producers.items()) if not _comes_later(plan)]
+        for name in first:
+            self._start(name)
+        doomed = {name for name, plan in producers.items() if plan.exits}
+        observers = [_of_site("observer", site) for site in self._sites]
+        self._wait_until_ready([*observers, *(name for name in first if name not in doomed)])
+        threading.Thread(target=self._follow_leaders, daemon=True).start()
+
+    def _observe(self, site: str) -> None:
+        name, brokers = _of_site("observer", site), self._addresses("broker", site)
+        ensemble = [node for node in self._nodes if (node["role"], node["site"]) == ("zookeeper", site)]
+        topics = self._topics(site)
         observer = ObserverConfig(
             run=self._record.run,
             directory=str(self._directory),
-            name="observer",
-            brokers=self._brokers,
-            names={number: self._record.nodes[number] for number in self._brokers},
-            zookeeper=self._ensemble,
+            name=name,
+            brokers=brokers,
+            names={number: self._record.nodes[number] for number in brokers},
+            zookeeper={node["name"]: (node["address"], node["port"]) for node in ensemble},
             topics=topics,
-            transactional=self._scenario.transactional,
-            progress=str(self._page("observer")),
+            transactional=self._transactional(topics),
+            progress=str(self._page(name)),
         )
-        self._spawn("observer", "observer", "observer", observer)
-        self._start_health()
-        plans = zip(
-            (*self.consumers, *self.producers),
-            (*self._scenario.each_consumer, *self._scenario.each_producer),
-            strict=True,
-        )
-        first = {name: plan for name, plan in plans if not _comes_later(plan)}
-        for name in first:
-            self._start(name)
-        doomed = {name for name, plan in first.items() if isinstance(plan, ProducerPlan) and plan.exits}
-        self._wait_until_ready(["observer", *(set(first) - doomed)])
-        threading.Thread(target=self._follow_leaders, daemon=True).start()
+        self._spawn(name, "observer", "observer", observer)
+
+    def _topics(self, site: str) -> dict[str, int]:
+        """The topics of a site by the names that they have there."""
+        places = [placed(name) for name in self._record.topics]
+        return {own: number for number, (where, own) in enumerate(places) if where == site}
+
+    def _transactional(self, topics: dict[str, int]) -> list[str]:
+        """Those of these topics that transactions write to."""
+        return [own for own, number in topics.items() if self._record.topics[number] in self._scenario.transactional]
 
     @property
     def _health(self) -> list[str]:
@@ -100,7 +119,7 @@ class Clients:
         if self._scenario.health is not None:
             min_isr = {topic.name: self._min_isr(topic) for topic in self._scenario.topics}
             nodes = control.call(self._lab, "nodes")["nodes"]
-            config = health_config(self._scenario.health, nodes, self._bootstrap, min_isr)
+            config = health_config(self._scenario.health, nodes, self._sites[FIRST_SITE], min_isr)
             files = {"run": self._record.run, "directory": str(self._directory), "progress": str(self._page("health"))}
             self._spawn("health", "health", "observer", msgspec.structs.replace(config, **files))
             self._wait_until_ready(self._health, HEALTH_READY_S)
@@ -125,7 +144,7 @@ class Clients:
     def _start_consumer(self, consumer: ConsumerRecord) -> None:
         plan = self._scenario.each_consumer[consumer.id]
         if plan.command:
-            foreign = self._foreign.consumer(plan, consumer, self._bootstrap, self._lives[consumer.name])
+            foreign = self._foreign.consumer(plan, consumer, self._sites[FIRST_SITE], self._lives[consumer.name])
             self._spawn(consumer.name, "foreign", plan.where, foreign)
         else:
             self._spawn(consumer.name, "consumer", client(plan.from_host).name, self._consumer(consumer))
@@ -133,7 +152,7 @@ class Clients:
     def _start_producer(self, producer: ProducerRecord) -> None:
         plan = self._scenario.each_producer[producer.id]
         if plan.command:
-            foreign = self._foreign.producer(plan, producer, self._bootstrap)
+            foreign = self._foreign.producer(plan, producer, self._sites[FIRST_SITE])
             self._spawn(producer.name, "foreign", plan.where, foreign)
         else:
             config = self._producer(producer)
@@ -144,26 +163,28 @@ class Clients:
     def consumers(self) -> list[str]:
         return [consumer.name for consumer in self._record.consumers]
 
-    def _entrance(self, user: str | None) -> dict[str, Any]:
+    def _entrance(self, user: str | None, site: str) -> dict[str, Any]:
         """Where a client comes in: a user by the listener for users."""
         if user is None or self._for_users is None:
-            return {"bootstrap": self._bootstrap}
+            return {"bootstrap": self._sites[site]}
         return {"bootstrap": self._for_users, "login": Login(user, str(LabDirectory.of(self._lab).users))}
 
     def _consumer(self, consumer: ConsumerRecord) -> ConsumerConfig:
         plan = self._scenario.each_consumer[consumer.id]
         life = self._lives[consumer.name]
+        site, topic = placed(plan.topic)
         return ConsumerConfig(
             run=self._record.run,
             directory=str(self._directory),
             id=consumer.id,
             name=consumer.name,
             journal=consumer.name if life == 1 else f"{consumer.name}-{life}",
-            topic=self._record.topics[consumer.topic],
+            topic=topic,
             topic_id=consumer.topic,
+            also={placed(name)[1]: self._record.topics.index(name) for name in plan.also},
             group=self._record.groups[consumer.group],
             group_id=consumer.group,
-            **self._entrance(plan.user),
+            **self._entrance(plan.user, site),
             progress=str(self._page(consumer.name)),
             protocol=plan.protocol,
             static=plan.static,
@@ -182,31 +203,30 @@ class Clients:
     def producers(self) -> list[str]:
         return [producer.name for producer in self._record.producers]
 
-    def _addresses(self) -> dict[int, tuple[str, int]]:
-        nodes = control.call(self._lab, "nodes")["nodes"]
-        ensemble = [node for node in nodes if node["role"] == "zookeeper"]
-        self._ensemble = {node["name"]: (node["address"], node["port"]) for node in ensemble}
-        return {node["kafka_id"]: (node["address"], node["port"]) for node in nodes if node["role"] == "broker"}
+    def _addresses(self, role: str, site: str) -> dict[int, tuple[str, int]]:
+        those = [node for node in self._nodes if (node["role"], node["site"]) == (role, site)]
+        return {node["kafka_id"]: (node["address"], node["port"]) for node in those}
 
     def _producer(self, producer: Any) -> ProducerConfig:
         plan = self._scenario.each_producer[producer.id]
         topic = self._topic(plan.topic)
+        site, own = placed(plan.topic)
         life = self._lives[producer.name]
         return ProducerConfig(
             run=self._record.run,
             directory=str(self._directory),
             id=producer.id,
             name=producer.name,
-            topic=plan.topic,
+            topic=own,
             topic_id=producer.topic,
-            **self._entrance(plan.user),
+            **self._entrance(plan.user, site),
             count=plan.count,
             rate=plan.rate,
             acks=plan.acks,
             size=plan.size,
             keys=plan.keys,
             print=plan.print,
-            go=str(self._go_file(None if plan.after is None else self._tables()[producer.id])),
+            go=str(self._go_file(self._go_name(producer))),
             progress=str(self._page(producer.name)),
             flush_s=FLUSH_S,
             pauses=[(pause.after, pause.seconds) for pause in plan.pauses],
@@ -229,7 +249,7 @@ class Clients:
         return [copy for plan in self._scenario.producers for copy in range(plan.copies)]
 
     def _topic(self, name: str) -> TopicPlan:
-        return next(topic for topic in self._scenario.topics if topic.name == name)
+        return self._scenario.topic(name)
 
     def _page(self, name: str) -> Path:
         return self._folder / f"{name}.progress"
@@ -284,13 +304,23 @@ class Clients:
     def go(self, table: int | None = None) -> int:
         """The moment at which every producer begins, or those of one table that come later; a little ahead."""
         begun = time.monotonic_ns() + 100_000_000
-        temporary = self._folder / ".go"
-        temporary.write_text(str(begun))
-        temporary.rename(self._go_file(table))
+        self._say_go(self._go_file(None if table is None else str(table)), begun)
         return begun
 
-    def _go_file(self, table: int | None) -> Path:
-        return self._folder / ("go" if table is None else f"go-{table}")
+    def _say_go(self, file: Path, begun_ns: int) -> None:
+        temporary = self._folder / ".go"
+        temporary.write_text(str(begun_ns))
+        temporary.rename(file)
+
+    def _go_file(self, whose: str | None) -> Path:
+        return self._folder / ("go" if whose is None else f"go-{whose}")
+
+    def _go_name(self, producer: ProducerRecord) -> str | None:
+        """A producer that waits is told by itself to go, one that comes after others with its table."""
+        plan = self._scenario.each_producer[producer.id]
+        if plan.waits:
+            return producer.name
+        return None if plan.after is None else str(self._tables()[producer.id])
 
     def start_next(self) -> None:
         """Producers that come after others: started when those have ended, told to go when all of them are ready."""
@@ -338,7 +368,8 @@ class Clients:
     def _follow_leaders(self) -> None:
         while not self._over.wait(LEADERS_EVERY_S):
             with suppress(Problem, OSError):
-                for view in control.call(self._lab, "leaders")["topic_partitions"]:
+                views = control.call(self._lab, "leaders")["topic_partitions"]
+                for view in [view for view in views if view["topic"] in self._record.topics]:
                     self.leaders[f"{view['topic']}/{view['partition']}"] = (view["leader"], view["leader_epoch"])
 
     def disturb(self, kind: str, targets: list[str]) -> dict[str, Any]:
@@ -351,10 +382,14 @@ class Clients:
             ended = self._exits()
             if running := [name for name in names if name in self._running and name not in ended]:
                 raise UsageProblem(f"{running[0]} runs: there is nothing to start")
+            first = [name for name in names if name not in self._lives]
             for name in names:
                 self._start(name)
             self._disturbed -= set(names)
-            return {"nodes": names, "said": [f"{name}: started again" for name in names]}
+            self._wait_until_ready(first)
+            for name in first:
+                self._say_go(self._go_file(name), time.monotonic_ns())
+            return {"nodes": names, "said": [f"{name}: started{'' if name in first else ' again'}" for name in names]}
         if kind != "pause":
             self._disturbed |= set(names)
         result: dict[str, Any] = control.call(self._lab, "disturb", kind=kind, processes=names)
@@ -370,7 +405,8 @@ class Clients:
         foreign = {
             name for name, plan in zip(self.consumers, self._scenario.each_consumer, strict=True) if plan.command
         }
-        if dead := sorted(ended - {"final-read"} - self._disturbed - foreign):
+        ended -= self._disturbed | foreign
+        if dead := sorted(name for name in ended if not name.startswith("final-read")):
             raise CannotHere(f"{dead[0]} ended by itself; its log ends:", self._log_tail(dead[0]))
         return exits
 
@@ -406,34 +442,38 @@ class Clients:
             time.sleep(0.02)
 
     def final_read(self, settle_s: float, tell: Callable[[str], None]) -> None:
-        topics = {name: number for number, name in enumerate(self._record.topics)}
+        for site in self._sites:
+            self._read_finally(site, settle_s, tell)
+
+    def _read_finally(self, site: str, settle_s: float, tell: Callable[[str], None]) -> None:
+        name, topics = _of_site("final-read", site), self._topics(site)
+        plans = {own: self._scenario.topic(self._record.topics[number]) for own, number in topics.items()}
         config = DrainConfig(
             run=self._record.run,
             directory=str(self._directory),
-            name="final-read",
-            bootstrap=self._bootstrap,
-            brokers=self._brokers,
+            name=name,
+            bootstrap=self._sites[site],
+            brokers=self._addresses("broker", site),
             topics=topics,
-            partitions={topic.name: self._scenario.partitions_at_end(topic) for topic in self._scenario.topics},
-            min_isr={topic.name: self._min_isr(topic) for topic in self._scenario.topics},
+            partitions={own: self._scenario.partitions_at_end(topic) for own, topic in plans.items()},
+            min_isr={own: self._min_isr(topic) for own, topic in plans.items()},
             compacted=[
-                topic.name
-                for topic in self._scenario.topics
-                if "compact" in str(self._setting(topic, "cleanup.policy", ""))
+                own for own, topic in plans.items() if "compact" in str(self._setting(topic, "cleanup.policy", ""))
             ],
-            transactional=self._scenario.transactional,
-            progress=str(self._page("final-read")),
+            transactional=self._transactional(topics),
+            mirrors=[own for own, number in topics.items() if number in self._record.mirrors],
+            progress=str(self._page(name)),
             settle_s=settle_s,
             full_isr_s=FULL_ISR_S,
             foreign=self._foreign.producers,
         )
-        self._spawn("final-read", "drain", "observer", config)
+        self._spawn(name, "drain", "observer", config)
         deadline = time.monotonic() + settle_s + 600
-        while "final-read" not in self.raise_if_one_died():
+        while name not in self.raise_if_one_died():
             if time.monotonic() > deadline:
                 raise CannotHere("the final read did not end")
             time.sleep(0.02)
-        for line in self._log_tail("final-read"):
+        for line in self._log_tail(name):
             tell(f"final read: {line}")
 
     def _min_isr(self, topic: TopicPlan) -> int:
@@ -455,7 +495,9 @@ class Clients:
         if self.consumers:
             self._wait_until_read()
         self._over.set()
-        self._stop(["observer", *self._health, *(name for name in self.consumers if name in self._running)], 10.0)
+        observers = [_of_site("observer", site) for site in self._sites]
+        readers = [name for name in self.consumers if name in self._running]
+        self._stop([*observers, *self._health, *readers], 10.0)
         self._export_receivers()
 
     def _wait_until_read(self) -> None:
@@ -490,5 +532,5 @@ class Clients:
 
 def _comes_later(plan: object) -> bool:
     """A fault starts it, or the end of other producers does."""
-    waits = isinstance(plan, ConsumerPlan) and plan.waits
+    waits = isinstance(plan, ConsumerPlan | ProducerPlan) and plan.waits
     return waits or (isinstance(plan, ProducerPlan) and plan.after is not None)

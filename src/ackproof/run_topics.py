@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ackproof.lab import control
 from ackproof.lab.directory import LabDirectory
 from ackproof.record import RunRecord
 from ackproof.scenario import FaultPlan, Scenario, TopicPlan
+from ackproof.sites import placed
 
 PLACED_S = 20.0
 _LOG = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
@@ -56,15 +58,14 @@ class Topics:
         looks = self._scenario.cluster.log_dirs > 1 and bool(asked)
         if looks:
             self._journal_places()
-        bootstrap = self._bootstrap()
+        sites = control.call(self._lab, "bootstrap")["sites"]
         for topic in asked:
+            site, own = placed(topic.name)
             settings = {key: str(value) for key, value in topic.settings.items()}
             control.inside(
                 self._lab,
                 "observer",
-                lambda topic=topic, settings=settings: topics.create(  # type: ignore[misc]
-                    bootstrap, [topic.name], topic.partitions, topic.replication, settings
-                ),
+                partial(topics.create, sites[site], [own], topic.partitions, topic.replication, settings),
             )
         if looks:
             self._wait_until_placed(asked)

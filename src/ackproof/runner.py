@@ -69,6 +69,8 @@ class Asked:
                 users=tuple(cluster.access.users) if cluster.access else (),
                 clients=self.scenario.client_hosts,
                 expose=any(client.where == "host" for client in self.scenario.clients),
+                second=cluster.second,
+                mirror=cluster.mirror,
             )
         )
 
@@ -269,7 +271,7 @@ def _new_directory(asked: Asked) -> Path:
 
 def _record(asked: Asked, spec: LabSpec, directory: Path) -> RunRecord:
     scenario = asked.scenario
-    topics = [topic.name for topic in scenario.topics]
+    topics = [*(topic.name for topic in scenario.topics), *scenario.mirrors]
     groups = sorted({consumer.group for consumer in scenario.consumers})
     return RunRecord(
         run=time.time_ns() // 1000,
@@ -297,12 +299,13 @@ def _record(asked: Asked, spec: LabSpec, directory: Path) -> RunRecord:
             for number, plan in enumerate(scenario.each_consumer)
         ],
         faults=[
-            FaultRecord(number, plan.kind, plan.targets or plan.partitions, plan.apart_from, plan.when(), plan.heals())
+            FaultRecord(number, plan.kind, plan.asked, plan.apart_from, plan.when(), plan.heals(), plan.step)
             for number, plan in enumerate(scenario.faults, start=1)
         ],
         nodes={node.kafka_id: node.name for node in spec.nodes if node.role in ("broker", "controller")},
         began=Clock(time.time_ns(), time.monotonic_ns()),
         plan=msgspec.to_builtins(scenario),
+        mirrors={topics.index(made): topics.index(source) for made, source in scenario.mirrors.items()},
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from typing import ClassVar, Literal, cast
 import msgspec
 
 from ackproof.record import Expected
+from ackproof.sites import FIRST_SITE, SECOND_SITE, Mirror, named, placed
 
 Mode = Literal["zookeeper", "kraft"]
 Value = str | int | float | bool
@@ -33,11 +34,14 @@ FAULT_KINDS: dict[str, str] = {
     "add-directory": "stopped, and started again with one more, empty, log directory",
     "seek": "a consumer goes to one place of `partitions`: `to_offset`, or so many `seconds_ago`",
     "resize": "a topic of `partitions` (TOPIC/*) grows to `to_partitions`",
+    "caught-up": "it is waited until the mirror has copied everything to `partitions`, which are its own",
+    "translated": "a `group` is asked where it goes on in `partitions`, which are a mirror's",
     "elect": "an election is asked for `partitions`: the preferred leader or, with `unclean`, any replica",
 }
 LASTING = frozenset({"pause", "isolate", "partition", "cut", "flaky", "slow"})  # these are healed; the others are done
 ROLE_PREFIXES = ("leader:", "follower:", "followers:", "coordinator:")
 PLAIN_ROLES = ("controller", "zookeeper-leader", "all-brokers", "quorum")
+SITE_ROLES = (FIRST_SITE, SECOND_SITE)  # only with a second cluster
 CLIENTS = ("producer:", "consumer:")  # by number, counted from 1 in the scenario's order
 CLIENT_KINDS = ("kill", "stop", "start", "restart", "pause")
 
@@ -68,6 +72,8 @@ class ClusterPlan(Strict, frozen=True):
     racks: list[str] = []
     log_dirs: int = 1
     access: AccessPlan | None = None  # clients say who they are, and an authorizer asks what they may
+    second: int = 0  # brokers of a second cluster, dc2
+    mirror: Mirror = "none"  # MirrorMaker 2, from dc1 to dc2 or also back
     settings: dict[str, dict[str, Value]] = {}  # scope: key: value, as in `up --set scope.key=value`
 
 
@@ -120,6 +126,7 @@ class ProducerPlan(Strict, frozen=True):
     partition: int | None = None  # all messages go to this one; of several copies each to the next
     threads: int | None = None  # so many threads share it; null: it needs none
     after: int | None = None  # it starts when those of this [[producers]] table, counted from 1, have ended
+    waits: bool = False  # not started with the others: a fault `start` does that, and its messages are due from then on
     settings: dict[str, Value] = {}  # any of librdkafka's
     command: list[str] = []  # in place of our own producer; see docs/your-client.md
     where: Literal["client", "host"] = "client"  # a command runs in the lab, or on the host against exposed ports
@@ -134,6 +141,7 @@ class ReceiverPlan(Strict, frozen=True):
 class ConsumerPlan(Strict, frozen=True):
     topic: str
     group: str
+    also: list[str] = []  # more topics, of the same site
     copies: int = 1
     protocol: Literal["eager", "cooperative", "consumer"] = "eager"  # the last is KIP-848's, where the broker has it
     static: bool = False  # a member that is known by its name again when it comes back
@@ -178,6 +186,8 @@ class FaultPlan(Strict, frozen=True):
     to_partitions: int | None = None  # of `resize`
     may_fail: bool = False  # a refusal is an answer too
     before_clients: bool = False  # it begins before any client is started, in place of at_s
+    group: str | None = None  # of `translated`
+    step: str | None = None  # a step of a runbook, in words
 
     @property
     def starts_a_producer(self) -> bool:
@@ -186,6 +196,10 @@ class FaultPlan(Strict, frozen=True):
     @property
     def on_clients(self) -> bool:
         return any(target.startswith(CLIENTS) for target in self.targets)
+
+    @property
+    def asked(self) -> list[str]:
+        return [*self.targets, *self.partitions, *(",".join(group) for group in self.groups)]
 
     @property
     def lasting(self) -> bool:
@@ -317,6 +331,21 @@ class Scenario(Strict, frozen=True):
         words = self.expect | (self.expect_kraft if mode == "kraft" else self.expect_zookeeper)
         return cast(dict[str, Expected], words)  # the words were checked when it was loaded
 
+    @property
+    def mirrors(self) -> dict[str, str]:
+        """Each topic that the mirror makes, and the one that it is made from."""
+        flows = {"none": [], "one-way": [FIRST_SITE], "both-ways": [FIRST_SITE, SECOND_SITE]}[self.cluster.mirror]
+        made = {}
+        for topic in self.topics:
+            site, own = placed(topic.name)
+            if site in flows:
+                made[named(SECOND_SITE if site == FIRST_SITE else FIRST_SITE, f"{site}.{own}")] = topic.name
+        return made
+
+    def topic(self, name: str) -> TopicPlan:
+        """A topic by its name; one that the mirror makes is like the one that it is made from."""
+        return next(topic for topic in self.topics if topic.name == self.mirrors.get(name, name))
+
     def settings(self, mode: str) -> Iterator[tuple[str, str, Value]]:
         """Scope, key and value; where both modes run it, without what only the other mode's nodes have."""
         absent = {"zookeeper": "controller", "kraft": "zookeeper"}[mode] if len(self.modes) > 1 else None
@@ -348,7 +377,7 @@ class Scenario(Strict, frozen=True):
         spans = [
             producer.count / producer.rate + sum(pause.seconds for pause in producer.pauses)
             for producer in self.producers
-            if producer.rate
+            if producer.rate and not producer.waits
         ]
         return max(spans) if spans and len(spans) == len(self.producers) else None
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from ackproof import foreign
@@ -21,13 +21,16 @@ from ackproof.scenario import (
     FAULT_KINDS,
     PLAIN_ROLES,
     ROLE_PREFIXES,
+    SITE_ROLES,
     ClaimPlan,
     ConsumerPlan,
     FaultPlan,
+    ProducerPlan,
     Scenario,
 )
 from ackproof.scenario_guards import access_problems, transaction_problems
 from ackproof.scenario_health import health_problems
+from ackproof.sites import FIRST_SITE, placed
 
 CHECK_NAMES = (
     "lost",
@@ -78,6 +81,12 @@ CHECK_NAMES = (
     "throughput",
     "dips",
     "alerts",
+    "mirror_differs",
+    "mirrored_as",
+    "translated",
+    "left_behind",
+    "unexplained",
+    "site_gap",
 )
 
 PROCESS_KINDS = ("kill", "stop", "start", "restart", "replace", "add-directory", "pause")
@@ -99,6 +108,8 @@ _NEEDS = {
     "elect": "partitions",
     "seek": "partitions",
     "resize": "partitions",
+    "caught-up": "partitions",
+    "translated": "partitions",
     "partition": "groups",
 }  # the others: targets
 
@@ -142,7 +153,11 @@ def _basics(scenario: Scenario) -> Iterator[Problem]:
     seen: set[str] = set()
     for number, topic in enumerate(scenario.topics):
         where = f"topics.{number}"
-        if not re.fullmatch(r"[A-Za-z0-9._-]{1,200}", topic.name) or topic.name in (".", ".."):
+        site, own = placed(topic.name)
+        brokers = scenario.cluster.brokers if site == FIRST_SITE else scenario.cluster.second
+        if site != FIRST_SITE and not brokers:
+            yield f"{where}.name", f"topic {topic.name!r}: there is no second cluster; use second = 1 in [cluster]"
+        elif not re.fullmatch(r"[A-Za-z0-9._-]{1,200}", own) or own in (".", ".."):
             yield f"{where}.name", f"topic {topic.name!r}: Kafka takes letters, digits, '.', '_' and '-'"
         if topic.name in seen:
             yield f"{where}.name", f"topic {topic.name!r} is there twice"
@@ -163,10 +178,10 @@ def _basics(scenario: Scenario) -> Iterator[Problem]:
         if not isinstance(least, int) or not 1 <= least <= topic.replication:
             most = f"from 1 to the number of replicas, {topic.replication}"
             yield f"{where}.settings.min.insync.replicas", f"min.insync.replicas = {least}: {most}"
-        if not 1 <= topic.replication <= scenario.cluster.brokers:
+        if not 1 <= topic.replication <= max(brokers, 1):
             yield (
                 f"{where}.replication",
-                f"replication = {topic.replication}: from 1 to the number of brokers, {scenario.cluster.brokers}",
+                f"replication = {topic.replication}: from 1 to the number of brokers, {brokers}",
             )
 
 
@@ -175,7 +190,15 @@ def _servers(scenario: Scenario) -> Iterator[Problem]:
     for mode in scenario.modes:
         version = DEFAULT_ZOOKEEPER if mode == "zookeeper" else DEFAULT_KRAFT
         settings = tuple(Setting(scope, key, str(value)) for scope, key, value in scenario.settings(mode))
-        spec = LabSpec(kafka=version, mode=mode, brokers=scenario.cluster.brokers, settings=settings)
+        cluster = scenario.cluster
+        spec = LabSpec(
+            kafka=version,
+            mode=mode,
+            brokers=cluster.brokers,
+            settings=settings,
+            second=cluster.second,
+            mirror=cluster.mirror,
+        )
         try:
             check(spec)
         except UsageProblem as problem:
@@ -220,9 +243,13 @@ def _clients(scenario: Scenario) -> Iterator[Problem]:
         for key in ("acks", "request.required.acks", "bootstrap.servers", "client.id"):
             if key in producer.settings:
                 yield f"{where}.settings.{key}", f"{key}: {'use acks =' if 'acks' in key else 'the laboratory sets it'}"
+    readable = [*topics, *scenario.mirrors]
     for number, consumer in enumerate(scenario.consumers):
-        if consumer.topic not in topics:
-            yield f"consumers.{number}.topic", f"no topic {consumer.topic!r}{did_you_mean(consumer.topic, topics)}"
+        for field, topic in (("topic", consumer.topic), *(("also", each) for each in consumer.also)):
+            if topic not in readable:
+                yield f"consumers.{number}.{field}", f"no topic {topic!r}{did_you_mean(topic, readable)}"
+            elif placed(topic)[0] != placed(consumer.topic)[0]:
+                yield f"consumers.{number}.{field}", f"{topic} and {consumer.topic} are at two sites: use two consumers"
         if consumer.protocol == "consumer" and "zookeeper" in scenario.modes:
             yield f"consumers.{number}.protocol", 'protocol = "consumer" is Kafka 4\'s: use it with modes = ["kraft"]'
         if "isolation.level" in consumer.settings:
@@ -242,12 +269,13 @@ def _clients(scenario: Scenario) -> Iterator[Problem]:
 
 def _never_started(scenario: Scenario) -> Iterator[Problem]:
     started = {target for fault in scenario.faults if fault.kind == "start" for target in fault.targets}
-    member = 0
-    for number, plan in enumerate(scenario.consumers):
-        for _ in range(plan.copies):
-            member += 1
-            if plan.waits and f"consumer:{member}" not in started:
-                yield f"consumers.{number}.waits", f"consumer:{member} waits, and no fault starts it"
+    clients: dict[str, Sequence[ProducerPlan | ConsumerPlan]]
+    clients = {"producer": scenario.producers, "consumer": scenario.consumers}
+    for kind, plans in clients.items():
+        each = [(place, plan) for place, plan in enumerate(plans) for _ in range(plan.copies)]
+        for number, (place, plan) in enumerate(each, start=1):
+            if plan.waits and f"{kind}:{number}" not in started:
+                yield f"{kind}s.{place}.waits", f"{kind}:{number} waits, and no fault starts it"
 
 
 def _sharing(scenario: Scenario, number: int, where: str) -> Iterator[Problem]:
@@ -314,7 +342,9 @@ def _fault(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem
         yield where, "gone is said of an offset: give to_offset"
     if fault.kind == "resize":
         yield from _resize(scenario, fault, where)
-    if fault.kind in ("elect", "seek"):
+    if fault.kind in ("caught-up", "translated"):
+        yield from _mirror_step(scenario, fault, where)
+    if fault.kind in ("elect", "seek", "caught-up", "translated"):
         for name in fault.partitions:
             if not _is_partition(scenario, name.replace("/*", "/0")):
                 yield f"{where}.partitions", f"{name!r}: no such partition; write it as TOPIC/PARTITION, or TOPIC/*"
@@ -342,6 +372,15 @@ def _resize(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Proble
             )
 
 
+def _mirror_step(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem]:
+    if fault.kind == "translated" and fault.group not in {consumer.group for consumer in scenario.consumers}:
+        yield where, "translated needs group: that of a consumer"
+    for name in fault.partitions:
+        if name.rpartition("/")[0] not in scenario.mirrors:
+            made = ", ".join(scenario.mirrors) or "none"
+            yield f"{where}.partitions", f"{name!r}: not a mirror's; write TOPIC/*, its topics are {made}"
+
+
 def _names(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem]:
     named = [
         ("targets", fault.targets),
@@ -366,8 +405,10 @@ def _ignored(fault: FaultPlan, where: str) -> Iterator[Problem]:
         "elect": ("partitions", "unclean"),
         "seek": ("partitions", "to_offset", "seconds_ago", "gone"),
         "resize": ("partitions", "to_partitions"),
+        "caught-up": ("partitions",),
+        "translated": ("partitions", "group"),
     }.get(fault.kind, ("targets",))
-    others = ("loss", "delay_ms", "partitions", "unclean", "to_offset", "seconds_ago", "gone", "to_partitions")
+    others = ("loss", "delay_ms", "partitions", "unclean", "to_offset", "seconds_ago", "gone", "to_partitions", "group")
     for name in ("targets", "apart_from", "groups", *links, *others):
         if getattr(fault, name) not in (None, False, []) and name not in heeded:
             hint = " without apart_from" if fault.kind == "isolate" and name in links else ""
@@ -379,7 +420,7 @@ def _client_fault(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[
     for target in fault.targets:
         kind, _, number = target.partition(":")
         known = kind == "producer" and number.isdigit() and 1 <= int(number) <= len(plans)
-        if known and fault.kind == "start" and plans[int(number) - 1].outbox is None:
+        if known and fault.kind == "start" and not (plans[int(number) - 1].outbox or plans[int(number) - 1].waits):
             yield f"{where}.targets", f"{target}: only a producer with an outbox knows where it stood"
     if fault.before_clients:
         yield f"{where}.before_clients", "there are no clients yet to do anything to"
@@ -441,6 +482,9 @@ def _unknown(scenario: Scenario, name: str) -> str | None:
         return f"{name}: {role}:1 to {role}:{count} are known"
     names = [f"kafka{number}" for number in range(1, scenario.cluster.brokers + 1)]
     names += [client(number).name for number in range(1, scenario.client_hosts + 1)]
+    if scenario.cluster.second:
+        names += [f"dc2.kafka{number}" for number in range(1, scenario.cluster.second + 1)] + list(SITE_ROLES)
+    names += ["mirror"] if scenario.mirrors else []
     if scenario.modes == ["zookeeper"]:
         names += [f"zk{number}" for number in range(1, scenario.cluster.quorum + 1)]
     elif scenario.modes == ["kraft"]:
@@ -473,9 +517,9 @@ def _unknown_client(scenario: Scenario, name: str) -> str | None:
 
 def _is_partition(scenario: Scenario, text: str) -> bool:
     match = re.fullmatch(r"(.+)/(\d+)", text)
-    return match is not None and any(
-        topic.name == match[1] and int(match[2]) < topic.partitions for topic in scenario.topics
-    )
+    if match is None or match[1] not in (*(topic.name for topic in scenario.topics), *scenario.mirrors):
+        return False
+    return int(match[2]) < scenario.topic(match[1]).partitions
 
 
 def moments(scenario: Scenario) -> list[str]:

@@ -21,6 +21,10 @@ def show_scenario(scenario: Scenario) -> None:
         f"cluster   {cluster.brokers} brokers, {cluster.quorum} ZooKeeper nodes or controllers; "
         f"modes {', '.join(scenario.modes)}"
     )
+    if cluster.second:
+        say(f"          a second one, dc2, of {cluster.second} brokers")
+    for made, source in scenario.mirrors.items():
+        say(f"mirror    {made}, from {source}")
     for topic in scenario.topics:
         settings = "".join(f", {key}={value}" for key, value in topic.settings.items())
         say(f"topic     {topic.name}: {topic.partitions} partition(s), {topic.replication} replicas{settings}")
@@ -43,8 +47,9 @@ def show_scenario(scenario: Scenario) -> None:
         if producer.user is not None:
             say(f"            as {producer.user}, from host {producer.from_host}{_REFUSED[producer.refused]}")
     for consumer in scenario.consumers:
+        topics = " and ".join([consumer.topic, *consumer.also])
         say(
-            f"consumer  {consumer.copies} of group {consumer.group}, from {consumer.topic}, "
+            f"consumer  {consumer.copies} of group {consumer.group}, from {topics}, "
             f"{consumer.protocol} protocol, from the {'end' if consumer.start == 'latest' else 'start'}"
         )
         _show_command(consumer)
@@ -79,6 +84,7 @@ def _timeline(scenario: Scenario) -> list[str]:
         ends = _WIDTH + 1 if fault.until or not fault.lasting else place(fault.until_s, fault.until_messages)
         bar = "▲" if not fault.lasting else "█" * max(1, ends - begins)
         lines.append(f"            {' ' * begins}{bar}")
+        lines += [f"            {fault.step}"] if fault.step else []
         lines.append(
             f"            {fault.what()}: {fault.when()}" + (f"; healed {fault.heals()}" if fault.lasting else "")
         )
@@ -116,6 +122,10 @@ def rule(fault: FaultPlan) -> str:
             return f"SIGKILL to {targets}, its disk is emptied, and it starts under its old id"
         case "add-directory":
             return f"SIGTERM to {targets}, and start it again with one more log directory"
+        case "caught-up":
+            return f"wait until the mirror has copied everything to {' and '.join(fault.partitions)}"
+        case "translated":
+            return f"ask where the group {fault.group} goes on in {' and '.join(fault.partitions)}"
         case "seek":
             return f"a consumer is sent: {fault.what()}"
         case "elect":

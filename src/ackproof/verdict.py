@@ -75,6 +75,7 @@ class Verdict(msgspec.Struct, frozen=True):
     failover: list[dict[str, Any]] = []
     moves: list[dict[str, Any]] = []  # who led each partition at each moment, and who was in sync
     latency_ms: dict[str, dict[str, float]] = {}  # "due" and "sent": p50, p90, p99, p999, max
+    runbook: list[dict[str, Any]] = []  # the steps of a runbook as they were carried out
 
 
 def not_judged(record: RunRecord | None, why: Fitness, name: str = "") -> Verdict:

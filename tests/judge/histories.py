@@ -56,6 +56,7 @@ class History:
     alerts: list[dict[str, Any]] = field(default_factory=list)  # expected, by the plan
     marks: Marks = field(default_factory=Marks)
     ended: str | None = "complete"
+    mirrors: dict[int, int] = field(default_factory=dict)  # a mirror's topic: the one that it was made from
     own_blocks: bool = False  # the test says itself what was reserved
 
     def send(
@@ -121,6 +122,30 @@ class History:
                 "seq": seq,
             }
         )
+        return self
+
+    def copied(self, offset: int, seq: int, *, producer: int = 0, topic: int = 1, partition: int = 0) -> History:
+        """What the final read found in a topic that a mirror made: by default topic 1, from topic 0."""
+        self.mirrors.setdefault(topic, 0)
+        self.rows["mirrored"].append(
+            {
+                "topic": topic,
+                "partition": partition,
+                "offset": offset,
+                "leader_epoch": 0,
+                "producer": producer,
+                "seq": seq,
+            }
+        )
+        return self
+
+    def stands(
+        self, mirror_offset: int | None, offset: int | None, *, when: float = 900, partition: int = 0
+    ) -> History:
+        """Where group 0 goes on in topic 1, a mirror, and in topic 0, from which it was made."""
+        self.mirrors.setdefault(1, 0)
+        row = {"at_ns": at(when), "group": 0, "topic": 0, "partition": partition, "mirror": 1}
+        self.rows["translated"].append({**row, "mirror_offset": mirror_offset, "offset": offset})
         return self
 
     def end(
@@ -287,6 +312,7 @@ class History:
         isr: Sequence[int] | None = (1, 2, 3),
         high_watermark: int | None = None,
         took: float = 0,
+        topic: int = 0,
         partition: int = 0,
         error: str | None = None,
     ) -> History:
@@ -295,7 +321,7 @@ class History:
                 "at_ns": at(when),
                 "took_ns": round(took * MS),
                 "broker": broker,
-                "topic": 0,
+                "topic": topic,
                 "partition": partition,
                 "error": error,
                 "leader": leader,
@@ -385,6 +411,11 @@ class History:
                 ]
                 extra.end(max(offsets, default=-1) + 1, topic=topic, partition=partition)
         rows["ends"] += extra.rows["ends"]
+        copies = History()
+        for topic, partition in sorted({(row["topic"], row["partition"]) for row in rows["mirrored"]}):
+            held = [row["offset"] for row in rows["mirrored"] if (row["topic"], row["partition"]) == (topic, partition)]
+            copies.end(max(held) + 1, topic=topic, partition=partition)
+        rows["mirror_ends"] += copies.rows["ends"]
         return rows
 
     def record(self, name: str = "a-run") -> RunRecord:
@@ -422,6 +453,7 @@ class History:
             began=began,
             plan=plan | ({"claims": self.claims} if self.claims else {}),
             marks=self.marks,
+            mirrors=self.mirrors,
             ended_at=Clock(began.wall_ns + 60_000 * MS, began.monotonic_ns + 60_000 * MS),
             ended=self.ended,  # type: ignore[arg-type]
         )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ackproof.kafka import config
 from ackproof.kafka.config import NodeFiles
-from ackproof.lab.spec import LabSpec, Mode, Node, Setting
+from ackproof.lab.spec import MIRROR, LabSpec, Mode, Node, Setting
 
 FILES = NodeFiles(Path("/lab/settings/x"), Path("/lab/data/x"))
 MODES: list[tuple[Mode, str]] = [("zookeeper", "3.9.2"), ("kraft", "4.3.1")]
@@ -200,3 +200,24 @@ def test_without_users_nobody_is_asked() -> None:
 def test_whoever_does_not_know_the_passwords_is_not_shown_them() -> None:
     spec = lab(users=("alice",))
     assert 'user_alice="hidden"' in properties(spec, spec.broker(1))["listener.name.users.plain.sasl.jaas.config"]
+
+
+@each_mode
+def test_the_second_cluster_knows_nothing_of_the_first(mode: Mode, version: str) -> None:
+    spec = lab(mode, version, second=1, racks=("north",))
+    (broker,) = spec.of("dc2").broker_nodes
+    told = properties(spec, broker)
+    quorum = "zookeeper.connect" if mode == "zookeeper" else "controller.quorum.voters"
+    assert told[quorum] == ("dc2.zk1:2181" if mode == "zookeeper" else "301@dc2.controller1:9093")
+    assert told["listeners"] == "PLAINTEXT://dc2.kafka1:9092"
+    assert told["offsets.topic.replication.factor"] == "1"
+    assert "broker.rack" not in told
+
+
+def test_the_mirror_copies_one_way_unless_both_are_asked_for() -> None:
+    one_way, both_ways = (properties(lab(second=1, mirror=mirror), MIRROR) for mirror in ("one-way", "both-ways"))
+    assert (one_way["dc1->dc2.enabled"], one_way["dc2->dc1.enabled"]) == ("true", "false")
+    assert (both_ways["dc1->dc2.enabled"], both_ways["dc2->dc1.enabled"]) == ("true", "true")
+    assert one_way["dc1->dc2.replication.factor"] == "1"
+    assert both_ways["dc2->dc1.replication.factor"] == "3"
+    assert one_way["dc1.bootstrap.servers"] == "kafka1:9092,kafka2:9092,kafka3:9092"

@@ -17,6 +17,8 @@ SPECS = st.builds(
     quorum=st.sampled_from([1, 3, 5]),
     racks=st.lists(st.sampled_from(["a", "b", "c"]), max_size=3).map(tuple),
     log_dirs=st.integers(1, 9),
+    second=st.integers(1, 9),
+    mirror=st.sampled_from(["none", "one-way", "both-ways"]),
 )
 
 
@@ -48,9 +50,19 @@ def test_a_lab_in_either_mode_has_the_nodes_that_its_mode_needs() -> None:
     assert [node.port for node in kraft.nodes if node.role != "client"] == [9093, 9092, 9092]
 
 
+def test_the_nodes_of_a_second_cluster_say_by_their_names_where_they_are() -> None:
+    spec = LabSpec(kafka="3.9.2", brokers=1, quorum=1, second=2, mirror="one-way")
+    names = [node.name for node in spec.nodes]
+    assert names == ["zk1", "kafka1", "dc2.zk1", "dc2.kafka1", "dc2.kafka2", "mirror", "client"]
+    assert [node.site for node in spec.nodes] == ["dc1", "dc1", "dc2", "dc2", "dc2", "dc2", "dc1"]
+    assert spec.of("dc1") is spec
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
+        ({"second": 10}, "up to 9 brokers"),
+        ({"mirror": "one-way"}, "no second cluster"),
         ({"brokers": 0}, "1 to 9 brokers"),
         ({"brokers": 10}, "1 to 9 brokers"),
         ({"quorum": 2}, "1, 3 or 5"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,13 +12,14 @@ import msgspec
 import pytest
 from made_story import SHAPES
 from make_run import make_run
+from rich.console import Console
 
 from ackproof.report.contract import run_json, write_junit
 from ackproof.report.index import compare, write_index
 from ackproof.report.page import write_report
 from ackproof.report.reading import open_run
 from ackproof.report.terminal import terminal_summary
-from ackproof.verdict import Verdict, read_verdict
+from ackproof.verdict import CheckResult, Verdict, read_verdict
 
 CONTRACT = ["run", "scenario", "mode", "kafka", "result", "sent", "acked", "failed", "unknown", "high_watermark"]
 CONTRACT += ["lost", "duplicated", "reordered", "fates", "checks", "unavailable_ms", "faults", "report"]
@@ -101,3 +103,39 @@ def test_the_terminal_says_by_words_what_it_says_by_colour(runs: Path, capsys: p
     assert "lost 0 required ? no evidence" in text
     assert "unfit: faults: fault 1 was never proved" in text
     assert "fault not proved: isolate kafka2" in text
+
+
+STEPS = [
+    {"at_s": 8.0, "took_s": 0.5, "step": "Stop the [/writers].", "done": True, "text": "producer1: <b>exit</b> code 0"},
+    {"at_s": 9.0, "took_s": None, "step": "Start them elsewhere.", "done": False, "text": "never answered"},
+]
+GAPS = [
+    {"what": "writes", "group": None, "from_site": "dc1", "to_site": "dc2", "ms": 2_345.6, "again": None},
+    {"what": "reads", "group": "readers", "from_site": "dc1", "to_site": "dc2", "ms": 5_001.0, "again": 1_077},
+]
+
+
+def _with_runbook(directory: Path) -> Verdict:
+    verdict = read_verdict(directory)
+    checks = [*verdict.checks, CheckResult("site_gap", "allowed", 2, "confirmed", "2 moves", GAPS)]
+    verdict = msgspec.structs.replace(verdict, runbook=STEPS, checks=checks)
+    (directory / "verdict" / "verdict.json").write_bytes(msgspec.json.encode(verdict))
+    return verdict
+
+
+def test_a_runbook_is_shown_step_by_step_with_the_gaps_that_it_left(tmp_path: Path) -> None:
+    directory = make_run(tmp_path, SHAPES["small"])
+    verdict = _with_runbook(directory)
+    screen = Console(width=200, file=StringIO(), markup=False)
+    for part in terminal_summary(verdict):
+        screen.print(part)
+    assert isinstance(screen.file, StringIO)
+    told = screen.file.getvalue()
+    assert re.search(r"8.0 s +0.5 s +Stop the \[/writers\]. +done", told)
+    assert re.search(r"9.0 s +Start them elsewhere. +not done", told)
+    assert re.search(r"reads +readers +dc1 +dc2 +5,001 +1,077", told)
+    page = write_report(directory).read_text()
+    assert "producer1: &lt;b&gt;exit&lt;/b&gt; code 0" in page
+    assert "not done: never answered" in page
+    assert "while clients moved" in page
+    assert "1,077" in page

@@ -57,12 +57,14 @@ class ConsumerConfig(msgspec.Struct, frozen=True):
     foreign: list[int] = []  # producers that we did not write
     receiver: str | None = None  # the strategy by which it takes each message once
     partitions: int = 1  # of the topic: a receiver reads them all
+    also: dict[str, int] = {}  # more topics, and their numbers
     settings: dict[str, Value] = {}
 
 
 class Reading:
     def __init__(self, config: ConsumerConfig) -> None:
         self._config = config
+        self._topics = {config.topic: config.topic_id, **config.also}
         directory = Path(config.directory)
         self._reads = Writer(directory, "reads", config.run, config.journal)
         self._groups = Writer(directory, "groups", config.run, config.journal)
@@ -112,7 +114,8 @@ class Reading:
         """In a group; or, as a receiver, with every partition, from where its own database stands."""
         topic = self._config.topic
         if self._receiver is None:
-            client.subscribe([topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
+            topics = list(self._topics)
+            client.subscribe(topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
             return
         known = self._receiver.positions()
         places = [TopicPartition(topic, each, known.get(each, 0)) for each in range(self._config.partitions)]
@@ -140,7 +143,7 @@ class Reading:
             {
                 "consumer": [self._config.id] * count,
                 "group": [self._config.group_id] * count,
-                "topic": [self._config.topic_id] * count,
+                "topic": [self._topics[message.topic()] for message in messages],
                 "partition": [message.partition() for message in messages],
                 "offset": [message.offset() for message in messages],
                 "leader_epoch": pa.array([message.leader_epoch() for message in messages], pa.int32()),
@@ -168,17 +171,18 @@ class Reading:
             return
         try:
             answers = client.commit(offsets=places, asynchronous=False) or []
-            errors = {answer.partition: answer.error.name() for answer in answers if answer.error is not None}
+            failed = [answer for answer in answers if answer.error is not None]
+            errors = {(answer.topic, answer.partition): answer.error.name() for answer in failed}
             otherwise = None
         except KafkaException as problem:
             errors, otherwise = {}, problem.args[0].name()
         for place in places:
-            error = errors.get(place.partition, otherwise)
+            error = errors.get((place.topic, place.partition), otherwise)
             self._commits.add(
                 consumer=self._config.id,
                 group=self._config.group_id,
                 at_ns=time.monotonic_ns(),
-                topic=self._config.topic_id,
+                topic=self._topics[place.topic],
                 partition=place.partition,
                 offset=place.offset,
                 outcome="ok" if error is None else "info",
@@ -226,7 +230,7 @@ class Reading:
                 group=self._config.group_id,
                 at_ns=time.monotonic_ns(),
                 event=event,
-                topic=self._config.topic_id,
+                topic=self._topics[place.topic],
                 partition=place.partition,
                 assignment=self._assignment,
                 position=place.offset if event == "assigned" and place.offset >= 0 else None,

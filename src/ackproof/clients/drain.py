@@ -39,6 +39,7 @@ class DrainConfig(msgspec.Struct, frozen=True):
     settle_s: float
     full_isr_s: float
     foreign: list[int] = []  # producers that we did not write
+    mirrors: list[str] = []  # topics that a mirror made: what they hold is no log of its own
 
 
 class End(msgspec.Struct, frozen=True):
@@ -118,8 +119,8 @@ class Drain:
     def __init__(self, config: DrainConfig) -> None:
         self._config = config
         directory = Path(config.directory)
-        self._log = Writer(directory, "log", config.run, config.name)
-        self._ends = Writer(directory, "ends", config.run, config.name)
+        tables = ("log", "ends", *(("mirrored", "mirror_ends") if config.mirrors else ()))
+        self._tables = {name: Writer(directory, name, config.run, config.name) for name in tables}
         self._progress = Progress(Path(config.progress), create=True)
         self._read = 0
 
@@ -148,8 +149,8 @@ class Drain:
         for end in found:
             whole &= self._drain(client, end)
         client.close()
-        self._log.close(seal=False)
-        self._ends.close(seal=False)
+        for table in self._tables.values():
+            table.close(seal=False)
         return 0 if whole and found and lack is None else 1
 
     def _drain(self, client: Consumer, end: End) -> bool:
@@ -181,7 +182,8 @@ class Drain:
             for value, own in zip(values, ours, strict=True)
         ]
         count = len(messages)
-        self._log.add_columns(
+        mirrored = end.said.topic in self._config.mirrors
+        self._tables["mirrored" if mirrored else "log"].add_columns(
             {
                 "topic": [self._config.topics[end.said.topic]] * count,
                 "partition": [end.said.partition] * count,
@@ -195,7 +197,8 @@ class Drain:
         self._progress.write(1, self._read, 0, 0, 0, 0)
 
     def _write_end(self, end: End, read_to: int) -> None:
-        self._ends.add(
+        ends = self._tables["mirror_ends" if end.said.topic in self._config.mirrors else "ends"]
+        ends.add(
             topic=self._config.topics[end.said.topic],
             partition=end.said.partition,
             log_start=end.log_start,
@@ -211,7 +214,7 @@ class Drain:
             transactional=end.said.topic in self._config.transactional,
             at_ns=time.monotonic_ns(),
         )
-        self._ends.flush()
+        ends.flush()
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ from pyspark.sql import types as T
 from ackproof.allocation import documented, drawn, violations
 from ackproof.judge.spark import collected, few_rows
 from ackproof.judge.tables import TP, Tables
+from ackproof.sites import FIRST_SITE
 
 _FOUND = T.StructType(
     [
@@ -37,6 +38,7 @@ def allocation(t: Tables) -> DataFrame:
     """Each partition by the first answer about it, and with `wrong` what the rule does not explain."""
     first = (
         t.state.filter(F.col("replicas").isNotNull() & (F.col("topic") >= 0))
+        .join(t.beside(t.sites.filter(F.col("site") == FIRST_SITE)), on=["run", "topic"], how="left_semi")
         .groupBy(*TP)
         .agg(F.min_by("replicas", "at_ns").alias("replicas"))
     )

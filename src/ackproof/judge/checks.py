@@ -30,7 +30,10 @@ from ackproof.judge.inconsistent_offset import inconsistent_offset
 from ackproof.judge.inexact import inexact
 from ackproof.judge.key_moved import key_moved
 from ackproof.judge.late import late
+from ackproof.judge.left_behind import left_behind, unexplained
 from ackproof.judge.lost import lost
+from ackproof.judge.mirror_differs import mirror_differs
+from ackproof.judge.mirrored_as import mirrored_as
 from ackproof.judge.misplaced import misplaced
 from ackproof.judge.moments import exits as expected_exits
 from ackproof.judge.moves import moves
@@ -46,11 +49,14 @@ from ackproof.judge.reordered import reordered
 from ackproof.judge.repeated_read import repeated_read
 from ackproof.judge.resurrected import resurrected
 from ackproof.judge.shares import shares
+from ackproof.judge.site_gap import site_gap
+from ackproof.judge.site_moves import has_runbook
 from ackproof.judge.skipped_read import skipped_read
 from ackproof.judge.tables import Tables
 from ackproof.judge.throughput import in_turn, throughput
 from ackproof.judge.torn import torn
 from ackproof.judge.transacted import has_transactions
+from ackproof.judge.translated import translated
 from ackproof.judge.two_owners import two_owners
 from ackproof.judge.unavailable import unavailable
 from ackproof.judge.uncommitted_read import uncommitted_read
@@ -63,6 +69,10 @@ from ackproof.judge.watermark_fell import watermark_fell
 from ackproof.judge.wrongly_dropped import wrongly_dropped
 from ackproof.judge.zombie_ack import zombie_ack
 from ackproof.record import Expected, RunRecord
+
+
+def has_mirror(record: RunRecord) -> bool:
+    return bool(record.mirrors)
 
 
 @dataclass(frozen=True)
@@ -202,6 +212,37 @@ CHECKS: dict[str, Check] = {
         asked=has_receivers,
     ),
     "throughput": Check(throughput, "table(s) of producers, one after the other", needs=("sends",), asked=in_turn),
+    "mirror_differs": Check(
+        mirror_differs,
+        "difference(s) between a topic and its mirror",
+        "forbidden",
+        needs=("mirror_ends",),
+        asks_fates=True,
+        asked=has_mirror,
+    ),
+    "mirrored_as": Check(mirrored_as, "partition(s) with a mirror", needs=("mirror_ends",), asked=has_mirror),
+    "translated": Check(
+        translated,
+        "group offset(s) at a mirror that would make the group miss something",
+        "forbidden",
+        needs=("translated", "mirror_ends"),
+        marked="ahead",
+        asked=has_mirror,
+    ),
+    "left_behind": Check(
+        left_behind,
+        "acknowledged message(s) that the mirror did not have when the writers moved",
+        needs=("mirror_ends", "state"),
+        asked=has_runbook,
+    ),
+    "unexplained": Check(
+        unexplained,
+        "message(s) left behind that the mirror's lag does not explain",
+        "forbidden",
+        needs=("mirror_ends", "state"),
+        asked=has_runbook,
+    ),
+    "site_gap": Check(site_gap, "move(s) of clients to another site", needs=("sends",), asked=has_runbook),
     "rate": Check(rate, "second(s) with fewer sends than the line", needs=("sends",), marked="below"),
     "dips": Check(
         dips,

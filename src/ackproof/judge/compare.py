@@ -16,6 +16,7 @@ from ackproof.judge.checks import CHECKS, Check
 from ackproof.judge.fates import FATES, IN_LOG, LOST
 from ackproof.judge.fitness import Evidence, fitness, log_was_read, missing
 from ackproof.judge.reserved import Producer
+from ackproof.judge.runbook import runbook
 from ackproof.judge.sentences import check_text, sentence
 from ackproof.judge.sources import Source
 from ackproof.judge.witnesses import Witnesses, collect, count_where, rows
@@ -89,6 +90,7 @@ def verdict_of(source: Source, findings: Findings, into: Path | None) -> Verdict
         failover=[_shown(record, row) for row in _rows(findings, "failover", run)],
         moves=[_shown(record, row) for row in _moves(findings, run)],
         latency_ms={} if "late" in untold else _latency(findings, run),
+        runbook=runbook(record, source.small["faults"]),
     )
 
 
@@ -215,7 +217,7 @@ def _shown(record: RunRecord, row: Mapping[str, Any]) -> dict[str, Any]:
     """A witness as a person reads it: by names, and without the run, which the page already names."""
     shown = {name: value for name, value in row.items() if name != "run"}
     consumers = [consumer.name for consumer in record.consumers]
-    names = {"topic": record.topics, "group": record.groups} | dict.fromkeys(
+    names = {"topic": record.topics, "mirror": record.topics, "group": record.groups} | dict.fromkeys(
         ("consumer", "one_consumer", "other_consumer"), consumers
     )
     for column, known in names.items():

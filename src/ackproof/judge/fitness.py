@@ -18,7 +18,7 @@ from ackproof.judge.sources import Source
 from ackproof.verdict import Fitness
 
 # Steps of a scenario that mend rather than break: the load need not outlast them.
-MENDING = ("start", "resume", "heal", "join", "mend")
+MENDING = ("start", "resume", "heal", "join", "mend", "caught-up", "translated")
 DRIFT_NS = 1_000_000_000
 # What foreign clients do: whether the run is evidence all the same, and the words for it.
 ODDITIES = {
@@ -119,7 +119,8 @@ def final_log(e: Evidence) -> list[Fitness]:
     if not ends:
         return [Fitness("final_log", False, "The final log was never read.")]
     lines = []
-    for row in ends:
+    every = [*ends, *e.source.small["mirror_ends"]]
+    for row in every:
         name = f"{_topic(e, row['topic'])}/{row['partition']}"
         if not row["read_to"] == row["high_watermark"] == row["log_end"]:
             text = f"read to {row['read_to']:,}, high watermark {row['high_watermark']:,}, log end {row['log_end']:,}"
@@ -127,12 +128,12 @@ def final_log(e: Evidence) -> list[Fitness]:
         if len(row["isr"]) < row["min_isr"]:
             text = f"{len(row['isr'])} in sync, {row['min_isr']} needed"
             lines.append(Fitness("final_log", False, f"{name} was read while too few replicas were in sync: {text}."))
-    places = {(row["topic"], row["partition"]) for row in ends}
-    if len(places) < len(ends):
+    places = {(row["topic"], row["partition"]) for row in every}
+    if len(places) < len(every):
         lines.append(Fitness("final_log", False, "The final log of a partition was read twice."))
     unread = sorted(_partitions(e) - places)
     lines.extend(Fitness("final_log", False, f"The final log of {_topic(e, t)}/{p} was never read.") for t, p in unread)
-    return lines or [Fitness("final_log", True, f"All {len(ends):,} partition(s) were read to their end.")]
+    return lines or [Fitness("final_log", True, f"All {len(every):,} partition(s) were read to their end.")]
 
 
 def numbers(e: Evidence) -> list[Fitness]:
@@ -191,7 +192,7 @@ def _partitions(e: Evidence) -> set[tuple[int, int]]:
     planned = e.source.record.plan.get("topics")
     if isinstance(planned, list):
         resized = [fault for fault in e.source.record.plan.get("faults", []) if fault.get("to_partitions")]
-        return {
+        written = {
             (t, p)
             for t in topics
             for p in range(
@@ -202,6 +203,8 @@ def _partitions(e: Evidence) -> set[tuple[int, int]]:
                 )
             )
         }
+        mirrors = e.source.record.mirrors.items()
+        return written | {(mirror, p) for mirror, source in mirrors for p in range(planned[source]["partitions"])}
     seen = {row["topic"]: row["partition"] for row in e.source.small["ends"]}
     return {(t, seen.get(t, 0)) for t in topics}
 
@@ -258,7 +261,7 @@ def _topic(e: Evidence, topic: int) -> str:
 def _servers(e: Evidence) -> set[str]:
     """Brokers by run.json; ZooKeeper's and KRaft's own by how the lab calls them, whichever cluster they are of."""
     named = {row["node"] for row in e.source.small["nodes"]}
-    quorum = {node for node in named if node.rsplit(".", 1)[-1].startswith(("zk", "controller", "kafka"))}
+    quorum = {node for node in named if node.rsplit(".", 1)[-1].startswith(("zk", "controller", "kafka", "mirror"))}
     return set(e.source.record.nodes.values()) | quorum
 
 

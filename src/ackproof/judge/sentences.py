@@ -46,7 +46,7 @@ def sentence(
     found = {check.name: check for check in checks}
     story = _story(record, faults, found["lost"].found or 0, acked)
     expected = _expected(found["lost"])
-    rest = [part for part in (_others(found), _unknowns(fates)) if part]
+    rest = [part for part in (_others(found), _left_behind(found), _unknowns(fates)) if part]
     wrong = [check for check in checks if check.result == "refuted"]
     if wrong:
         rest = [*(_wrong(check) for check in wrong), *rest]
@@ -103,6 +103,11 @@ def _others(found: Mapping[str, CheckResult]) -> str:
         f"{found[name].found:,} {name}" for name in ("duplicated", "reordered") if name in found and found[name].found
     ]
     return " and ".join(counts) if counts else "none duplicated or reordered"
+
+
+def _left_behind(found: Mapping[str, CheckResult]) -> str:
+    count = found["left_behind"].found if "left_behind" in found else 0
+    return f"{count:,} not in the mirror when the writers moved" if count else ""
 
 
 def _unknowns(fates: Mapping[str, int]) -> str:

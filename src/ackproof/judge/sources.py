@@ -26,7 +26,7 @@ from ackproof.verdict import Fitness
 # Without these nothing can be said of any send.
 ESSENTIAL = ("blocks", "sends", "log", "ends")
 # Small by nature: read here, in this process, where fitness wants them row by row.
-SMALL = ("ends", "faults", "probes", "nodes", "oddities")
+SMALL = ("ends", "mirror_ends", "faults", "probes", "nodes", "oddities")
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from ackproof.judge.fates import arrivals, fates
 from ackproof.judge.spark import few_rows
 from ackproof.judge.transacted import has_transactions, uncommitted
 from ackproof.record import RunRecord
+from ackproof.sites import placed
 
 VALUE = ("run", "producer", "seq")
 POSITION = ("run", "topic", "partition", "offset")
@@ -73,6 +74,9 @@ class Tables:
     costs: DataFrame
     alerts: DataFrame
     oddities: DataFrame
+    mirrored: DataFrame
+    mirror_ends: DataFrame
+    translated: DataFrame
     runs: DataFrame  # run, rate_line, unavailable_ns, late_ns; begin_ns, last_ns (first and last send), end_ns
     producers: DataFrame  # run, producer, topic, acks, rate, outbox, refused, input; its [[producers]] table, threads
     consumers: DataFrame  # run, consumer, group, topic, start, readers, isolation
@@ -84,6 +88,8 @@ class Tables:
     awaited: DataFrame  # run, rule, fault, and by when the alert is to be raised, and cleared
     lives: DataFrame  # run, consumer, gone: when its processes ended
     exits: DataFrame  # run, node, expected: the exit codes expected of a producer
+    sites: DataFrame  # run, topic, site
+    mirrors: DataFrame  # run, topic, mirror: the topic that a mirror made from it
     layouts: Mapping[int, Layout]  # by run
     arrivals: DataFrame  # one row for each value and tp of the final log: first_offset, last_offset, copies
     fates: DataFrame  # `sends` with `fate`, `copies`, and what stands at the acknowledged offset
@@ -227,6 +233,20 @@ LIVES = T.StructType(
         T.StructField("gone", T.ArrayType(T.LongType())),
     ]
 )
+SITES = T.StructType(
+    [
+        T.StructField("run", T.LongType()),
+        T.StructField("topic", T.IntegerType()),
+        T.StructField("site", T.StringType()),
+    ]
+)
+MIRRORS = T.StructType(
+    [
+        T.StructField("run", T.LongType()),
+        T.StructField("topic", T.IntegerType()),
+        T.StructField("mirror", T.IntegerType()),
+    ]
+)
 CLAIMS = T.StructType(
     [
         T.StructField("run", T.LongType()),
@@ -310,6 +330,8 @@ def make_tables(
         lives=few_rows(spark, lives, LIVES),
         covers=few_rows(spark, covers, COVERS),
         awaited=few_rows(spark, awaited, AWAITED),
+        sites=few_rows(spark, [row for record in records for row in _sites(record)], SITES),
+        mirrors=few_rows(spark, [row for record in records for row in _mirrors(record)], MIRRORS),
         arrivals=arrived,
         fates=fates(sends, journal["log"], journal["ends"], compacted, small),
     )
@@ -341,6 +363,14 @@ def _layout(record: RunRecord) -> Layout:
     brokers = tuple(sorted(number for number, name in record.nodes.items() if name.startswith("kafka")))
     racks = record.plan.get("cluster", {}).get("racks", [])
     return Layout(record.mode, brokers, {each: racks[(each - 1) % len(racks)] for each in brokers} if racks else {})
+
+
+def _sites(record: RunRecord) -> list[tuple[int, int, str]]:
+    return [(record.run, number, placed(name)[0]) for number, name in enumerate(record.topics)]
+
+
+def _mirrors(record: RunRecord) -> list[tuple[int, int, int]]:
+    return [(record.run, source, made) for made, source in record.mirrors.items()]
 
 
 def _producers(record: RunRecord) -> list[tuple[Any, ...]]:

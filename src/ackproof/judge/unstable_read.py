@@ -13,8 +13,9 @@ from ackproof.judge.tables import POSITION, TP, Tables
 
 def unstable_read(t: Tables) -> DataFrame:
     """A live read whose (tp, offset) holds another value, or none, in the final log."""
-    now = t.log.select(*POSITION, F.col("producer").alias("now_producer"), F.col("seq").alias("now_seq"))
-    ends = t.ends.select(*TP, "log_start", "compacted")
+    held = t.together(t.log, t.mirrored)
+    now = held.select(*POSITION, F.col("producer").alias("now_producer"), F.col("seq").alias("now_seq"))
+    ends = t.together(t.ends, t.mirror_ends).select(*TP, "log_start", "compacted")
     gone = F.col("now_producer").isNull()
     rightly_gone = gone & ((F.col("offset") < F.col("log_start")) | F.col("compacted"))
     other = (F.col("now_producer") != F.col("producer")) | (F.col("now_seq") != F.col("seq"))

@@ -19,12 +19,14 @@ from ackproof.lab.spec import (
     BROKER_PORT,
     CONTROLLER_PORT,
     EXPOSED_PORT,
+    MIRROR_PORT,
     USERS_PORT,
     ZOOKEEPER_PORT,
     LabSpec,
     Node,
     release,
 )
+from ackproof.sites import FIRST_SITE, SECOND_SITE, SITES
 
 JVM_ALWAYS = (
     "-XX:-UsePerfData",  # its file is named after the pid, which two labs share
@@ -40,8 +42,9 @@ _HEAP = {
     "broker": ("-Xms64m", "-Xmx256m"),
     "controller": ("-Xms32m", "-Xmx128m"),
     "zookeeper": ("-Xms16m", "-Xmx64m"),
+    "mirror": ("-Xms64m", "-Xmx256m"),
 }
-MEMORY_MB = {"broker": 400, "controller": 250, "zookeeper": 120}  # resident, what to reckon with
+MEMORY_MB = {"broker": 400, "controller": 250, "zookeeper": 120, "mirror": 500}  # resident, what to reckon with
 
 
 class NodeFiles(NamedTuple):
@@ -61,13 +64,14 @@ def properties(
     exposed_port: int | None = None,
     passwords: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
-    make = {"broker": _broker, "controller": _controller, "zookeeper": _zookeeper}[node.role]
+    make = {"broker": _broker, "controller": _controller, "zookeeper": _zookeeper, "mirror": _mirror}[node.role]
     overrides = {key: value for key, value in spec.overrides(node).items() if key != "jvm"}
-    return {**make(spec, node, files, exposed_port), **_guarded(spec, node, passwords), **overrides}
+    of_site = spec if node.role == "mirror" else spec.of(node.site)
+    return {**make(of_site, node, files, exposed_port), **_guarded(spec, node, passwords), **overrides}
 
 
 def _guarded(spec: LabSpec, node: Node, passwords: Mapping[str, str]) -> dict[str, str]:
-    if not spec.users or node.role == "zookeeper":
+    if not spec.users or node.role in ("zookeeper", "mirror"):
         return {}
     listener = access.users_listener(spec.users, passwords) if node.role == "broker" else {}
     return {**access.authorizer(spec.mode), **listener}
@@ -151,6 +155,43 @@ def _kraft(spec: LabSpec, node: Node, role: str) -> dict[str, str]:
     }
 
 
+def _mirror(spec: LabSpec, node: Node, _: NodeFiles, __: int | None) -> dict[str, str]:
+    """MirrorMaker 2 with intervals of a second, so that what it does can be seen within a run."""
+    sites = {site: spec.of(site).broker_nodes for site in SITES}
+    settings = {
+        "clusters": ", ".join(sites),
+        "listeners": f"http://{node.name}:{MIRROR_PORT}",
+        "dedicated.mode.enable.internal.rest": "true",  # the one way to ask it whether it is there
+        "topics": ".*",
+        "groups": ".*",
+        "refresh.topics.interval.seconds": "1",
+        "refresh.groups.interval.seconds": "1",
+        "emit.heartbeats.enabled": "false",
+        "emit.checkpoints.interval.seconds": "1",
+        "sync.group.offsets.enabled": "true",
+        "sync.group.offsets.interval.seconds": "1",
+        "sync.topic.acls.enabled": "false",  # there is no authorizer to ask
+    }
+    for site, brokers in sites.items():
+        other = SECOND_SITE if site == FIRST_SITE else FIRST_SITE
+        replicas, of_other = (str(min(3, len(sites[each]))) for each in (site, other))
+        flow = f"{other}->{site}"
+        settings |= {
+            f"{site}.bootstrap.servers": ",".join(f"{each.name}:{BROKER_PORT}" for each in brokers),
+            **{f"{site}.{kind}.storage.replication.factor": replicas for kind in ("config", "offset", "status")},
+            **{f"{site}.{kind}.storage.partitions": "1" for kind in ("offset", "status")},
+            f"{site}.offset.flush.interval.ms": "1000",
+            # A worker that was cut off comes back as another member, and would wait five minutes for its old self.
+            f"{site}.scheduled.rebalance.max.delay.ms": "0",
+            f"{flow}.enabled": str(site == SECOND_SITE or spec.mirror == "both-ways").lower(),
+            f"{flow}.replication.factor": replicas,
+            f"{flow}.checkpoints.topic.replication.factor": replicas,
+            f"{flow}.heartbeats.topic.replication.factor": "1",
+            f"{flow}.offset-syncs.topic.replication.factor": of_other,
+        }
+    return settings
+
+
 def meta_properties(node: Node, cluster_id: str) -> dict[str, str]:
     """What formatting a directory of a KRaft node would write; Kafka adds the directory's own id, where it has one."""
     return {"version": "1", "cluster.id": cluster_id, "node.id": str(node.kafka_id)}
@@ -162,8 +203,14 @@ def kafka_uuid(seed: str) -> str:
     return base64.urlsafe_b64encode(digest).decode().rstrip("=").replace("-", "A")
 
 
+_MAIN_CLASSES = {
+    "zookeeper": "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+    "mirror": "org.apache.kafka.connect.mirror.MirrorMaker",
+}
+
+
 def main_class(node: Node) -> str:
-    return "org.apache.zookeeper.server.quorum.QuorumPeerMain" if node.role == "zookeeper" else "kafka.Kafka"
+    return _MAIN_CLASSES.get(node.role, "kafka.Kafka")
 
 
 def jvm_options(spec: LabSpec, node: Node, temporary: Path) -> list[str]:

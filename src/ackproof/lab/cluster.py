@@ -12,6 +12,8 @@ import shutil
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
+from operator import methodcaller
 from pathlib import Path
 
 import msgspec
@@ -23,6 +25,7 @@ from ackproof.lab.network import Network
 from ackproof.lab.processes import Processes
 from ackproof.lab.spec import BROKERS_MAX, LabSpec, Node
 from ackproof.lab.targets import TRANSACTION, Resolver, topic_partition
+from ackproof.sites import FIRST_SITE, SITES, named, placed
 
 ASK_S = 1.0
 START_S = 90.0
@@ -91,7 +94,7 @@ class Cluster:
         return [node for node in self.nodes.values() if node.role == "broker"]
 
     def next_broker(self) -> Node:
-        number = max(node.number for node in self.brokers) + 1
+        number = max(node.number for node in self.brokers if node.site == FIRST_SITE) + 1
         if number > BROKERS_MAX:
             raise UsageProblem(f"a lab has at most {BROKERS_MAX} brokers, and this one has them all")
         return self.spec.broker(number)
@@ -148,29 +151,33 @@ class Cluster:
         (files.settings / logging.file_name).write_text(logging.text)
         if node.role == "zookeeper":
             (files.data / "myid").write_text(f"{node.number}\n")
+        if node.role in ("zookeeper", "mirror"):
             return
         for number, directory in enumerate(files.log_dirs(log_dirs)):
             directory.mkdir(exist_ok=True)
             if self.spec.mode == "kraft" and not (directory / "meta.properties").exists():
-                meta = config.meta_properties(node, self.cluster_id)
+                meta = config.meta_properties(node, self._cluster_id(node.site))
                 (directory / "meta.properties").write_text(config.properties_text(meta))
                 if number == 0 and self._program.checkpoint is not None:
                     shutil.copyfile(self._program.checkpoint, directory / "bootstrap.checkpoint")
+
+    def _cluster_id(self, site: str) -> str:
+        return self.cluster_id if site == FIRST_SITE else config.kafka_uuid(f"{self.cluster_id} {site}")
 
     def wait_until_forgotten(self, node: Node, progress: Progress) -> None:
         """A broker cannot register while ZooKeeper still holds the session of its former life, and gives up at once."""
         deadline = time.monotonic() + FORGET_S
         told = False
         while self.spec.mode == "zookeeper" and node.role == "broker" and time.monotonic() < deadline:
-            if node.kafka_id not in self._registered():
+            if node.kafka_id not in self._registered(node.site):
                 return
             if not told:
                 progress(f"waiting until ZooKeeper gives up the old session of {node.name}")
                 told = True
             time.sleep(_POLL_S)
 
-    def _registered(self) -> tuple[int, ...]:
-        for node in self._up("zookeeper"):
+    def _registered(self, site: str) -> tuple[int, ...]:
+        for node in self._up("zookeeper", site):
             try:
                 return zookeeper.broker_ids(node.address, node.port, ASK_S)
             except ask.NoAnswer:
@@ -207,11 +214,15 @@ class Cluster:
                 return zookeeper.mode(node.address, node.port, timeout_s) is not None
             except ask.NoAnswer:
                 return False
+        if node.role == "mirror":
+            return _speaks_http(node, timeout_s)
         with ask.Broker(node.address, node.port, timeout_s) as fresh:
             return fresh.answers()
 
-    def running_brokers(self) -> list[Node]:
-        return [node for node in self.brokers if self._processes.state(node.name) == "running"]
+    def running_brokers(self, site: str | None = None) -> list[Node]:
+        """Of one site, or of both."""
+        brokers = [node for node in self.brokers if site in (None, node.site)]
+        return [node for node in brokers if self._processes.state(node.name) == "running"]
 
     def views(self) -> dict[str, ask.Metadata]:
         """What each broker that answers says of the cluster."""
@@ -225,7 +236,7 @@ class Cluster:
     def partitions(self, offsets: bool = False) -> list[PartitionView]:
         best: dict[tuple[str, int], tuple[tuple[int, bool], ask.Partition]] = {}
         for name, view in self.views().items():
-            for said in view.partitions:
+            for said in _of_site(self.nodes[name].site, view.partitions):
                 rank = (said.leader_epoch or 0, said.leader is not None and self.name_of(said.leader) == name)
                 key = (said.topic, said.partition)
                 if key not in best or rank > best[key][0]:
@@ -244,13 +255,14 @@ class Cluster:
         )
 
     def _with_offsets(self, views: list[PartitionView]) -> list[PartitionView]:
-        wanted = [(view.topic, view.partition) for view in views]
-        asked = {node.name: self.question(node) for node in self.running_brokers()}
-        said = {
-            name: answer
-            for name, answer in ask.ask_all(asked, lambda broker: broker.offsets(wanted)).items()
-            if not isinstance(answer, ask.NoAnswer)
-        }
+        places = [(*placed(view.topic), view.partition) for view in views]
+        said = {}
+        for site in {site for site, _, _ in places}:
+            wanted = [(topic, number) for where, topic, number in places if where == site]
+            asked = {node.name: self.question(node) for node in self.running_brokers(site)}
+            for name, answer in ask.ask_all(asked, methodcaller("offsets", wanted)).items():
+                if not isinstance(answer, ask.NoAnswer):
+                    said[name] = {(named(site, topic), number): own for (topic, number), own in answer.items()}
         result = []
         for view in views:
             key = (view.topic, view.partition)
@@ -270,6 +282,7 @@ class Cluster:
 
     def roles(self) -> dict[str, Resolver]:
         return {
+            **({site: self._of(site) for site in SITES} if self.spec.second else {}),
             "all-brokers": lambda _: [node.name for node in self.brokers],
             "quorum": self._quorum,
             "controller": lambda _: [self._known(self.controller(), "controller")],
@@ -279,6 +292,9 @@ class Cluster:
             "followers": lambda what: self._followers("followers", what),
             "coordinator": lambda what: [self._known(self._coordinator(what), f"coordinator:{what}")],
         }
+
+    def _of(self, site: str) -> Resolver:
+        return lambda _: [node.name for node in self.servers if node.site == site]
 
     def _quorum(self, number: str) -> list[str]:
         names = [node.name for node in self.spec.quorum_nodes]
@@ -321,11 +337,11 @@ class Cluster:
     def controller(self) -> str | None:
         """The active controller: in ZooKeeper mode what ZooKeeper holds, in KRaft the leader of the highest epoch."""
         if self.spec.mode == "kraft":
-            asked = {node.name: self.question(node) for node in self._up("controller")}
+            asked = {node.name: self.question(node) for node in self._up("controller", FIRST_SITE)}
             said = ask.ask_all(asked, lambda broker: broker.quorum())
             known = [quorum for quorum in said.values() if isinstance(quorum, ask.Quorum)]
             return self.name_of(max(known, key=lambda quorum: quorum.leader_epoch).leader_id) if known else None
-        for node in self._up("zookeeper"):
+        for node in self._up("zookeeper", FIRST_SITE):
             try:
                 number = zookeeper.controller_id(node.address, node.port, ASK_S)
             except ask.NoAnswer:
@@ -336,7 +352,7 @@ class Cluster:
     def zookeeper_leader(self) -> str | None:
         if self.spec.mode == "kraft":
             raise UsageProblem("zookeeper-leader: a lab in kraft mode has no ZooKeeper; its like is `controller`")
-        for node in self._up("zookeeper"):
+        for node in self._up("zookeeper", FIRST_SITE):
             try:
                 if zookeeper.mode(node.address, node.port, ASK_S) in ("leader", "standalone"):
                     return node.name
@@ -346,9 +362,10 @@ class Cluster:
 
     def _coordinator(self, what: str) -> str | None:
         """Of a group, or of the transactions of a producer."""
-        producer = what.removeprefix(TRANSACTION)
-        key, of = (what, ask.GROUP) if producer == what else (producer, ask.TRANSACTION)
-        for node in self.running_brokers():
+        site, own = placed(what)
+        producer = own.removeprefix(TRANSACTION)
+        key, of = (own, ask.GROUP) if producer == own else (producer, ask.TRANSACTION)
+        for node in self.running_brokers(site):
             try:
                 number = self.question(node).coordinator(key, of)
             except ask.NoAnswer:
@@ -356,8 +373,9 @@ class Cluster:
             return self.name_of(number)
         return None
 
-    def _up(self, role: str) -> list[Node]:
-        return [node for node in self.servers if node.role == role and self._processes.state(node.name) == "running"]
+    def _up(self, role: str, site: str) -> list[Node]:
+        those = [node for node in self.servers if (node.role, node.site) == (role, site)]
+        return [node for node in those if self._processes.state(node.name) == "running"]
 
     # -- readiness -------------------------------------------------------------------------------------------------
 
@@ -389,4 +407,19 @@ class Cluster:
             listed = {broker.id for broker in self.question(node).metadata([]).brokers}
         except ask.NoAnswer:
             return False
-        return {peer.kafka_id for peer in (self.running_brokers() if everyone else [node])} <= listed
+        return {peer.kafka_id for peer in (self.running_brokers(node.site) if everyone else [node])} <= listed
+
+
+def _of_site(site: str, partitions: Collection[ask.Partition]) -> list[ask.Partition]:
+    return [msgspec.structs.replace(said, topic=named(site, said.topic)) for said in partitions]
+
+
+def _speaks_http(node: Node, timeout_s: float) -> bool:
+    connection = HTTPConnection(node.address, node.port, timeout=timeout_s)
+    try:
+        connection.request("GET", "/")
+        return connection.getresponse().status > 0
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()

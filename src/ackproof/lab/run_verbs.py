@@ -14,6 +14,7 @@ from ackproof.errors import NotProved, UsageProblem
 from ackproof.faults import Held
 from ackproof.lab.network import OBSERVER
 from ackproof.lab.spec import USERS_PORT
+from ackproof.sites import FIRST_SITE, SITES
 
 if TYPE_CHECKING:
     from ackproof.lab.lab import Lab
@@ -26,9 +27,13 @@ Result = dict[str, Any]
 
 def bootstrap(server: Server, _: Request) -> Result:
     cluster, mode = server.lab.cluster, server.started.spec.mode
-    ensemble = [f"{node.name}:{node.port}" for node in cluster.servers if node.role in ("zookeeper", "controller")]
+    ensemble = [f"{node.name}:{node.port}" for node in server.started.spec.quorum_nodes]
+    sites = {
+        site: ",".join(f"{node.name}:{node.port}" for node in cluster.brokers if node.site == site) for site in SITES
+    }
     return {
-        "bootstrap": ",".join(f"{node.name}:{node.port}" for node in cluster.brokers),
+        "bootstrap": sites[FIRST_SITE],
+        "sites": sites,
         "users": ",".join(f"{node.name}:{USERS_PORT}" for node in cluster.brokers) if cluster.spec.users else None,
         "zookeeper": ",".join(ensemble) if mode == "zookeeper" else None,
         "controllers": ",".join(ensemble) if mode == "kraft" else None,
@@ -97,6 +102,7 @@ def nodes(server: Server, _: Request) -> Result:
                 "kafka_id": node.kafka_id,
                 "address": node.address,
                 "port": ports[node.name],
+                "site": node.site,
             }
             for node in known
         ]

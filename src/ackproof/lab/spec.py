@@ -2,7 +2,9 @@
 
 Addresses come from 198.18.0.0/15, the range set aside for testing networks, so that a packet that ever strayed could
 not meet a real host: brokers are 198.18.1.N, ZooKeeper or controllers 198.18.2.N, the client 198.18.3.1, and more
-of them 198.18.3.N.
+of them 198.18.3.N; a second site's are 198.19.1.N and 198.19.2.N, and the mirror, which stands there, is 198.19.4.1.
+
+Nodes of the first site have plain names, those of the second are `dc2.kafka1`.
 """
 
 from __future__ import annotations
@@ -14,9 +16,10 @@ from typing import Literal
 import msgspec
 
 from ackproof.errors import UsageProblem
+from ackproof.sites import FIRST_SITE, SECOND_SITE, Mirror
 
 Mode = Literal["zookeeper", "kraft"]
-Role = Literal["broker", "zookeeper", "controller", "client"]
+Role = Literal["broker", "zookeeper", "controller", "mirror", "client"]
 
 BROKERS_MAX = 9
 QUORUM_SIZES = (1, 3, 5)
@@ -27,10 +30,18 @@ EXPOSED_PORT = 19092
 USERS_PORT = 9094
 ZOOKEEPER_PORT = 2181
 CONTROLLER_PORT = 9093
+MIRROR_PORT = 8083
 CONTROLLER_ID_BASE = 100  # brokers are 1..9, controllers 101..105: one space of ids in KRaft
+SECOND_ID_BASE = 200  # and one for both sites, so that an id names one node
 
-_SUBNETS: dict[Role, int] = {"broker": 1, "zookeeper": 2, "controller": 2, "client": 3}
-_PORTS: dict[Role, int] = {"broker": BROKER_PORT, "zookeeper": ZOOKEEPER_PORT, "controller": CONTROLLER_PORT}
+_NETWORKS = {FIRST_SITE: "198.18", SECOND_SITE: "198.19"}
+_SUBNETS: dict[Role, int] = {"broker": 1, "zookeeper": 2, "controller": 2, "client": 3, "mirror": 4}
+_PORTS: dict[Role, int] = {
+    "broker": BROKER_PORT,
+    "zookeeper": ZOOKEEPER_PORT,
+    "controller": CONTROLLER_PORT,
+    "mirror": MIRROR_PORT,
+}
 OBSERVER_ADDRESS = "198.18.255.254"
 
 # What the laboratory itself decides; overriding these would take the ground from under it.
@@ -49,9 +60,10 @@ OWN_KEYS = frozenset(
         "metadata.log.dir",
         "clientPort",
         "dataDir",
+        "clusters",
     }
 )
-SCOPES = ("broker", "zookeeper", "controller", "all")
+SCOPES = ("broker", "zookeeper", "controller", "mirror", "all")
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -78,10 +90,11 @@ class Node(msgspec.Struct, frozen=True):
     role: Role
     number: int
     rack: str | None = None
+    site: str = FIRST_SITE
 
     @property
     def address(self) -> str:
-        return f"198.18.{_SUBNETS[self.role]}.{self.number}"
+        return f"{_NETWORKS[self.site]}.{_SUBNETS[self.role]}.{self.number}"
 
     @property
     def port(self) -> int:
@@ -90,11 +103,13 @@ class Node(msgspec.Struct, frozen=True):
 
     @property
     def kafka_id(self) -> int:
-        return self.number + CONTROLLER_ID_BASE if self.role == "controller" else self.number
+        of_role = CONTROLLER_ID_BASE if self.role == "controller" else 0
+        return self.number + of_role + (SECOND_ID_BASE if self.site == SECOND_SITE else 0)
 
 
 CLIENT = Node("client", "client", 1)
 CLIENTS_MAX = 9
+MIRROR = Node("mirror", "mirror", 1, site=SECOND_SITE)
 
 
 def client(number: int) -> Node:
@@ -114,22 +129,41 @@ class LabSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     expose: bool = False
     users: tuple[str, ...] = ()  # with any, brokers ask who somebody is and what he may
     clients: int = 1  # places for clients
+    second: int = 0  # brokers of a second cluster, which has a quorum of one
+    mirror: Mirror = "none"
+    site: str = FIRST_SITE
+
+    def of(self, site: str) -> LabSpec:
+        """One of the two clusters, as if it were alone."""
+        if site == FIRST_SITE:
+            return self
+        return msgspec.structs.replace(self, site=site, brokers=self.second, quorum=1, racks=(), second=0)
+
+    def _node(self, name: str, role: Role, number: int, rack: str | None = None) -> Node:
+        return Node(name if self.site == FIRST_SITE else f"{self.site}.{name}", role, number, rack, self.site)
 
     def broker(self, number: int) -> Node:
         rack = self.racks[(number - 1) % len(self.racks)] if self.racks else None
-        return Node(f"kafka{number}", "broker", number, rack)
+        return self._node(f"kafka{number}", "broker", number, rack)
 
     @property
     def quorum_nodes(self) -> tuple[Node, ...]:
         if self.mode == "zookeeper":
-            return tuple(Node(f"zk{number}", "zookeeper", number) for number in range(1, self.quorum + 1))
-        return tuple(Node(f"controller{number}", "controller", number) for number in range(1, self.quorum + 1))
+            return tuple(self._node(f"zk{number}", "zookeeper", number) for number in range(1, self.quorum + 1))
+        return tuple(self._node(f"controller{number}", "controller", number) for number in range(1, self.quorum + 1))
+
+    @property
+    def broker_nodes(self) -> tuple[Node, ...]:
+        return tuple(self.broker(number) for number in range(1, self.brokers + 1))
 
     @property
     def nodes(self) -> tuple[Node, ...]:
         """Every node as the lab starts, the ones that others wait for first."""
-        brokers = (self.broker(number) for number in range(1, self.brokers + 1))
-        return (*self.quorum_nodes, *brokers, *(client(number) for number in range(1, self.clients + 1)))
+        second = self.of(SECOND_SITE)
+        of_second = (*second.quorum_nodes, *second.broker_nodes) if self.second else ()
+        mirror = () if self.mirror == "none" else (MIRROR,)
+        clients = (client(number) for number in range(1, self.clients + 1))
+        return (*self.quorum_nodes, *self.broker_nodes, *of_second, *mirror, *clients)
 
     def jvm(self, node: Node) -> list[str]:
         """The options that reach this node's JVM: they add up, the narrower scope last, so that it wins."""
@@ -164,6 +198,10 @@ def check(spec: LabSpec) -> LabSpec:
         problems.append(f"--quorum {spec.quorum}: an ensemble has 1, 3 or 5 nodes")
     if not 1 <= spec.log_dirs <= 9:
         problems.append(f"--log-dirs {spec.log_dirs}: a broker has 1 to 9 log directories")
+    if not 0 <= spec.second <= BROKERS_MAX:
+        problems.append(f"--second {spec.second}: a second cluster has up to {BROKERS_MAX} brokers")
+    if spec.mirror != "none" and not spec.second:
+        problems.append(f"--mirror {spec.mirror}: there is no second cluster to mirror to; use --second 1")
     if not _problem_of(release, spec.kafka):
         problems += _version_problems(spec)
     problems += _setting_problems(spec)

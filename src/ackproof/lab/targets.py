@@ -3,6 +3,7 @@
 kafka2   kafka*   kafka1,kafka3   all-brokers   quorum (the ZooKeeper nodes, or the controllers)   quorum:1
 leader:orders/0   follower:orders/0   followers:orders/0   controller   coordinator:group   zookeeper-leader
 coordinator:transaction:producer2 (of a producer's transactions, by its transactional.id)
+dc1   dc2 (all nodes of a site, where there are two; the mirror stands in the second)
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ ROLES = (
     "followers:TOPIC/PARTITION",
     "coordinator:GROUP",
     "coordinator:transaction:ID",
+    "dc1",
+    "dc2",
 )
 
 TRANSACTION = "transaction:"  # before the transactional.id, where a coordinator is that of transactions

@@ -30,6 +30,7 @@ from ackproof.lab.processes import resident_mb
 from ackproof.lab.rules import Match
 from ackproof.lab.targets import resolve
 from ackproof.lab.topology import Link, groups_of, links_of, severed_between, severed_by_groups
+from ackproof.sites import FIRST_SITE
 
 REQUEST_BYTES_MAX = 1 << 20
 
@@ -255,7 +256,8 @@ def status(server: Server, request: Request) -> Result:
     partitions = lab.cluster.partitions(offsets=request.get("offsets", False))
     with lab.turn:
         standing = [fault.told() for fault in lab.standing.values()]
-    bootstrap = ",".join(f"{node.name}:{node.port}" for node in lab.cluster.brokers)
+    brokers = [node for node in lab.cluster.brokers if node.site == FIRST_SITE]
+    bootstrap = ",".join(f"{node.name}:{node.port}" for node in brokers)
     exposed = ",".join(f"127.0.0.1:{started.exposed[n.name]}" for n in lab.cluster.brokers if n.name in started.exposed)
     return {
         "name": server.directory.name,

@@ -56,6 +56,36 @@ MEASURES: dict[str, Measure] = {
         {"rule": "alert", "fault": "fault", "result": "result", "after_s": "raised after s", "stood_s": "stood s"},
         {"after_s": ",.1f", "stood_s": ",.1f"},
     ),
+    "site_gap": Measure(
+        "How long nobody wrote, and nobody of a group read, while clients moved",
+        {"what": "gap of", "group": "group", "from_site": "from", "to_site": "to", "ms": "ms", "again": "read again"},
+        {"ms": ",.0f"},
+    ),
+    "mirrored_as": Measure(
+        "How the mirrors differ where they may",
+        {
+            "topic": "topic",
+            "partition": "partition",
+            "mirror": "mirror",
+            "records": "records",
+            "mirror_records": "in the mirror",
+            "least_shift": "offsets differ by at least",
+            "most_shift": "at most",
+        },
+    ),
+    "translated": Measure(
+        "Where groups go on at a mirror",
+        {
+            "group": "group",
+            "topic": "topic",
+            "partition": "partition",
+            "offset": "offset",
+            "mirror": "mirror",
+            "mirror_offset": "offset there",
+            "again": "would read again",
+            "missed": "would miss",
+        },
+    ),
     "phases": Measure(
         "What became of the messages of each phase",
         {

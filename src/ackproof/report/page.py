@@ -69,6 +69,7 @@ def report_page(run_directory: Path) -> str:
         other_lines=_other_lines(run, partitions, lines) if not ranges else [],
         moves=words.moves_table(run, verdict.moves if verdict else []),
         measures=measured(verdict) if verdict else [],
+        runbook=verdict.runbook if verdict else [],
         failover=[_failover(run, row) for row in (verdict.failover if verdict else [])],
         toll=toll_rows(run),
         public=public_results(record.scenario),

@@ -35,6 +35,8 @@ def terminal_summary(verdict: Verdict) -> list[Any]:
     ]
     if len({move["moment"] for move in verdict.moves}) > 2:
         parts.append(_moves(verdict))
+    if verdict.runbook:
+        parts.append(_runbook(verdict))
     parts += [_measure(each) for each in measured(verdict)]
     fit = all(entry.fit for entry in verdict.fitness)
     for entry in verdict.fitness:
@@ -94,6 +96,14 @@ def _moves(verdict: Verdict) -> Table:
         made.add_row(plain(name), *(plain(cells.get(moment, "?")) for moment in moments))
     if len(rows) > PARTITIONS_SHOWN:
         made.add_row(f"… {len(rows) - PARTITIONS_SHOWN} more", *("" for _ in moments))
+    return made
+
+
+def _runbook(verdict: Verdict) -> Table:
+    made = table("at", "took", "runbook", "", right=("at", "took"))
+    for step in verdict.runbook:
+        took = "" if step["took_s"] is None else f"{step['took_s']:.1f} s"
+        made.add_row(f"{step['at_s']:.1f} s", took, plain(step["step"]), "done" if step["done"] else "not done")
     return made
 
 

@@ -1,0 +1,42 @@
+"""Translated: where a group goes on at a mirror, beside where it goes on in the topic itself.
+
+A mirror translates a group's offsets now and then, and rather too low than too high: whoever moves there reads some
+records again. Too high would be a hole in what the group is given; such rows count.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ackproof.judge.mirror_differs import pairs
+from ackproof.judge.tables import TP, Tables
+
+
+def translated(t: Tables) -> DataFrame:
+    """A group in a partition: its two offsets, how many records it would read again, and how many it would miss."""
+    asked = t.translated.withColumnsRenamed({"offset": "own", "mirror_offset": "there"})
+    done, done_there = F.col("offset") < F.col("own"), F.col("mirror_offset") < F.col("there")
+    known = F.col("own").isNotNull() & F.col("there").isNotNull() & F.col("offset").isNotNull()
+    return (
+        asked.join(pairs(t), on=list(TP), how="left")
+        .groupBy(*TP, "group", "at_ns", "mirror", "own", "there")
+        .agg(
+            F.count_if(known & done & ~F.coalesce(done_there, F.lit(False))).alias("again"),
+            F.count_if(known & ~done & F.coalesce(done_there, F.lit(False))).alias("missed"),
+        )
+        .withColumn("ahead", F.col("missed") > 0)
+        .select(
+            "run",
+            "group",
+            "topic",
+            "partition",
+            "at_ns",
+            F.col("own").alias("offset"),
+            "mirror",
+            F.col("there").alias("mirror_offset"),
+            "again",
+            "missed",
+            "ahead",
+        )
+    )

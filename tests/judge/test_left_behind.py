@@ -1,0 +1,79 @@
+"""Left behind: not in the mirror when the writers moved; and whether the mirror's lag explains it."""
+
+from __future__ import annotations
+
+import pytest
+from asking import Cases, found
+from histories import History
+
+COLUMNS = ("seq", "offset", "copied_to", "mirror_offset", "explained")
+TOPICS = ("orders", "dc2:dc1.orders", "dc2:orders")
+
+
+def _moved(*copies: int, mirror_end: int | None = 2, seen: float = 90) -> History:
+    """Four messages by the first writer, acknowledged at dc1 by 4; at 100 the first is acknowledged at dc2.
+
+    In the end the mirror holds `copies`; shortly before the move its log was seen to end at `mirror_end`.
+    """
+    history = History(topics=TOPICS)
+    for seq in range(4):
+        history.send(seq, seq).log(seq, seq)
+    for offset, seq in enumerate(copies):
+        history.copied(offset, seq)
+    if mirror_end is not None:
+        history.state(seen, 4, leader=4, epoch=0, topic=1, high_watermark=mirror_end)
+    return history.send(0, 0, producer=1, topic=2, sent=99, done=100).log(0, 0, producer=1, topic=2)
+
+
+CASES: Cases = {
+    "two that came to the mirror later": (
+        _moved(0, 1, 2, 3),
+        [(2, 2, 1, 2, True), (3, 3, 1, 3, True)],
+    ),
+    "two that never came": (_moved(0, 1), [(2, 2, 1, None, True), (3, 3, 1, None, True)]),
+    "one that the mirror passed over": (
+        _moved(0, 2, 3, mirror_end=3),
+        [(1, 1, 3, None, False)],
+    ),
+    "one passed over, and one of its lag": (
+        _moved(0, 2, mirror_end=2),
+        [(1, 1, 2, None, False), (3, 3, 2, None, True)],
+    ),
+    "the mirror had nothing yet": (
+        _moved(0, 1, 2, 3, mirror_end=0),
+        [(0, 0, -1, 0, True), (1, 1, -1, 1, True), (2, 2, -1, 2, True), (3, 3, -1, 3, True)],
+    ),
+    "the newest look before the move counts": (
+        _moved(0, 1, 2, 3, mirror_end=4, seen=10).state(80, 4, leader=4, epoch=0, topic=1, high_watermark=3),
+        [(3, 3, 2, 3, True)],
+    ),
+    "near miss: a look after the move": (
+        _moved(0, 1, 2, 3, mirror_end=4).state(110, 4, leader=4, epoch=0, topic=1, high_watermark=2),
+        [],
+    ),
+    "near miss: a follower of the mirror's that lags": (
+        _moved(0, 1, 2, 3, mirror_end=4).state(95, 5, leader=4, epoch=0, topic=1, high_watermark=1),
+        [],
+    ),
+    "near miss: all was there": (_moved(0, 1, 2, 3, mirror_end=4), []),
+    "near miss: the outcome was not known": (
+        _moved(0, 1, 2, 3, mirror_end=4).send(4, None, outcome="info", sent=50, done=60).log(4, 4),
+        [],
+    ),
+    "near miss: acknowledged after the move": (
+        _moved(0, 1, 2, 3, mirror_end=4).send(4, 4, sent=120, done=130).log(4, 4),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_left_behind(case: str) -> None:
+    assert found("left_behind", case, CASES, *COLUMNS) == CASES[case][1]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_unexplained_are_those_that_the_lag_does_not_explain(case: str) -> None:
+    explained = COLUMNS.index("explained")
+    unexplained = [row for row in CASES[case][1] if not row[explained]]
+    assert found("unexplained", case, CASES, *COLUMNS) == unexplained

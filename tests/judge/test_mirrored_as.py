@@ -1,0 +1,27 @@
+"""Mirrored as: the name and the offsets, which may differ."""
+
+from __future__ import annotations
+
+import pytest
+from asking import Cases, found
+from histories import History
+
+COLUMNS = ("topic", "partition", "mirror", "records", "mirror_records", "least_shift", "most_shift")
+
+CASES: Cases = {
+    "the same offsets": (History().log(0, 0).log(1, 1).copied(0, 0).copied(1, 1), [(0, 0, 1, 2, 2, 0, 0)]),
+    "each partition by itself": (
+        History().log(0, 0).log(0, 1, partition=1).copied(3, 0).copied(0, 1, partition=1),
+        [(0, 0, 1, 1, 1, 3, 3), (0, 1, 1, 1, 1, 0, 0)],
+    ),
+    "a shift that grew": (
+        History().log(5, 0).log(6, 1).copied(0, 0).copied(4, 1),
+        [(0, 0, 1, 2, 2, -5, -2)],
+    ),
+    "near miss: nothing is mirrored": (History().log(0, 0), []),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_mirrored_as(case: str) -> None:
+    assert found("mirrored_as", case, CASES, *COLUMNS) == CASES[case][1]

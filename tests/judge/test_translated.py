@@ -1,0 +1,41 @@
+"""Translated: where a group goes on at a mirror."""
+
+from __future__ import annotations
+
+import pytest
+from asking import Cases, found
+from histories import History
+
+COLUMNS = ("mirror_offset", "offset", "again", "missed", "ahead")
+
+
+def _copied() -> History:
+    """Four records; the mirror's offsets are ten higher."""
+    history = History()
+    for seq in range(4):
+        history.log(seq, seq).copied(seq + 10, seq)
+    return history
+
+
+CASES: Cases = {
+    "too high: two would be missed": (_copied().stands(13, 1), [(13, 1, 0, 2, True)]),
+    "too high by one": (_copied().stands(12, 1), [(12, 1, 0, 1, True)]),
+    "each look for itself": (
+        _copied().stands(13, 1).stands(11, 1, when=950),
+        [(11, 1, 0, 0, False), (13, 1, 0, 2, True)],
+    ),
+    "near miss: exactly there": (_copied().stands(12, 2), [(12, 2, 0, 0, False)]),
+    "near miss: at both ends": (_copied().stands(14, 4), [(14, 4, 0, 0, False)]),
+    "near miss: too low: two would be read again": (_copied().stands(10, 2), [(10, 2, 2, 0, False)]),
+    "near miss: nothing is written down there": (_copied().stands(None, 2), [(None, 2, 0, 0, False)]),
+    "near miss: nor here": (_copied().stands(12, None), [(12, None, 0, 0, False)]),
+    "near miss: another partition's": (
+        _copied().log(0, 9, partition=1).copied(0, 9, partition=1).stands(0, 0, partition=1),
+        [(0, 0, 0, 0, False)],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_translated(case: str) -> None:
+    assert found("translated", case, CASES, *COLUMNS) == CASES[case][1]

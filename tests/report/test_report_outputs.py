@@ -109,7 +109,7 @@ STEPS = [
     {"at_s": 8.0, "took_s": 0.5, "step": "Stop the [/writers].", "done": True, "text": "producer1: <b>exit</b> code 0"},
     {"at_s": 9.0, "took_s": None, "step": "Start them elsewhere.", "done": False, "text": "never answered"},
 ]
-GAPS = [
+GAPS: list[dict[str, Any]] = [
     {"what": "writes", "group": None, "from_site": "dc1", "to_site": "dc2", "ms": 2_345.6, "again": None},
     {"what": "reads", "group": "readers", "from_site": "dc1", "to_site": "dc2", "ms": 5_001.0, "again": 1_077},
 ]

@@ -171,8 +171,8 @@ class Reading:
             return
         try:
             answers = client.commit(offsets=places, asynchronous=False) or []
-            failed = [answer for answer in answers if answer.error is not None]
-            errors = {(answer.topic, answer.partition): answer.error.name() for answer in failed}
+            told = [(answer, answer.error) for answer in answers]
+            errors = {(answer.topic, answer.partition): error.name() for answer, error in told if error is not None}
             otherwise = None
         except KafkaException as problem:
             errors, otherwise = {}, problem.args[0].name()

@@ -157,6 +157,12 @@ def test_a_setting_that_means_nothing_is_refused(setting: str) -> None:
             33,
             "give to_offset",
         ),
+        (changed("at_messages = 300", "after_s = 3"), 18, "seconds after the fault before it"),
+        (
+            GOOD + '\n[[faults]]\nkind = "kill"\ntargets = ["kafka1"]\nafter_s = 30\n',
+            36,
+            "so it would never begin",
+        ),
         (GOOD + READS + "waits = true\n", 36, "consumer:1 waits, and no fault starts it"),
         (GOOD + READS + "readers = 2\n", 36, "from 0 to its group's 1 members"),
         (GOOD + CLAIMS, 33, "claims nothing"),

@@ -131,6 +131,7 @@ class Fault:
         self.names: list[str] = []  # what the lab calls it
         self.targets: list[str] = []
         self.begun_at: float | None = None
+        self.done_at: float | None = None  # it stands, or is over
         self.over = False
         self._run = run
         self._epoch_before: int | None = None
@@ -140,6 +141,9 @@ class Fault:
             return False
         if self.plan.at_messages is not None:
             return sent >= self.plan.at_messages
+        if self.plan.after_s is not None:
+            done_at = self._run.faults[self.number - 2].done_at
+            return done_at is not None and time.monotonic() - done_at >= self.plan.after_s
         return elapsed_s >= (self.plan.at_s or 0)
 
     def begin(self) -> None:
@@ -150,7 +154,9 @@ class Fault:
         run.journal_fault(self, "asked")
         try:
             result = self._done()
+            self.done_at = time.monotonic()
         except Problem as problem:
+            self.done_at = time.monotonic()
             self.over = True
             if plan.may_fail and isinstance(problem, CannotHere):  # a bug of ours refuses nothing
                 run.journal_fault(self, "proved", text=f"refused, as it may be: {problem.message}")

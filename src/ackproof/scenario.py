@@ -166,6 +166,7 @@ class FaultPlan(Strict, frozen=True):
     groups: list[list[str]] = []
     at_s: float | None = None
     at_messages: int | None = None
+    after_s: float | None = None  # so long after the fault before it was done, however long that took
     until_s: float | None = None
     until_messages: int | None = None
     until: Literal["load-ended"] | None = None
@@ -219,6 +220,8 @@ class FaultPlan(Strict, frozen=True):
     def when(self) -> str:
         if self.before_clients:
             return "before the clients start"
+        if self.after_s is not None:
+            return f"{self.after_s:g} s after the one before was done"
         return f"at {self.at_messages:,} messages" if self.at_messages is not None else f"at {self.at_s:g} s"
 
     def heals(self) -> str:
@@ -370,6 +373,13 @@ class Scenario(Strict, frozen=True):
         """Topics only grow."""
         grown = [fault.to_partitions or 0 for fault in self.faults if f"{topic.name}/*" in fault.partitions]
         return max([topic.partitions, *grown])
+
+    def earliest_s(self, number: int) -> float:
+        """When fault `number`, counted from 0, can begin at the earliest; 0 where that depends on messages."""
+        fault = self.faults[number]
+        if fault.after_s is not None and number > 0:
+            return fault.after_s + self.earliest_s(number - 1)
+        return fault.at_s or 0.0
 
     @property
     def lasts_s(self) -> float | None:

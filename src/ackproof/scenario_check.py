@@ -431,9 +431,13 @@ def _client_fault(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[
 
 
 def _times(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem]:
-    ways = [fault.at_s is not None, fault.at_messages is not None, fault.before_clients]
+    ways = [each is not None for each in (fault.at_s, fault.at_messages, fault.after_s)] + [fault.before_clients]
     if ways.count(True) != 1:
-        yield where, "a fault begins at_s, at_messages or before_clients: give one of them"
+        yield where, "a fault begins at_s, at_messages, after_s or before_clients: give one of them"
+        return
+    number = int(where.rpartition(".")[2])
+    if fault.after_s is not None and (number == 0 or fault.after_s < 0):
+        yield f"{where}.after_s", f"after_s = {fault.after_s:g}: so many seconds after the fault before it"
         return
     ends = [each for each in (fault.until_s, fault.until_messages, fault.until) if each is not None]
     if fault.lasting and len(ends) != 1:
@@ -448,6 +452,8 @@ def _times(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem
             f"at_messages = {fault.at_messages}: only {scenario.total} messages are sent, so it would never begin",
         )
     ends_s = min(scenario.timeout_s, scenario.lasts_s or scenario.timeout_s)
+    if fault.after_s is not None and not scenario.earliest_s(number) < ends_s:
+        yield f"{where}.after_s", f"after_s = {fault.after_s:g}: the load lasts {ends_s:g} s, so it would never begin"
     if fault.at_s is not None and not 0 <= fault.at_s < ends_s:
         yield f"{where}.at_s", f"at_s = {fault.at_s:g}: the load lasts {ends_s:g} s, so it would never begin"
     if fault.until_s is not None and fault.at_s is not None and fault.until_s <= fault.at_s:

@@ -32,7 +32,7 @@ from ackproof.scenario import (
 )
 from ackproof.scenario_check import CHECK_NAMES, problems
 
-_ONE_OF = (frozenset({"at_s", "at_messages"}), frozenset({"until_s", "until_messages", "until"}))
+_ONE_OF = (frozenset({"at_s", "at_messages", "after_s"}), frozenset({"until_s", "until_messages", "until"}))
 _PROBLEMS_MAX = 50
 
 

@@ -79,8 +79,8 @@ def _timeline(scenario: Scenario) -> list[str]:
 
     span = f" in about {seconds:,.0f} s" if seconds else ""
     lines = [f"timeline  0 {'─' * _WIDTH}▶ {total:,} messages{span}"]
-    for fault in scenario.faults:
-        begins = place(fault.at_s, fault.at_messages)
+    for number, fault in enumerate(scenario.faults):
+        begins = place(scenario.earliest_s(number), fault.at_messages)
         ends = _WIDTH + 1 if fault.until or not fault.lasting else place(fault.until_s, fault.until_messages)
         bar = "▲" if not fault.lasting else "█" * max(1, ends - begins)
         lines.append(f"            {' ' * begins}{bar}")

@@ -29,6 +29,7 @@ import msgspec
 
 from ackproof.errors import CannotHere
 from ackproof.kafka.java import find_java
+from ackproof.lab.kernel import die_with_parent
 from ackproof.verdict import Verdict
 
 Tell = Callable[[str], None]
@@ -134,6 +135,9 @@ class Judging:
 
 
 def _serve(master: str, early: bool, large: bool, consumers: bool) -> None:
+    die_with_parent(signal.SIGTERM)  # also in the middle of a rehearsal; Java sees its input end, and follows
+    if _nobody_writes(sys.stdin.fileno()):  # it was dead before we asked for that
+        return
     if early:
         os.nice(NICE)
     from ackproof.errors import Problem
@@ -158,6 +162,12 @@ def _serve(master: str, early: bool, large: bool, consumers: bool) -> None:
                 tell(verdicts=msgspec.to_builtins(verdicts))
     except Problem as problem:
         tell(problem=problem.message, details=list(problem.details))
+
+
+def _nobody_writes(pipe: int) -> bool:
+    poll = select.poll()
+    poll.register(pipe, 0)
+    return any(event & select.POLLHUP for _, event in poll.poll(0))
 
 
 if __name__ == "__main__":

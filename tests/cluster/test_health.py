@@ -42,6 +42,14 @@ class Heard:
         assert self.process.stdout is not None
         self.lines.extend(iter(self.process.stdout.readline, ""))
 
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._thread.join()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
+
     def wait_for(self, text: str, times: int = 1) -> None:
         wait_until(lambda: sum(text in line for line in list(self.lines)) >= times, f"{text!r} was said", WAIT_S)
 
@@ -68,8 +76,7 @@ def test_it_watches_through_silence_and_the_death_of_its_spark(kraft: RealLab) -
         kraft.user.start("health", "orders", "--name", kraft.name, "--line", str(LINE), "--prometheus", str(port))
     )
     words = ("--topic", "orders", "--num-records", "1000000", "--throughput", "100", "--record-size", "16")
-    load = kraft.user.start("kafka", "--name", kraft.name, "producer-perf-test", *words)
-    Heard(load)  # nobody may wait for us to read what it says
+    load = Heard(kraft.user.start("kafka", "--name", kraft.name, "producer-perf-test", *words))
 
     def metrics() -> str:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
@@ -85,12 +92,11 @@ def test_it_watches_through_silence_and_the_death_of_its_spark(kraft: RealLab) -
         health.wait_for("ALERT rate: no batch has finished")
         assert 'ackproof_alert{rule="rate"} 1' in metrics()
         health.wait_for("cleared rate")
-        load.kill()
+        load.process.kill()
         health.wait_for("ALERT rate:", times=2)  # silence; or, on a busy machine, that its Spark is slow to say so
         health.process.send_signal(signal.SIGINT)
         assert health.process.wait(timeout=30) == 0
         wait_until(lambda: not sparks_of(kraft), "its Spark ended with it", WAIT_S)
     finally:
-        for process in (load, health.process):
-            process.kill()
-            process.wait()
+        for each in (load, health):
+            each.end()

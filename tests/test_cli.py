@@ -367,7 +367,7 @@ def test_what_is_no_share_is_refused(text: str) -> None:
         share(text)
 
 
-WITHOUT_A_LAB = ("doctor", "topic", "run", "judge", "report", "list", "show", "check", "schema")
+WITHOUT_A_LAB = ("doctor", "topic", "run", "judge", "diff", "report", "list", "show", "check", "schema")
 
 
 def test_every_lab_verb_takes_a_name() -> None:

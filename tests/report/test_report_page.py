@@ -16,10 +16,12 @@ from make_run import make_run
 from ackproof.errors import UsageProblem
 from ackproof.journal import Writer
 from ackproof.record import ConsumerRecord, read_record, write_record
-from ackproof.report.page import write_report
+from ackproof.report.page import labelled, write_report
+from ackproof.report.plots import Band
 from ackproof.report.reading import open_run
 from ackproof.report.series import read_traffic
 from ackproof.report.timeline import make_timeline
+from ackproof.verdict import CheckResult, read_verdict
 
 PANELS = ("rates", "leader", "isr", "offsets", "latency")
 
@@ -184,3 +186,29 @@ def test_a_planted_link_is_neither_followed_nor_read(tmp_path: Path) -> None:
     assert "SECRET" not in page.read_text()
     assert "SECRET" in secret.read_text()
     assert not page.is_symlink()
+
+
+def test_labels_that_find_room_stand_in_rows_of_their_own() -> None:
+    made = labelled([(0.1, Band(1, 2, "cut kafka1", number=1)), (0.11, Band(1, 2, "kill kafka2", number=2))])
+    assert [(band["label"], band["y"], band["meant"]) for band in made] == [
+        ("cut kafka1", 14, ""),
+        ("kill kafka2", 29, ""),
+    ]
+
+
+def test_where_labels_find_no_room_faults_are_shown_by_their_numbers() -> None:
+    crowd = [(0.1 + n / 50, Band(n, n + 1, f"stop producer{n} and consumer{n}", number=n)) for n in range(1, 13)]
+    made = labelled([*crowd, (0.9, Band(20, 20, "last send", "mark"))])
+    assert [band["label"] for band in made] == [*map(str, range(1, 13)), "last send"]
+    assert made[0]["meant"] == "stop producer1 and consumer1"
+
+
+def test_a_check_with_nothing_to_look_at_is_named_and_not_told(tmp_path: Path) -> None:
+    directory = make_run(tmp_path, SHAPES["base"])
+    verdict = read_verdict(directory)
+    silent = CheckResult("torn", "allowed", None, "confirmed", "")
+    more = msgspec.structs.replace(verdict, checks=[*verdict.checks, silent])
+    (directory / "verdict" / "verdict.json").write_bytes(msgspec.json.encode(more))
+    page = write_report(directory).read_text(encoding="utf-8")
+    assert "Nothing to look at in this run for: torn ." in words(page)
+    assert page.count("torn") == 1

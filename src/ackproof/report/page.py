@@ -21,7 +21,7 @@ from ackproof.report.health import toll_rows
 from ackproof.report.html import NOTHING, json_block, render, write_whole
 from ackproof.report.losses import LostRange, lost_ranges, tell
 from ackproof.report.measures import measured
-from ackproof.report.plots import inner, nice_ticks, percent, short
+from ackproof.report.plots import Band, inner, nice_ticks, percent, short
 from ackproof.report.public import SOURCE, public_results
 from ackproof.report.reading import SECOND, Run, open_run
 from ackproof.report.series import Traffic, read_traffic
@@ -34,6 +34,8 @@ RANGES_SHOWN = 40
 LINES_SHOWN = 40
 WITNESSES_BYTES_MOST = 1_000_000
 CELL_LENGTH_MOST = 400
+LABEL_ROWS = 4
+LETTER = 0.0075  # of the timeline's width, on an ordinary screen
 
 
 def write_report(run_directory: Path) -> Path:
@@ -76,6 +78,7 @@ def report_page(run_directory: Path) -> str:
         public_source=SOURCE,
         spread=words.rate_times_time(ranges),
         checks=_checks(run, verdict) if verdict else [],
+        silent=[check.name for check in verdict.checks if _is_silent(check)] if verdict else [],
         command=shlex.join(record.argv),
         changed=[value for flag, value in pairwise(record.argv) if flag == "--set"],
         plan=msgspec.json.format(msgspec.json.encode(record.plan), indent=2).decode(),
@@ -158,6 +161,37 @@ def _bar(verdict: Verdict) -> list[dict[str, Any]]:
     return made
 
 
+def labelled(bands: Sequence[tuple[float, Band]]) -> list[dict[str, Any]]:
+    """Each label in the first row where nothing stands in its way; if one finds none, faults are shown by numbers."""
+    bands = sorted(bands, key=lambda each: each[0])
+    names = [band.label for _, band in bands]
+    if _rows(bands, names) is None:
+        names = [band.label if band.number is None else str(band.number) for _, band in bands]
+    rows = _rows(bands, names) or [n % LABEL_ROWS for n in range(len(bands))]
+    return [
+        {
+            "label": name,
+            "kind": band.kind,
+            "x": f"{at:.5f}",
+            "at": percent(at),
+            "y": 14 + 15 * row,
+            "meant": band.label if name != band.label else "",
+        }
+        for (at, band), name, row in zip(bands, names, rows, strict=True)
+    ]
+
+
+def _rows(bands: Sequence[tuple[float, Band]], names: Sequence[str]) -> list[int] | None:
+    rows, free_from = [], [0.0] * LABEL_ROWS
+    for (at, _), name in zip(bands, names, strict=True):
+        row = next((row for row, free in enumerate(free_from) if free <= at), None)
+        if row is None:
+            return None
+        rows.append(row)
+        free_from[row] = at + (len(name) + 2) * LETTER
+    return rows
+
+
 def _timeline(timeline: Timeline) -> dict[str, Any]:
     time = timeline.time
 
@@ -165,10 +199,7 @@ def _timeline(timeline: Timeline) -> dict[str, Any]:
         return min(max((seconds - time.low) / (time.high - time.low), 0.0), 1.0)
 
     ticks = [{"at": percent(place(tick)), "text": short(tick)} for tick in nice_ticks(time.low, time.high, 10)]
-    bands = [
-        {"label": band.label, "kind": band.kind, "x": f"{place(band.begins):.5f}", "at": percent(place(band.begins))}
-        for band in timeline.bands
-    ]
+    bands = labelled([(place(band.begins), band) for band in timeline.bands])
     panels = []
     for panel in timeline.panels:
         marks = panel.axis.place_all(panel.axis.ticks()) if panel.series else []
@@ -248,13 +279,19 @@ def _checks(run: Run, verdict: Verdict) -> list[dict[str, Any]]:
     order = {"refuted": 0, "unknown": 1, "confirmed": 2, "not applicable": 3}
     left = WITNESSES_BYTES_MOST
     made = []
-    for check in sorted(verdict.checks, key=lambda check: order[check.result]):
+    told = [check for check in verdict.checks if not _is_silent(check)]
+    for check in sorted(told, key=lambda check: order[check.result]):
         columns, rows = _witness_table(run, check)
         size = sum(len(cell) + 10 for row in rows for cell in row)
         shown = rows if size <= left else []
         left -= size if shown else 0
         made.append({"check": check, "columns": columns, "rows": shown, "left_out": len(rows) - len(shown)})
     return made
+
+
+def _is_silent(check: CheckResult) -> bool:
+    """It had nothing to look at, and nothing was expected of it."""
+    return check.found is None and check.result == "confirmed"
 
 
 def _witness_table(run: Run, check: CheckResult) -> tuple[list[str], list[list[str]]]:

@@ -53,6 +53,7 @@ class Band:
     ends: float
     label: str
     kind: str = "fault"
+    number: int | None = None  # the fault's, to stand for its label where that finds no room
 
 
 @dataclass(frozen=True)

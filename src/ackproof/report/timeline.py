@@ -23,6 +23,7 @@ from ackproof.report.series import Floats, LatencyOverTime, Series, Traffic, thi
 from ackproof.report.views import Partition, View
 
 STRIPS_MOST = 16
+NAMED_MOST = 3  # targets of a fault, in its label
 
 
 @dataclass(frozen=True)
@@ -84,18 +85,22 @@ def _bands(run: Run, time: Axis) -> list[Band]:
     events = run.table("faults", ("fault", "at_ns", "event", "kind", "targets"))
     for row in sorted(events.to_pylist(), key=lambda row: int(row["at_ns"])):
         at, fault = run.seconds(row["at_ns"]), row["fault"]
-        label = f"{row['kind']} {' '.join(row['targets'] or [])}"
+        label = f"{row['kind']} {_few(row['targets'] or [])}"
         if row["event"] == "proved":
             begun[fault] = (at, label)
         elif row["event"] in ("healed", "broken") and fault in begun:
-            bands.append(Band(begun.pop(fault)[0], at, label))
+            bands.append(Band(begun.pop(fault)[0], at, label, number=fault))
         elif row["event"].startswith("not"):
-            bands.append(Band(at, at, f"{label}: {row['event']}", "bad"))
-    bands += [Band(at, time.high, f"{label} (never ended)") for at, label in begun.values()]
+            bands.append(Band(at, at, f"{label}: {row['event']}", "bad", fault))
+    bands += [Band(at, time.high, f"{label} (never ended)", number=n) for n, (at, label) in begun.items()]
     if run.record.marks.load_ended_ns is not None:
         at = run.seconds(run.record.marks.load_ended_ns)
         bands.append(Band(at, at, "last send", "mark"))
     return bands
+
+
+def _few(names: Sequence[str]) -> str:
+    return " ".join(names) if len(names) <= NAMED_MOST else f"{' '.join(names[: NAMED_MOST - 1])} …"
 
 
 def _rates(run: Run, traffic: Traffic, time: Axis) -> Panel:

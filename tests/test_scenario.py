@@ -139,6 +139,8 @@ def test_a_setting_that_means_nothing_is_refused(setting: str) -> None:
         (changed("rate = 100", "rate = 100\nspeed = 3"), 14, "unknown key 'speed'"),
         (changed("rate = 100", "rtae = 100"), 13, "did you mean rate?"),
         (changed("rate = 100", "rate = -1"), 13, "positive"),
+        (changed("rate = 100", 'bootstrap = ["kafka7"]'), 13, "no broker 'kafka7'"),
+        (changed("partitions = 2", 'made_by = "producer"'), 8, 'topic_check = "create"'),
         (changed('"isolate"', '"explode"'), 16, "no kind of fault"),
         (changed("leader:orders/1", "leader:orders/2"), 17, "no such partition"),
         (changed("leader:orders/1", "kafka4"), 17, "no node or role"),

@@ -163,16 +163,18 @@ class Clients:
     def consumers(self) -> list[str]:
         return [consumer.name for consumer in self._record.consumers]
 
-    def _entrance(self, user: str | None, site: str) -> dict[str, Any]:
-        """Where a client comes in: a user by the listener for users."""
-        if user is None or self._for_users is None:
-            return {"bootstrap": self._sites[site]}
-        return {"bootstrap": self._for_users, "login": Login(user, str(LabDirectory.of(self._lab).users))}
+    def _entrance(self, plan: ProducerPlan | ConsumerPlan) -> dict[str, Any]:
+        """Where a client comes in: at the brokers that it is told of, a user by the listener for users."""
+        if plan.user is not None and self._for_users is not None:
+            return {"bootstrap": self._for_users, "login": Login(plan.user, str(LabDirectory.of(self._lab).users))}
+        servers = self._sites[placed(plan.topic)[0]]
+        told = [each for each in servers.split(",") if not plan.bootstrap or each.split(":")[0] in plan.bootstrap]
+        return {"bootstrap": ",".join(told)}
 
     def _consumer(self, consumer: ConsumerRecord) -> ConsumerConfig:
         plan = self._scenario.each_consumer[consumer.id]
         life = self._lives[consumer.name]
-        site, topic = placed(plan.topic)
+        _, topic = placed(plan.topic)
         return ConsumerConfig(
             run=self._record.run,
             directory=str(self._directory),
@@ -184,7 +186,7 @@ class Clients:
             also={placed(name)[1]: self._record.topics.index(name) for name in plan.also},
             group=self._record.groups[consumer.group],
             group_id=consumer.group,
-            **self._entrance(plan.user, site),
+            **self._entrance(plan),
             progress=str(self._page(consumer.name)),
             protocol=plan.protocol,
             static=plan.static,
@@ -210,7 +212,7 @@ class Clients:
     def _producer(self, producer: Any) -> ProducerConfig:
         plan = self._scenario.each_producer[producer.id]
         topic = self._topic(plan.topic)
-        site, own = placed(plan.topic)
+        _, own = placed(plan.topic)
         life = self._lives[producer.name]
         return ProducerConfig(
             run=self._record.run,
@@ -219,7 +221,7 @@ class Clients:
             name=producer.name,
             topic=own,
             topic_id=producer.topic,
-            **self._entrance(plan.user, site),
+            **self._entrance(plan),
             count=plan.count,
             rate=plan.rate,
             acks=plan.acks,

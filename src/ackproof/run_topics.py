@@ -54,7 +54,7 @@ class Topics:
 
     def create(self, after: int | None) -> None:
         """Those whose turn it is: at the beginning, or after a fault."""
-        asked = [topic for topic in self._scenario.topics if topic.after == after]
+        asked = [topic for topic in self._scenario.topics if topic.after == after and topic.made_by == "lab"]
         looks = self._scenario.cluster.log_dirs > 1 and bool(asked)
         if looks:
             self._journal_places()

@@ -82,6 +82,7 @@ class TopicPlan(Strict, frozen=True):
     partitions: int = 1
     replication: int = 3
     after: int | None = None  # created after this fault, which begins before the clients
+    made_by: Literal["lab", "producer"] = "lab"  # a producer: one whose `topic_check` is "create"
     settings: dict[str, Value] = {}
 
 
@@ -115,6 +116,7 @@ class ProducerPlan(Strict, frozen=True):
     keys: int | None = None  # this many different keys; null: no key
     print: bool = False  # say each value and its offset
     pauses: list[PausePlan] = []  # in which nothing is due; only with a rate
+    bootstrap: list[str] = []  # the brokers that it is told of; none: all of them
     topic_check: Literal["validate", "create", "assume"] = "validate"  # before the first message
     topic_timeout_s: float = 30.0
     outbox: OutboxPlan | None = None  # messages go to a table first, in one transaction with the business
@@ -143,6 +145,7 @@ class ConsumerPlan(Strict, frozen=True):
     group: str
     also: list[str] = []  # more topics, of the same site
     copies: int = 1
+    bootstrap: list[str] = []  # the brokers that it is told of; none: all of them
     protocol: Literal["eager", "cooperative", "consumer"] = "eager"  # the last is KIP-848's, where the broker has it
     static: bool = False  # a member that is known by its name again when it comes back
     start: Literal["earliest", "latest"] = "earliest"  # where the group has no committed offset

@@ -166,6 +166,12 @@ def _basics(scenario: Scenario) -> Iterator[Problem]:
             fault.before_clients and place == topic.after for place, fault in enumerate(scenario.faults, start=1)
         ):
             yield f"{where}.after", f"after = {topic.after}: no fault of this number begins before_clients"
+        if topic.made_by == "producer" and not any(
+            producer.topic == topic.name and producer.topic_check == "create" for producer in scenario.producers
+        ):
+            yield f"{where}.made_by", f'no producer of {topic.name!r} has topic_check = "create"'
+        if topic.made_by == "producer" and topic.settings:
+            yield f"{where}.settings", "a topic that a producer makes has the brokers' settings: leave them out"
         if not 1 <= topic.partitions <= 1000:
             yield f"{where}.partitions", f"partitions = {topic.partitions}: from 1 to 1000"
         for key in topic.settings:
@@ -265,6 +271,22 @@ def _clients(scenario: Scenario) -> Iterator[Problem]:
         if consumer.receiver is not None:
             yield from _receiver(consumer, f"consumers.{number}")
     yield from _never_started(scenario)
+    yield from _told_of(scenario)
+
+
+def _told_of(scenario: Scenario) -> Iterator[Problem]:
+    """The brokers that clients begin with."""
+    clients: dict[str, Sequence[ProducerPlan | ConsumerPlan]]
+    clients = {"producers": scenario.producers, "consumers": scenario.consumers}
+    brokers = [f"kafka{number}" for number in range(1, scenario.cluster.brokers + 1)]
+    for kind, plans in clients.items():
+        for number, plan in enumerate(plans):
+            where = f"{kind}.{number}.bootstrap"
+            for name in plan.bootstrap:
+                if name not in brokers:
+                    yield where, f"no broker {name!r}{did_you_mean(name, brokers)}"
+            if plan.bootstrap and (plan.user or plan.command or placed(plan.topic)[0] != FIRST_SITE):
+                yield where, f"bootstrap is for clients of ours at {FIRST_SITE}, without a user"
 
 
 def _never_started(scenario: Scenario) -> Iterator[Problem]:

@@ -9,7 +9,7 @@ wire: those that the producers reported, and those that they had reserved on dis
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -310,7 +310,7 @@ def make_tables(
     producers = few_rows(spark, [row for record in records for row in _producers(record)], PRODUCERS)
     sends = journal["sends"]
     if unreported is not None:
-        sends = together(small, sends, _reserved(unreported, producers))
+        sends = together(small, sends, reserved(unreported, producers))
     arrived = arrivals(journal["log"], small)
     return Tables(
         **{name: journal[name] for name in TABLES if name != "sends"},
@@ -337,7 +337,19 @@ def make_tables(
     )
 
 
-def _reserved(unreported: DataFrame, producers: DataFrame) -> DataFrame:
+def looking_closer(tables: Tables, sends: DataFrame, log: DataFrame, reads: DataFrame) -> Tables:
+    """The same tables with a part of the sends, the log and the reads; of no compacted topic."""
+    return replace(
+        tables,
+        sends=sends,
+        log=log,
+        reads=reads,
+        arrivals=arrivals(log, tables.small),
+        fates=fates(sends, log, tables.ends, False, tables.small),
+    )
+
+
+def reserved(unreported: DataFrame, producers: DataFrame) -> DataFrame:
     """Numbers that may have been sent: nobody can know, so `info`."""
     topics = producers.select("run", "producer", "topic")
     return (

@@ -118,8 +118,8 @@ class Clients:
     def _start_health(self) -> None:
         if self._scenario.health is not None:
             min_isr = {topic.name: self._min_isr(topic) for topic in self._scenario.topics}
-            nodes = control.call(self._lab, "nodes")["nodes"]
-            config = health_config(self._scenario.health, nodes, self._sites[FIRST_SITE], min_isr)
+            servers = self._sites[placed(self._scenario.health.topic)[0]]
+            config = health_config(self._scenario.health, self._nodes, servers, min_isr)
             files = {"run": self._record.run, "directory": str(self._directory), "progress": str(self._page("health"))}
             self._spawn("health", "health", "observer", msgspec.structs.replace(config, **files))
             self._wait_until_ready(self._health, HEALTH_READY_S)

@@ -57,6 +57,7 @@ class History:
     marks: Marks = field(default_factory=Marks)
     ended: str | None = "complete"
     mirrors: dict[int, int] = field(default_factory=dict)  # a mirror's topic: the one that it was made from
+    planned: int | None = None  # partitions of each topic, by the plan
     own_blocks: bool = False  # the test says itself what was reserved
 
     def send(
@@ -428,6 +429,7 @@ class History:
         plan |= {"consumers": [{"readers": self.readers}] * (max(groups, default=-1) + 1)} if self.readers else {}
         plan |= {"consumers": self.consumers} if self.consumers else {}
         plan |= {"consumers": self.receivers} if self.receivers else {}
+        plan |= {"topics": [{"name": name, "partitions": self.planned} for name in self.topics]} if self.planned else {}
         plan |= {"health": {"topic": "orders"}, "alerts": self.alerts} if self.alerts or self.rows["alerts"] else {}
         return RunRecord(
             run=self.run,

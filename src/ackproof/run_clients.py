@@ -463,6 +463,7 @@ class Clients:
                 own for own, topic in plans.items() if "compact" in str(self._setting(topic, "cleanup.policy", ""))
             ],
             transactional=self._transactional(topics),
+            digests=bool(self._record.mirrors),
             mirrors=[own for own, number in topics.items() if number in self._record.mirrors],
             progress=str(self._page(name)),
             settle_s=settle_s,

@@ -112,6 +112,7 @@ class History:
         topic: int = 0,
         partition: int = 0,
         epoch: int | None = 0,
+        digest: int | None = None,
     ) -> History:
         self.rows["log"].append(
             {
@@ -121,11 +122,21 @@ class History:
                 "leader_epoch": epoch,
                 "producer": producer,
                 "seq": seq,
+                "digest": digest,
             }
         )
         return self
 
-    def copied(self, offset: int, seq: int, *, producer: int = 0, topic: int = 1, partition: int = 0) -> History:
+    def copied(
+        self,
+        offset: int,
+        seq: int,
+        *,
+        producer: int = 0,
+        topic: int = 1,
+        partition: int = 0,
+        digest: int | None = None,
+    ) -> History:
         """What the final read found in a topic that a mirror made: by default topic 1, from topic 0."""
         self.mirrors.setdefault(topic, 0)
         self.rows["mirrored"].append(
@@ -136,6 +147,7 @@ class History:
                 "leader_epoch": 0,
                 "producer": producer,
                 "seq": seq,
+                "digest": digest,
             }
         )
         return self

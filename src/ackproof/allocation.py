@@ -5,7 +5,7 @@ random; gives each partition's first replica to the next broker; and the others 
 one each time the first replicas have gone round. The two random numbers can be inferred from the answer.
 
 KRaft places differently, so that only properties can be checked there: no broker twice, as many racks as there can be,
-racks alternating from replica to replica while more than one has brokers left, and first replicas even over the brokers.
+racks alternating from replica to replica while others have brokers left, and first replicas even over the brokers.
 
 Within a broker a new log goes to the directory that holds the fewest.
 """

@@ -22,7 +22,7 @@ _WAKES = [rule.name for rule in RULES if rule.wakes]
 
 
 def alerts(t: Tables) -> DataFrame:
-    """One row for each alert that was expected, and for each that was not; `bad` where it should have been otherwise."""
+    """One row for each alert that was expected, and for each that was not; `bad` where it should not be so."""
     both = t.awaited.join(t.beside(_spans(t)), on=["run", "rule"], how="left").withColumn("its", _its_own())
     told = (
         both.groupBy(*_EXPECTED)

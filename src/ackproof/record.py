@@ -104,7 +104,7 @@ class RunRecord(msgspec.Struct, frozen=True):
         planned = topics[self.mirrors.get(topic, topic)]
         resized = [fault for fault in self.plan.get("faults", []) if fault.get("to_partitions")]
         grown = [fault["to_partitions"] for fault in resized if f"{planned['name']}/*" in fault["partitions"]]
-        return max([planned["partitions"], *grown])
+        return int(max([planned["partitions"], *grown]))
 
 
 def write_record(run_directory: Path, record: RunRecord) -> None:

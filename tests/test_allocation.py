@@ -57,6 +57,13 @@ def test_what_every_placement_must_keep(assignment: list[list[int]], words: str)
     assert violations([[1, 2], [2, 3], [3, 4], [4, 1]], [1, 2, 3, 4], racks, alternating=True) == []
 
 
+def test_neighbours_share_a_rack_only_where_no_other_has_brokers_left() -> None:
+    racks = {1: "a", 2: "b", 3: "a"}
+    assert violations([[2, 1, 3], [1, 2, 3], [3, 2, 1]], [1, 2, 3], racks, alternating=True) == []
+    told = violations([[2, 1, 3], [1, 3, 2], [3, 2, 1]], [1, 2, 3], racks, alternating=True)
+    assert told == [(1, "two neighbours among its replicas are in one rack")]
+
+
 @pytest.mark.parametrize(
     ("held", "new", "rule"),
     [

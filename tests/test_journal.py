@@ -114,6 +114,17 @@ def test_a_stream_of_another_schema_is_named_and_kept(tmp_path: Path) -> None:
     assert path.exists()
 
 
+def test_a_stream_of_before_a_column_was_added_is_sealed_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "journal" / "log" / "w.arrows"
+    path.parent.mkdir(parents=True)
+    schema = TABLES["log"].older
+    assert schema.names == TABLES["log"].schema.names[:-1]
+    with path.open("wb") as out, pa.ipc.new_stream(out, schema) as stream:
+        stream.write_batch(pa.record_batch([pa.array([1], field.type) for field in schema], schema=schema))
+    assert seal_all(tmp_path) == []
+    assert pq.read_schema(sealed_files(tmp_path, "log")[0]).names == schema.names
+
+
 def test_a_column_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     writer = probes(tmp_path, 0)
     with pytest.raises(ValueError, match="no column colour"):

@@ -436,8 +436,32 @@ def test_a_mirror_makes_a_topic_of_each_at_the_other_site() -> None:
         ('kind = "caught-up"', 'kind = "caught-up"\ngroup = "readers"', "caught-up has no group"),
         ('groups = [["dc1"]]', 'groups = [["dc3"]]', "did you mean dc"),
         ('mirror = "both-ways"', 'mirror = "back"', "mirror"),
+        ("second = 1", "second = 1\nlog_dirs = 2", "log_dirs are looked into at dc1 only"),
+        ("second = 1", 'second = 1\naccess = { users = ["alice"] }', "access is for one cluster"),
+        ('topic = "dc2:orders"\ncount', 'topic = "dc2:orders"\ncommand = ["x"]\ncount', "the brokers of dc1"),
+        ('kind = "caught-up"', 'kind = "elect"', "elect is for topics of dc1 that no mirror makes"),
+        ("at_s = 300", "at_s = 4", "the mirror is cut off at this moment"),
+        ("until_s = 5", 'until = "load-ended"', "the mirror is cut off at this moment"),
     ],
 )
 def test_what_is_wrong_with_two_sites_is_told(old: str, new: str, words: str) -> None:
     assert old in TWO_SITES
     assert words in problems_of(TWO_SITES.replace(old, new, 1))
+
+
+@pytest.mark.parametrize("at_s", [1, 5])
+def test_a_mirror_may_catch_up_before_and_after_a_cut(at_s: int) -> None:
+    load(read_source("two.toml", TWO_SITES.replace("at_s = 300", f"at_s = {at_s}")))
+
+
+@pytest.mark.parametrize(
+    ("kind", "lines"),
+    [
+        ("elect", ['partitions = ["dc2:orders/0"]']),
+        ("seek", ['partitions = ["dc2:orders/*"]', "to_offset = 5"]),
+        ("resize", ['partitions = ["dc2:orders/*"]', "to_partitions = 2"]),
+    ],
+)
+def test_topics_are_acted_on_at_the_first_site(kind: str, lines: list[str]) -> None:
+    assert f"{kind} is for topics of dc1" in problems_of(TWO_SITES + with_fault(kind, *lines))
+    load(read_source("two.toml", TWO_SITES + with_fault(kind, *lines).replace("dc2:", "")))

@@ -62,6 +62,7 @@ def test_a_rule_is_told_to_kafka_acls_with_the_address_of_the_client() -> None:
     [
         ('input = "payments"', 'input = "payment"', "input = 'payment': a topic that it reads, one of payments"),
         ('input = "payments"', 'input = "settlements"', "a topic that it reads, one of payments"),
+        ('input = "payments"', 'input = "dc2:payments"', "a transaction is one cluster's"),
         ("rate = 200\n", "rate = 200\ncopies = 2\n", "one producer must write to it"),
         ("size = 50", "size = 0", "size = 0: from 1 to 10000 messages"),
         ("abort_every = 4", "abort_every = 1", "or nothing is ever committed"),

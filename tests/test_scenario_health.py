@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ackproof.scenario_file import load, read_source
-from test_scenario import GOOD, problems_of
+from test_scenario import changed, problems_of
 
+GOOD = changed('until = "load-ended"', "until_messages = 600")
 HEALTH = '\n[health]\ntopic = "orders"\n'
 ALERT = '\n[[alerts]]\nrule = "rate"\nfault = 1\n'
 
@@ -24,6 +25,7 @@ def test_a_fault_that_does_not_last_is_undone_by_another() -> None:
 
 
 KILL = '\n[[faults]]\nkind = "kill"\ntargets = ["kafka1"]\nat_s = 5\n'
+PAUSE = KILL.replace("kill", "pause") + 'until = "load-ended"\n'
 BAD = {
     "no topic 'order' (did you mean orders?)": HEALTH.replace("orders", "order"),
     "line = 0: a positive number": HEALTH + "line = 0\n",
@@ -37,6 +39,7 @@ BAD = {
     "fault 1 is healed: nothing else undoes it": HEALTH + ALERT + "undone_by = 1\n",
     "fault 2 does not last: name the fault that undoes it": HEALTH + KILL + ALERT.replace("= 1", "= 2"),
     "undone_by = 3: there are 2 faults": HEALTH + KILL + ALERT.replace("= 1", "= 2") + "undone_by = 3\n",
+    "fault 2 is healed after the load": HEALTH + PAUSE + ALERT.replace("= 1", "= 2"),
     "unknown key 'lin' (did you mean line?)": HEALTH + "lin = 5\n",
 }
 

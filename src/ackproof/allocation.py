@@ -5,7 +5,7 @@ random; gives each partition's first replica to the next broker; and the others 
 one each time the first replicas have gone round. The two random numbers can be inferred from the answer.
 
 KRaft places differently, so that only properties can be checked there: no broker twice, as many racks as there can be,
-racks alternating from replica to replica, and first replicas even over the brokers.
+racks alternating from replica to replica while others have brokers left, and first replicas even over the brokers.
 
 Within a broker a new log goes to the directory that holds the fewest.
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import pairwise, zip_longest
+from itertools import zip_longest
 
 Assignment = Sequence[Sequence[int]]  # the replicas of each partition, the preferred leader first
 
@@ -83,7 +83,7 @@ def violations(
             found.append((partition, "a broker holds it twice"))
         if racks and len({racks[broker] for broker in replicas}) < min(len(replicas), count):
             found.append((partition, "its replicas are in fewer racks than they could be"))
-        if alternating and any(racks[one] == racks[next_one] for one, next_one in pairwise(replicas)):
+        if alternating and any(_stays(replicas, place, racks) for place in range(1, len(replicas))):
             found.append((partition, "two neighbours among its replicas are in one rack"))
     leaders = Counter(dict.fromkeys(brokers, 0))
     leaders.update(replicas[0] for replicas in assignment)
@@ -91,3 +91,10 @@ def violations(
         told = ", ".join(f"{broker}: {leaders[broker]}" for broker in sorted(leaders))
         found.append((-1, f"first replicas are not even over the brokers ({told})"))
     return found
+
+
+def _stays(replicas: Sequence[int], place: int, racks: Mapping[int, str]) -> bool:
+    """Whether the replica at this place is in the rack of the one before, though another rack had a broker left."""
+    rack = racks[replicas[place - 1]]
+    left = set(racks) - set(replicas[:place])
+    return racks[replicas[place]] == rack and any(racks[broker] != rack for broker in left)

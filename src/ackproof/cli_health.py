@@ -17,6 +17,7 @@ from ackproof.errors import UsageProblem, did_you_mean
 from ackproof.lab import control
 from ackproof.lab.spec import DEFAULT_NAME
 from ackproof.screen import Steps, plain
+from ackproof.sites import named, placed
 
 
 def health(
@@ -48,10 +49,13 @@ def health(
     known = sorted({view["topic"] for view in views if not view["topic"].startswith("__")})
     if topic not in known:
         raise UsageProblem(f"no topic {topic!r}{did_you_mean(topic, known)}: `ackproof topic create {topic}` makes it")
-    servers = bootstrap(name)
+    site = placed(topic)[0]
+    servers = bootstrap(name, site)
     with Steps("looking for Spark's connector").running() as steps:
         jars.ensure_connector(find_java(), steps.so_far)
-    min_isr = control.inside(name, "observer", lambda: topics.minimums(servers, known))
+    own = [own for where, own in map(placed, known) if where == site]
+    least = control.inside(name, "observer", lambda: topics.minimums(servers, own))
+    min_isr = {named(site, topic): count for topic, count in least.items()}
     plan = HealthPlan(topic, line, webhook, prometheus)
     nodes = control.call(name, "nodes")["nodes"]
     config = msgspec.structs.replace(health_config(plan, nodes, servers, min_isr), tethered=True)

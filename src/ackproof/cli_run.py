@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import random
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -220,23 +220,25 @@ def diff(
     other: Annotated[str, typer.Argument(help="Another, for example its mirror.")],
     as_json: Json = False,
 ) -> None:
-    """Compare two topics of a run, partition by partition: what one lacks, has more often, or in another order.
+    """Compare two topics of a run, partition by partition: what one lacks, or has more often, otherwise or elsewhere.
 
     Example: ackproof diff runs/20261115-193738-mirror-base-kraft orders dc2:dc1.orders
     """
     from ackproof.judge import warm
     from ackproof.judge.diff import diff as differences
+    from ackproof.kafka.java import find_java
 
+    os.environ["JAVA_HOME"] = str(find_java().home)
     with warm() as session:
-        found = differences(session, run_directory, topic, other)
+        counts, found = differences(session, run_directory, topic, other, None if as_json else DIFFERENCES_SHOWN)
     if as_json:
         say_json([{name: value for name, value in row.items() if name not in ("run", "topic")} for row in found])
     else:
-        counts = Counter(row["difference"] for row in found)
         told = ", ".join(f"{count:,} {name}" for name, count in counts.items()) or "the same records in the same order"
         say(f"{topic} and {other}: {told}")
-        say(*(_difference(row) for row in found[:DIFFERENCES_SHOWN]))
-        say(*([f"… {len(found) - DIFFERENCES_SHOWN:,} more"] if len(found) > DIFFERENCES_SHOWN else []))
+        say(*(_difference(row) for row in found))
+        more = sum(counts.values()) - len(found)
+        say(*([f"… {more:,} more"] if more else []))
     if found:
         raise typer.Exit(1)
 

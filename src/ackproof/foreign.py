@@ -22,6 +22,7 @@ import msgspec
 from ackproof.errors import did_you_mean
 from ackproof.kafka.toolbox import TOOLS
 from ackproof.scenario import ConsumerPlan, FaultPlan, ProducerPlan, Scenario
+from ackproof.sites import FIRST_SITE, placed
 
 PRODUCER_WORDS = ("bootstrap", "topic", "count", "rate", "acks", "producer", "examples")
 CONSUMER_WORDS = ("bootstrap", "topic", "group", "start", "consumer", "examples")
@@ -142,6 +143,8 @@ def _client(plan: Plan, where: str, words: tuple[str, ...]) -> Iterator[Problem]
                 f"{where}.command",
                 f"nothing is filled in for {{{name}}}{did_you_mean(name, words)}: known are {known}",
             )
+    if placed(plan.topic)[0] != FIRST_SITE:
+        yield f"{where}.topic", f"a command is given the brokers of {FIRST_SITE}: use a topic of theirs"
     first = plan.command[0]
     if first.startswith(KAFKA_TOOL) and (tool := first.removeprefix(KAFKA_TOOL)) not in TOOLS:
         yield f"{where}.command", f"Kafka has no tool {first}{did_you_mean(tool, list(TOOLS))}"

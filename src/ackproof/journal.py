@@ -38,6 +38,7 @@ class Column:
     type: pa.DataType
     meaning: str
     nullable: bool = False
+    added: bool = False  # runs that were recorded before it was there are read without it
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,15 @@ class Table:
 
     @property
     def schema(self) -> pa.Schema:
-        fields = [pa.field(column.name, column.type, nullable=column.nullable) for column in self.columns]
+        return self._schema(self.columns)
+
+    @property
+    def older(self) -> pa.Schema:
+        """As it was before columns were added."""
+        return self._schema([column for column in self.columns if not column.added])
+
+    def _schema(self, columns: Iterable[Column]) -> pa.Schema:
+        fields = [pa.field(column.name, column.type, nullable=column.nullable) for column in columns]
         return pa.schema(fields, metadata={"ackproof.schema": str(SCHEMA_VERSION), "ackproof.table": self.name})
 
 
@@ -69,7 +78,11 @@ _GROUP = Column("group", _INT, "The consumer group's number.")
 _EPOCH = Column("leader_epoch", _INT, "The epoch of the leader that wrote the record, where it is known.", True)
 _FAULT = Column("fault", _INT, "The fault's number within the run, counted from 1 in the scenario's order.")
 
-_RECORDS = (_RUN, _TOPIC, _PARTITION, Column("offset", _LONG, "Where it stands."), _EPOCH, _PRODUCER, _SEQ)
+_DIGEST = Column(
+    "digest", _LONG, "A hash of its key, value, headers and timestamp; null in runs without a mirror.", True, added=True
+)
+
+_RECORDS = (_RUN, _TOPIC, _PARTITION, Column("offset", _LONG, "Where it stands."), _EPOCH, _PRODUCER, _SEQ, _DIGEST)
 _ENDS = (
     _RUN,
     _TOPIC,
@@ -553,6 +566,7 @@ class Damage:
 def read_stream(path: Path) -> tuple[pa.Table, Damage | None]:
     """Every whole batch of a stream, and what is torn behind the last of them."""
     schema = TABLES[path.parent.name].schema
+    older = TABLES[path.parent.name].older
     size = path.stat().st_size
     batches: list[pa.RecordBatch] = []
     good = 0
@@ -560,6 +574,8 @@ def read_stream(path: Path) -> tuple[pa.Table, Damage | None]:
     with pa.OSFile(str(path)) as source:
         try:
             reader = pa.ipc.open_stream(source)
+            if reader.schema.equals(older):
+                schema = older
             if not reader.schema.equals(schema):
                 return schema.empty_table(), Damage(path, size, "it is of another schema than this version knows")
             good = source.tell()

@@ -96,6 +96,16 @@ class RunRecord(msgspec.Struct, frozen=True):
         """The plan of each producer or consumer, in the order of their numbers."""
         return [plan for plan in self.plan.get(kind, []) for _ in range(plan.get("copies", 1))]
 
+    def partitions(self, topic: int) -> int:
+        """How many a topic has in the end, by the plan; without one, at least one."""
+        topics = self.plan.get("topics") or []
+        if not topics:
+            return 1
+        planned = topics[self.mirrors.get(topic, topic)]
+        resized = [fault for fault in self.plan.get("faults", []) if fault.get("to_partitions")]
+        grown = [fault["to_partitions"] for fault in resized if f"{planned['name']}/*" in fault["partitions"]]
+        return int(max([planned["partitions"], *grown]))
+
 
 def write_record(run_directory: Path, record: RunRecord) -> None:
     temporary = run_directory / ".run.json.new"

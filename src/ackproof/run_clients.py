@@ -118,8 +118,8 @@ class Clients:
     def _start_health(self) -> None:
         if self._scenario.health is not None:
             min_isr = {topic.name: self._min_isr(topic) for topic in self._scenario.topics}
-            nodes = control.call(self._lab, "nodes")["nodes"]
-            config = health_config(self._scenario.health, nodes, self._sites[FIRST_SITE], min_isr)
+            servers = self._sites[placed(self._scenario.health.topic)[0]]
+            config = health_config(self._scenario.health, self._nodes, servers, min_isr)
             files = {"run": self._record.run, "directory": str(self._directory), "progress": str(self._page("health"))}
             self._spawn("health", "health", "observer", msgspec.structs.replace(config, **files))
             self._wait_until_ready(self._health, HEALTH_READY_S)
@@ -463,6 +463,7 @@ class Clients:
                 own for own, topic in plans.items() if "compact" in str(self._setting(topic, "cleanup.policy", ""))
             ],
             transactional=self._transactional(topics),
+            digests=bool(self._record.mirrors),
             mirrors=[own for own, number in topics.items() if number in self._record.mirrors],
             progress=str(self._page(name)),
             settle_s=settle_s,

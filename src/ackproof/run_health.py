@@ -11,25 +11,28 @@ from ackproof.health.outlets import Outlets, Tell
 from ackproof.kafka.jars import ensure_connector
 from ackproof.kafka.java import find_java
 from ackproof.scenario import HealthPlan
+from ackproof.sites import placed
 
 
 def health_config(
     plan: HealthPlan, nodes: Sequence[Mapping[str, Any]], bootstrap: str, min_isr: Mapping[str, int]
 ) -> HealthConfig:
-    """`nodes` as the lab names them."""
+    """`nodes` and topics as the lab names them; of these, only what is at the site of the topic is watched."""
     java = find_java()
+    site, topic = placed(plan.topic)
 
     def of(role: str, key: str) -> dict[Any, tuple[str, int]]:
-        return {node[key]: (node["address"], node["port"]) for node in nodes if node["role"] == role}
+        those = [node for node in nodes if (node["role"], node["site"]) == (role, site)]
+        return {node[key]: (node["address"], node["port"]) for node in those}
 
     return HealthConfig(
-        topic=plan.topic,
+        topic=topic,
         line=plan.line,
         bootstrap=bootstrap,
         brokers=of("broker", "kafka_id"),
         zookeeper=of("zookeeper", "name"),
         controllers=of("controller", "name"),
-        min_isr=dict(min_isr),
+        min_isr={own: least for name, least in min_isr.items() for where, own in [placed(name)] if where == site},
         jars=[str(jar) for jar in ensure_connector(java)],
         java_home=str(java.home),
     )

@@ -159,6 +159,11 @@ def _basics(scenario: Scenario) -> Iterator[Problem]:
             yield f"{where}.name", f"topic {topic.name!r}: there is no second cluster; use second = 1 in [cluster]"
         elif not re.fullmatch(r"[A-Za-z0-9._-]{1,200}", own) or own in (".", ".."):
             yield f"{where}.name", f"topic {topic.name!r}: Kafka takes letters, digits, '.', '_' and '-'"
+        elif site != FIRST_SITE and scenario.cluster.log_dirs > 1:
+            yield (
+                f"{where}.name",
+                f"topic {topic.name!r}: log_dirs are looked into at {FIRST_SITE} only; use log_dirs = 1",
+            )
         if topic.name in seen:
             yield f"{where}.name", f"topic {topic.name!r} is there twice"
         seen.add(topic.name)
@@ -366,6 +371,12 @@ def _fault(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem
         yield from _resize(scenario, fault, where)
     if fault.kind in ("caught-up", "translated"):
         yield from _mirror_step(scenario, fault, where)
+    if fault.kind in ("elect", "seek", "resize"):
+        for name in fault.partitions:
+            topic = name.rpartition("/")[0]
+            if placed(topic)[0] != FIRST_SITE or topic in scenario.mirrors:
+                told = f"{fault.kind} is for topics of {FIRST_SITE} that no mirror makes"
+                yield f"{where}.partitions", f"{name!r}: {told}"
     if fault.kind in ("elect", "seek", "caught-up", "translated"):
         for name in fault.partitions:
             if not _is_partition(scenario, name.replace("/*", "/0")):
@@ -401,6 +412,26 @@ def _mirror_step(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[P
         if name.rpartition("/")[0] not in scenario.mirrors:
             made = ", ".join(scenario.mirrors) or "none"
             yield f"{where}.partitions", f"{name!r}: not a mirror's; write TOPIC/*, its topics are {made}"
+    if fault.kind == "caught-up" and any(_cuts_mirror_off(other, fault) for other in scenario.faults):
+        yield (
+            where,
+            "caught-up: the mirror is cut off at this moment, so it cannot catch up; begin once that has healed",
+        )
+
+
+def _cuts_mirror_off(fault: FaultPlan, step: FaultPlan) -> bool:
+    """Whether this fault surely stands between the sites, or hits the mirror, when the step begins."""
+    named = {name for names in (fault.targets, fault.apart_from, *fault.groups) for name in names}
+    if fault.kind not in ("pause", "isolate", "partition", "cut") or not named & {*SITE_ROLES, "mirror"}:
+        return False
+    times = (
+        (fault.at_s, step.at_s, fault.until_s),
+        (fault.at_messages, step.at_messages, fault.until_messages),
+    )
+    return any(
+        begins is not None and now is not None and begins <= now and (fault.until or (ends is not None and now < ends))
+        for begins, now, ends in times
+    )
 
 
 def _names(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from ackproof.errors import did_you_mean
 from ackproof.lab.spec import CLIENTS_MAX
 from ackproof.scenario import AccessPlan, ConsumerPlan, ProducerPlan, Scenario, TransactionsPlan
+from ackproof.sites import FIRST_SITE, placed
 
 Problem = tuple[str, str]
 
@@ -37,6 +38,8 @@ def access_problems(scenario: Scenario) -> Iterator[Problem]:
 
 
 def _rules(scenario: Scenario, access: AccessPlan) -> Iterator[Problem]:
+    if scenario.cluster.second:
+        yield "cluster.access", "access is for one cluster: leave out second, or [cluster.access]"
     topics = [topic.name for topic in scenario.topics]
     for user in access.users:
         if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", user) or access.users.count(user) > 1:
@@ -67,6 +70,8 @@ def _transactions(scenario: Scenario, producer: ProducerPlan, plan: Transactions
     if plan.input not in topics or plan.input == producer.topic:
         other = [topic for topic in topics if topic != producer.topic]
         yield f"{where}.input", f"input = {plan.input!r}: a topic that it reads, one of {', '.join(other) or 'none'}"
+    if any(placed(topic)[0] != FIRST_SITE for topic in (plan.input, producer.topic)):
+        yield f"{where}.input", f"a transaction is one cluster's: use topics of {FIRST_SITE} for input and topic"
     if sum(each.copies for each in scenario.producers if each.topic == plan.input) != 1:
         yield (
             f"{where}.input",

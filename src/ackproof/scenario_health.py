@@ -46,6 +46,9 @@ def _alert(scenario: Scenario, alert: AlertPlan, where: str) -> Iterator[Problem
             yield f"{where}.{field}", f"{field} = {number}: there are {len(scenario.faults)} faults, counted from 1"
     if alert.fault in numbers:
         lasting = scenario.faults[alert.fault - 1].lasting
+        if scenario.faults[alert.fault - 1].until is not None:
+            told = "the health check ends with the load, so nobody would see its alert cleared: use until_s"
+            yield where, f"fault {alert.fault} is healed after the load; {told}"
         if lasting and alert.undone_by is not None:
             yield f"{where}.undone_by", f"fault {alert.fault} is healed: nothing else undoes it"
         if not lasting and alert.undone_by is None:

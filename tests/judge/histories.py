@@ -57,6 +57,7 @@ class History:
     marks: Marks = field(default_factory=Marks)
     ended: str | None = "complete"
     mirrors: dict[int, int] = field(default_factory=dict)  # a mirror's topic: the one that it was made from
+    planned: int | None = None  # partitions of each topic, by the plan
     own_blocks: bool = False  # the test says itself what was reserved
 
     def send(
@@ -111,6 +112,7 @@ class History:
         topic: int = 0,
         partition: int = 0,
         epoch: int | None = 0,
+        digest: int | None = None,
     ) -> History:
         self.rows["log"].append(
             {
@@ -120,11 +122,21 @@ class History:
                 "leader_epoch": epoch,
                 "producer": producer,
                 "seq": seq,
+                "digest": digest,
             }
         )
         return self
 
-    def copied(self, offset: int, seq: int, *, producer: int = 0, topic: int = 1, partition: int = 0) -> History:
+    def copied(
+        self,
+        offset: int,
+        seq: int,
+        *,
+        producer: int = 0,
+        topic: int = 1,
+        partition: int = 0,
+        digest: int | None = None,
+    ) -> History:
         """What the final read found in a topic that a mirror made: by default topic 1, from topic 0."""
         self.mirrors.setdefault(topic, 0)
         self.rows["mirrored"].append(
@@ -135,6 +147,7 @@ class History:
                 "leader_epoch": 0,
                 "producer": producer,
                 "seq": seq,
+                "digest": digest,
             }
         )
         return self
@@ -428,6 +441,7 @@ class History:
         plan |= {"consumers": [{"readers": self.readers}] * (max(groups, default=-1) + 1)} if self.readers else {}
         plan |= {"consumers": self.consumers} if self.consumers else {}
         plan |= {"consumers": self.receivers} if self.receivers else {}
+        plan |= {"topics": [{"name": name, "partitions": self.planned} for name in self.topics]} if self.planned else {}
         plan |= {"health": {"topic": "orders"}, "alerts": self.alerts} if self.alerts or self.rows["alerts"] else {}
         return RunRecord(
             run=self.run,

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from asking import Cases, found
-from histories import History
+from asking import Cases, found, witnesses
+from histories import History, at
+
+from ackproof.record import Marks
 
 COLUMNS = ("rule", "fault", "result", "bad")
 PAUSE = (("asked", 1000), ("proved", 1100), ("healing", 9000), ("healed", 9100))
@@ -29,7 +33,19 @@ def killed(cleared: float) -> History:
     return history.alert(4000, "no-leader", "raised").alert(cleared, "no-leader", "cleared")
 
 
-HIT, MISSED, LATE, STUCK = (("rate", 1, result, result != "hit") for result in ("hit", "missed", "late", "stuck"))
+def overlapping(cleared: float) -> History:
+    """A second pause from 5 s to 30 s, with the alert of the first still standing; it has to be gone by 40 s."""
+    history = alerted(4000, cleared).fault(("asked", 4900), ("proved", 5000), ("healing", 29_900), ("healed", 30_000))
+    return history.expects("rate", 2, within=5000, clears=10_000)
+
+
+def ended(history: History, when: float = 10_000) -> History:
+    """The load ended then, and the watching with it."""
+    return replace(history, marks=Marks(load_ended_ns=at(when)))
+
+
+HIT, UNFINISHED = (("rate", 1, result, False) for result in ("hit", "unfinished"))
+MISSED, LATE, STUCK = (("rate", 1, result, True) for result in ("missed", "late", "stuck"))
 CASES: Cases = {
     "hit: raised and cleared in time": (alerted(4000, 12_000), [HIT]),
     "hit: raised at the last moment": (alerted(6100, 12_000), [HIT]),
@@ -48,6 +64,25 @@ CASES: Cases = {
         .expects("rate", 1, within=5000, clears=10_000)
         .alert(4000, "rate", "raised"),
         [HIT],
+    ),
+    "unfinished: the watching ended before it had to be gone": (ended(alerted(4000, None)), [UNFINISHED]),
+    "missed: nothing was raised, and the watching ended": (ended(expecting().alert(0, "rate", "watching")), [MISSED]),
+    "stuck: the watching went on until it had to be gone": (ended(alerted(4000, None), 19_100), [STUCK]),
+    "hit: the alert of one fault still stands when the next begins": (
+        overlapping(25_000),
+        [HIT, ("rate", 2, "hit", False)],
+    ),
+    "stuck: it still stands after both": (
+        overlapping(40_001),
+        [STUCK, ("rate", 2, "stuck", True)],
+    ),
+    "missed: the alert of one fault was over when the next began": (
+        overlapping(4500),
+        [HIT, ("rate", 2, "missed", True)],
+    ),
+    "false: it stood before the fault that then explains it": (
+        alerted(500, 12_000),
+        [HIT, ("rate", None, "false", True)],
     ),
     "missed: nothing was raised": (expecting().alert(0, "rate", "watching"), [MISSED]),
     "missed: another rule was, and that is a false one": (
@@ -89,3 +124,9 @@ CASES: Cases = {
 @pytest.mark.parametrize("case", CASES)
 def test_alerts(case: str) -> None:
     assert found("alerts", case, CASES, *COLUMNS) == CASES[case][1]
+
+
+def test_whether_somebody_is_woken() -> None:
+    history = alerted(4000, 12_000).alert(4000, "under-replicated", "raised")
+    told = {row["rule"]: row["told"] for row in witnesses("alerts", history)}
+    assert told == {"rate": "at once", "under-replicated": "in the morning"}

@@ -14,7 +14,7 @@ COLUMNS = ("claim", "partition", "leader")
 def _split() -> History:
     """Broker 1 leads until it is hit at 10 s; from 12 s on broker 2 does, without it; healed at 20 s, full at 25 s."""
     marks = Marks(load_begun_ns=at(5_000), load_ended_ns=at(20_000), healed_ns=at(20_000), drained_ns=at(30_000))
-    history = History(marks=marks).send(0, 0, sent=5_000).log(0, 0)
+    history = History(marks=marks, topics=("orders", "mirror")).send(0, 0, sent=5_000).log(0, 0)
     history.fault(("asked", 10_000), ("proved", 10_100), ("healed", 20_000))
     for second in range(4, 30):
         when = second * 1_000.0 + 1
@@ -61,6 +61,16 @@ CASES: Cases = {
         _split().log(0, 5, partition=1).claim("end", "orders/*", isr_full=True),
         [(1, 1, None)],
     ),
+    "a mirror's leader": (
+        _split().copied(0, 0).state(29_500, 4, leader=4, epoch=0, topic=1).claim("end", "mirror/*", leader=["kafka1"]),
+        [(1, 0, 4)],
+    ),
+    "near miss: a mirror's leader": (
+        _split().copied(0, 0).state(29_500, 4, leader=1, epoch=0, topic=1).claim("end", "mirror/*", leader=["kafka1"]),
+        [],
+    ),
+    "a topic that was never read": (_split().claim("end", "mirror/*", isr_full=True), [(1, None, None)]),
+    "a partition that was never read": (_split().claim("end", "orders/7", isr_full=True), [(1, 7, None)]),
     "a moment at which nobody spoke": (
         History(marks=Marks(load_begun_ns=at(0), drained_ns=at(60_000)))
         .send(0, 0)

@@ -43,6 +43,15 @@ CASES: Cases = {
         .state(300, 1, leader=1, epoch=0),
         [(1, 0, 0, 1, None, 150.0, None, None)],
     ),
+    "near miss: steps that only wait, or make a topic grow": (
+        History()
+        .fault(("asked", 90), ("proved", 100), ("healed", 100), kind="caught-up", heals="")
+        .fault(("asked", 90), ("proved", 100), ("healed", 100), kind="translated", heals="")
+        .fault(("asked", 90), ("proved", 100), ("healed", 100), kind="resize", heals="")
+        .send(0, 0)
+        .log(0, 0),
+        [],
+    ),
     "near miss: the leader stays": (
         _faulty().send(0, 0, done=50).log(0, 0, epoch=0).state(250, 1, leader=1, epoch=0),
         [(1, 0, 0, None, None, None, None, None)],

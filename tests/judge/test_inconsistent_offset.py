@@ -34,6 +34,11 @@ CASES: Cases = {
         History().send(0, 0).log(0, -1, producer=-1),
         [(0, 0, [_saw("ack", 0), _saw("log", -1, producer=-1)])],
     ),
+    "read at a mirror, which holds another there": (
+        History().copied(0, 3).read(0, 7, topic=1),
+        [(0, 0, [_saw("log", 3), _saw("read", 7)])],
+    ),
+    "near miss: a mirror has offsets of its own": (History().log(0, 0).copied(0, 3).read(0, 3, topic=1), []),
     "near miss: acked, read and in the log alike": (History().send(0, 0).log(0, 0).read(0, 0).read(0, 0), []),
     "near miss: the same offset of two partitions": (
         History().send(0, 0).send(1, 0, partition=1).log(0, 0).log(0, 1, partition=1),

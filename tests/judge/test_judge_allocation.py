@@ -13,8 +13,8 @@ UNEXPLAINED = (-1, "no start and no shift explain this sequence")
 DRAWN = ("replicas", "documented", "start", "shift")
 
 
-def _placed(*replicas: list[int], later: list[int] | None = None) -> History:
-    history = History().send(0, 0).log(0, 0)
+def _placed(*replicas: list[int], later: list[int] | None = None, planned: int | None = None) -> History:
+    history = History(planned=planned).send(0, 0).log(0, 0)
     for partition, each in enumerate(replicas):
         history.state(1, 1, leader=each[0], epoch=0, partition=partition)
         history.rows["state"][-1]["replicas"] = each
@@ -36,6 +36,14 @@ CASES: Cases = {
         _placed([2, 3, 1], [3, 1, 2], [1, 2, 3], [2, 1, 3]),
         [],
     ),
+    "near miss: what it grew by begins anew": (
+        _placed([1, 2, 3], [3, 1, 2], planned=1),
+        [],
+    ),
+    "grown, and yet the first are wrong": (
+        _placed([1, 2, 3], [2, 1, 3], [3, 1, 2], [1, 3, 2], planned=3),
+        [UNEXPLAINED],
+    ),
     "near miss: moved later": (_placed([1, 2, 3], [2, 3, 1], [3, 1, 2], later=[3, 2, 1]), []),
 }
 
@@ -44,9 +52,10 @@ CASES: Cases = {
 def test_allocation(case: str) -> None:
     answers = found("allocation", case, CASES, *COLUMNS)
     assert [(partition, problem) for partition, problem, wrong in answers if wrong] == CASES[case][1]
-    # Every partition is told, right or wrong.
+    # Every partition that was there from the beginning is told, right or wrong.
     told = {partition for partition, _, wrong in answers if not wrong}
-    assert told == {row["partition"] for row in CASES[case][0].rows["state"]}
+    planned = CASES[case][0].planned or 1000
+    assert told == {row["partition"] for row in CASES[case][0].rows["state"] if row["partition"] < planned}
 
 
 def test_what_the_rule_makes_of_the_draw_stands_beside_the_answer() -> None:

@@ -7,7 +7,7 @@ from asking import Cases, found
 from histories import History
 
 COLUMNS = ("seq", "offset", "copied_to", "mirror_offset", "explained")
-TOPICS = ("orders", "dc2:dc1.orders", "dc2:orders")
+TOPICS = ("orders", "dc2:dc1.orders", "dc2:orders", "other")
 
 
 def _moved(*copies: int, mirror_end: int | None = 2, seen: float = 90) -> History:
@@ -42,6 +42,14 @@ CASES: Cases = {
     "the mirror had nothing yet": (
         _moved(0, 1, 2, 3, mirror_end=0),
         [(0, 0, -1, 0, True), (1, 1, -1, 1, True), (2, 2, -1, 2, True), (3, 3, -1, 3, True)],
+    ),
+    "nobody had told of the mirror": (
+        _moved(0, 1, mirror_end=None),
+        [(0, 0, -1, 0, True), (1, 1, -1, 1, True), (2, 2, -1, None, True), (3, 3, -1, None, True)],
+    ),
+    "near miss: a topic that has no mirror": (
+        _moved(0, 1, 2, 3, mirror_end=4).send(4, 0, topic=3, sent=50, done=60).log(0, 4, topic=3),
+        [],
     ),
     "the newest look before the move counts": (
         _moved(0, 1, 2, 3, mirror_end=4, seen=10).state(80, 4, leader=4, epoch=0, topic=1, high_watermark=3),

@@ -6,6 +6,7 @@ import pytest
 from asking import Cases, found
 from histories import History
 
+BIG = 2**63 - 1
 COLUMNS = ("difference", "seq", "offset", "mirror_offset")
 
 
@@ -43,6 +44,38 @@ CASES: Cases = {
     "fewer records that are none of ours": (
         _sent(1).copied(0, 0).log(1, -1, producer=-1).log(2, -1, producer=-1).copied(1, -1, producer=-1),
         [("missing", -1, 1, 1)],
+    ),
+    "what it holds was changed": (
+        _sent(0).log(0, 0, digest=5).log(1, 1, digest=-6).copied(0, 0, digest=5).copied(1, 1, digest=6),
+        [("changed", 1, 1, 1)],
+    ),
+    "one of two copies was changed": (
+        _sent(0).log(0, 0, digest=5).log(1, 0, digest=5).copied(0, 0, digest=5).copied(1, 0, digest=6),
+        [("changed", 0, 0, 0)],
+    ),
+    "a record of others was changed": (
+        _sent(0)
+        .log(0, -1, producer=-1, digest=BIG)
+        .log(1, -1, producer=-1, digest=BIG)
+        .copied(0, -1, producer=-1, digest=BIG)
+        .copied(1, -1, producer=-1, digest=5),
+        [("changed", -1, 0, 0)],
+    ),
+    "copied twice is no change": (
+        _sent(0).log(0, 0, digest=5).copied(0, 0, digest=5).copied(1, 0, digest=5),
+        [("extra", 0, 0, 0)],
+    ),
+    "near miss: they hold the same": (
+        _sent(0).log(0, 0, digest=BIG).log(1, 1, digest=-BIG).copied(0, 0, digest=BIG).copied(1, 1, digest=-BIG),
+        [],
+    ),
+    "near miss: records of others in another order": (
+        _sent(0)
+        .log(0, -1, producer=-1, digest=BIG)
+        .log(1, -1, producer=-1, digest=BIG - 1)
+        .copied(0, -1, producer=-1, digest=BIG - 1)
+        .copied(1, -1, producer=-1, digest=BIG),
+        [],
     ),
     "near miss: the same": (_sent().copied(0, 0).copied(1, 1).copied(2, 2), []),
     "near miss: at other offsets": (_sent().copied(10, 0).copied(12, 1).copied(17, 2), []),

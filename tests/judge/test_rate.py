@@ -54,6 +54,13 @@ def _seconds(*acks_at: float, readers: bool = False, read_late: int | None = Non
     return history
 
 
+def _refused(first: int, last: int) -> History:
+    history = _seconds()
+    for row in history.rows["sends"][first : last + 1]:
+        row["outcome"] = "fail"
+    return history
+
+
 LATE = (1, 501, 3001, 3002)  # those of the second second are acknowledged in the fourth
 FAULT = (("asked", 900), ("proved", 950), ("healed", 1000))
 DIPS: Cases = {
@@ -74,6 +81,10 @@ DIPS: Cases = {
     "as many as ever are acknowledged, and yet more wait than in a second": (
         _seconds(1, 501, 3001, 3501, 4001, 4002, 4003, 4004),
         [(1, 0, 2, None, True), (2, 0, 4, None, True), (3, 2, 4, None, True)],
+    ),
+    "near miss: what was refused waits for nothing any more": (
+        _refused(2, 4),
+        [(1, 0, 0, None, True), (2, 1, 0, None, True)],
     ),
     "near miss: nothing dips": (_seconds(), []),
     "near miss: in the first second": (_seconds(1001, 1002), []),

@@ -26,6 +26,14 @@ CASES: Cases = {
         History().log(0, 0).log(2, 2).read(0, 0).read(2, 2).read(1, 1, consumer=1),
         [(0, 0, 2, 1, 1)],
     ),
+    "over a record of a mirror": (
+        History().copied(0, 0).copied(1, 1).copied(2, 2).read(0, 0, topic=1).read(2, 2, topic=1),
+        [(0, 0, 2, 1, 1)],
+    ),
+    "near miss: over an offset that the mirror left free": (
+        History().copied(0, 0).copied(2, 1).log(1, 5).read(0, 0, topic=1).read(2, 1, topic=1),
+        [],
+    ),
     "over many records": (_dense(600).read(10, 10).read(590, 590), [(0, 10, 590, 579, 11)]),
     "near miss: over what only a reader of uncommitted messages saw": (
         History(producers=[{"transactions": {"input": "orders"}}])

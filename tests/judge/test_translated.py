@@ -24,6 +24,18 @@ CASES: Cases = {
         _copied().stands(13, 1).stands(11, 1, when=950),
         [(11, 1, 0, 0, False), (13, 1, 0, 2, True)],
     ),
+    "too high before the group moved there": (
+        _copied().stands(13, 1, when=900).read(13, 3, topic=1, when=901),
+        [(13, 1, 0, 2, True)],
+    ),
+    "near miss: the group reads there, and committed that itself": (
+        _copied().stands(13, 1, when=900).read(10, 0, topic=1, when=800),
+        [],
+    ),
+    "near miss: it still reads here": (
+        _copied().stands(12, 2, when=900).read(0, 0, when=800),
+        [(12, 2, 0, 0, False)],
+    ),
     "near miss: exactly there": (_copied().stands(12, 2), [(12, 2, 0, 0, False)]),
     "near miss: at both ends": (_copied().stands(14, 4), [(14, 4, 0, 0, False)]),
     "near miss: too low: two would be read again": (_copied().stands(10, 2), [(10, 2, 2, 0, False)]),

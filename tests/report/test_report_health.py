@@ -21,7 +21,7 @@ from ackproof.verdict import CheckResult, read_verdict
 
 ALERTS = [("rate", 4, "raised"), ("rate", 7, "cleared"), ("no-leader", 8, "raised")]
 JUDGED: list[dict[str, Any]] = [
-    {"rule": "rate", "fault": 1, "result": "hit", "bad": False, "after_s": 0.85, "stood_s": 3.0},
+    {"rule": "rate", "fault": 1, "result": "hit", "told": "at once", "bad": False, "after_s": 0.85, "stood_s": 3.0},
     {"rule": "no-leader", "fault": None, "result": "false", "bad": True, "after_s": None, "stood_s": None},
 ]
 SECONDS = [(0, 200, 200, None), (1, 200, 190, None), (2, 200, 3, 1), (3, 200, 0, 1), (4, 10, 10, None)]
@@ -62,7 +62,7 @@ def test_what_the_judge_made_of_them_is_a_table(directory: Path) -> None:
     page = write_report(directory).read_text(encoding="utf-8")
     table = page[page.index('<section id="alerts">') :].split("</section>")[0]
     rows = [re.sub(r"<[^>]*>", " ", row).split() for row in table.split("<tbody>")[1].split("</tr>")[:2]]
-    assert rows == [["rate", "1", "hit", "0.8", "3.0"], ["no-leader", "false"]]
+    assert rows == [["rate", "at", "once", "1", "hit", "0.8", "3.0"], ["no-leader", "false"]]
 
 
 def test_what_each_fault_did_to_the_rates(directory: Path) -> None:

@@ -7,6 +7,8 @@ log would seem to lack what is only not yet visible.
 
 from __future__ import annotations
 
+import hashlib
+import struct
 import sys
 import time
 from pathlib import Path
@@ -39,6 +41,7 @@ class DrainConfig(msgspec.Struct, frozen=True):
     settle_s: float
     full_isr_s: float
     foreign: list[int] = []  # producers that we did not write
+    digests: bool = False  # of what records hold, to be compared with a mirror's
     mirrors: list[str] = []  # topics that a mirror made: what they hold is no log of its own
 
 
@@ -182,6 +185,7 @@ class Drain:
             for value, own in zip(values, ours, strict=True)
         ]
         count = len(messages)
+        digests = {"digest": [digest(message) for message in messages]} if self._config.digests else {}
         mirrored = end.said.topic in self._config.mirrors
         self._tables["mirrored" if mirrored else "log"].add_columns(
             {
@@ -191,6 +195,7 @@ class Drain:
                 "leader_epoch": pa.array([message.leader_epoch() for message in messages], pa.int32()),
                 "producer": [number[1] for number in numbers],
                 "seq": [number[2] for number in numbers],
+                **digests,
             }
         )
         self._read += count
@@ -215,6 +220,17 @@ class Drain:
             at_ns=time.monotonic_ns(),
         )
         ends.flush()
+
+
+def digest(message: Any) -> int:
+    """The same for records of the same key, value, headers and timestamp, wherever they stand."""
+    parts = [message.key(), message.value(), struct.pack(">q", message.timestamp()[1])]
+    for name, value in message.headers() or ():
+        parts += [name.encode(), value]
+    told = hashlib.blake2b(digest_size=8)
+    for part in parts:
+        told.update(struct.pack(">q", -1 if part is None else len(part)) + (part or b""))
+    return int.from_bytes(told.digest(), signed=True)
 
 
 def main() -> None:

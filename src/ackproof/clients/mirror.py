@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 ANSWER_S = 10.0
 EVERY_S = 0.1
 STILL_S = 3.0  # three times the interval at which the mirror writes a group's offsets
-TAIL = 10  # the last offsets of a log may be markers of transactions, which are no messages
+TAIL = 10  # where the last record is first looked for: markers of transactions, which are no messages, may follow it
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -42,31 +42,46 @@ def behind(pairs: Sequence[Pair], timeout_s: float) -> list[Pair]:
 
 
 def _alike(pair: Pair) -> bool:
-    """Whether both end with the same record; not where one of them cannot be asked."""
+    """Whether both end with the same record; not where one of them cannot be asked, or does not answer in time."""
     try:
         own = _last(pair.bootstrap, pair.topic, pair.partition)
         return own == _last(pair.mirror_bootstrap, pair.mirror, pair.partition)
-    except KafkaException:
+    except (KafkaException, TimeoutError):
         return False
 
 
-def _last(bootstrap: str, topic: str, partition: int) -> bytes | None:
-    """The value of a partition's last record; null where it is empty."""
+Record = tuple[bytes | None, bytes | None]  # key and value
+
+
+def _last(bootstrap: str, topic: str, partition: int) -> Record | None:
+    """A partition's last record; null where it holds none."""
     client = _client(bootstrap, "ackproof-mirror")
-    last = None
+    deadline = time.monotonic() + ANSWER_S
+    tail = TAIL
     try:
         low, high = client.get_watermark_offsets(TopicPartition(topic, partition), timeout=ANSWER_S)
-        place = TopicPartition(topic, partition, max(low, high - TAIL))
-        client.assign([place])
-        deadline = time.monotonic() + ANSWER_S
-        while place.offset < high and time.monotonic() < deadline:
-            message = client.poll(EVERY_S)
-            if message is not None and message.error() is None:
-                last = message.value()
-            (now,) = client.position([place])
-            place.offset = max(place.offset, now.offset)
+        while True:
+            first = max(low, high - tail)
+            last = _last_of(client, TopicPartition(topic, partition, first), high, deadline)
+            if last is not None or first == low:
+                return last
+            tail *= 10
     finally:
         client.close()
+
+
+def _last_of(client: Consumer, place: TopicPartition, high: int, deadline: float) -> Record | None:
+    """The last record from this place on to the end; null where there are only markers."""
+    client.assign([place])
+    last = None
+    while place.offset < high:
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        message = client.poll(EVERY_S)
+        if message is not None and message.error() is None:
+            last = (message.key(), message.value())
+        (now,) = client.position([place])
+        place.offset = max(place.offset, now.offset)
     return last
 
 

@@ -1,10 +1,11 @@
 """Alerts: whether the health check told of each fault that it was expected to tell of, in time, and of nothing else.
 
-hit     raised in time, and cleared in time once the fault was over
-missed  never raised
-late    raised, but later than asked for
-stuck   raised in time, and not cleared in time
-false   raised outside of what any fault explains
+hit         raised in time, and cleared in time once the fault was over
+unfinished  raised in time, and not yet to be cleared when the watching ended; nothing is said of it
+missed      never raised
+late        raised, but later than asked for
+stuck       raised in time, and not cleared in time
+false       raised outside of what any fault explains
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from ackproof.health.rules import RULES
 from ackproof.judge.tables import Tables
 
-_EXPECTED = ("run", "rule", "fault", "from_ns", "proved_ns", "raise_by_ns", "clear_by_ns")
+_EXPECTED = ("run", "rule", "fault", "from_ns", "proved_ns", "raise_by_ns", "clear_by_ns", "watched_ns")
+_GOOD = ("hit", "unfinished")
+_WAKES = [rule.name for rule in RULES if rule.wakes]
 
 
 def alerts(t: Tables) -> DataFrame:
-    """One row for each alert that was expected, and for each that was not; `bad` unless it is a hit."""
+    """One row for each alert that was expected, and for each that was not; `bad` where it should not be so."""
     both = t.awaited.join(t.beside(_spans(t)), on=["run", "rule"], how="left").withColumn("its", _its_own())
     told = (
         both.groupBy(*_EXPECTED)
@@ -44,9 +48,13 @@ def _spans(t: Tables) -> DataFrame:
 
 
 def _its_own() -> Column:
-    """Raised after the fault began, and before its effects had to be gone."""
-    ends = F.coalesce(F.col("clear_by_ns"), F.lit(2**63 - 1))
-    return F.coalesce((F.col("raised_ns") >= F.col("from_ns")) & (F.col("raised_ns") <= ends), F.lit(False))
+    """It stood after the fault began, and was raised before its effects had to be gone."""
+    stood = F.col("cleared_ns").isNull() | (F.col("cleared_ns") > F.col("from_ns"))
+    return F.coalesce(F.col("from_ns").isNotNull() & stood & _before_its_end(), F.lit(False))
+
+
+def _before_its_end() -> Column:
+    return F.col("clear_by_ns").isNull() | (F.col("raised_ns") <= F.col("clear_by_ns"))
 
 
 def _result() -> Column:
@@ -54,6 +62,7 @@ def _result() -> Column:
     return (
         F.when(F.col("raised_ns").isNull(), "missed")
         .when(F.col("raised_ns") > F.col("raise_by_ns"), "late")
+        .when(F.col("stands") & (F.col("clear_by_ns") > F.col("watched_ns")), "unfinished")
         .when(F.col("clear_by_ns").isNotNull() & too_long, "stuck")
         .otherwise("hit")
     )
@@ -65,7 +74,7 @@ def _false(t: Tables) -> DataFrame:
     explained = (
         _spans(t)
         .join(t.beside(windows), on=["run", "rule"], how="inner")
-        .filter(_its_own())
+        .filter((F.col("raised_ns") >= F.col("from_ns")) & _before_its_end())
         .select("run", "rule", "raised_ns")
     )
     asked = t.faults.filter(F.col("event") == "asked").select("run", "fault", F.col("at_ns").alias("from_ns"))
@@ -84,5 +93,6 @@ def _false(t: Tables) -> DataFrame:
 def _shown(frame: DataFrame) -> DataFrame:
     after_s = ((F.col("raised_ns") - F.col("proved_ns")) / 1e9).alias("after_s")
     stood_s = ((F.col("cleared_ns") - F.col("raised_ns")) / 1e9).alias("stood_s")
-    bad = (F.col("result") != "hit").alias("bad")
-    return frame.select("run", "rule", "fault", "result", "raised_ns", "cleared_ns", after_s, stood_s, bad)
+    bad = (~F.col("result").isin(*_GOOD)).alias("bad")
+    told = F.when(F.col("rule").isin(*_WAKES), "at once").otherwise("in the morning").alias("told")
+    return frame.select("run", "rule", "fault", "result", "raised_ns", "cleared_ns", after_s, stood_s, told, bad)

@@ -35,7 +35,10 @@ _FOUND = T.StructType(
 
 
 def allocation(t: Tables) -> DataFrame:
-    """Each partition by the first answer about it, and with `wrong` what the rule does not explain."""
+    """Each partition by the first answer about it, and with `wrong` what the rule does not explain.
+
+    Partitions that a topic has grown by are placed anew, with other numbers: only those of its beginning are asked.
+    """
     first = (
         t.state.filter(F.col("replicas").isNotNull() & (F.col("topic") >= 0))
         .join(t.beside(t.sites.filter(F.col("site") == FIRST_SITE)), on=["run", "topic"], how="left_semi")
@@ -44,7 +47,8 @@ def allocation(t: Tables) -> DataFrame:
     )
     topics: dict[tuple[int, int], dict[int, list[int]]] = defaultdict(dict)
     for row in collected(first):
-        topics[(row["run"], row["topic"])][row["partition"]] = list(row["replicas"])
+        if row["partition"] < t.layouts[row["run"]].partitions.get(row["topic"], row["partition"] + 1):
+            topics[(row["run"], row["topic"])][row["partition"]] = list(row["replicas"])
     found: list[tuple[Any, ...]] = []
     for (run, topic), by_partition in sorted(topics.items()):
         layout = t.layouts[run]

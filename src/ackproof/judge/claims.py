@@ -1,6 +1,6 @@
 """Claims: what the scenario says of leaders, in-sync replicas and acknowledgements at a moment, and was not so.
 
-A claim about a partition of which nobody said anything then is not met either.
+A claim about a partition of which nobody said anything then is not met either, nor one about a topic that nobody read.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ LATELY_NS = 2_000_000_000
 def claims(t: Tables) -> DataFrame:
     """A claim and a tp where it does not hold, with what was seen there."""
     seen = moves(t)
-    places = t.ends.select("run", "topic", "partition")
-    wanted = (
-        t.claims.withColumnRenamed("partition", "only")
-        .join(places, on=["run", "topic"], how="inner")
-        .filter(F.col("only").isNull() | (F.col("only") == F.col("partition")))
+    places = t.together(*(ends.select("run", "topic", "partition") for ends in (t.ends, t.mirror_ends)))
+    read = places.groupBy("run", "topic").agg(F.collect_set("partition").alias("read"))
+    each = F.when(F.col("partition").isNotNull(), F.array("partition")).otherwise(F.col("read"))
+    wanted = t.claims.join(t.beside(read), on=["run", "topic"], how="left").withColumn(
+        "partition", F.explode_outer(each)
     )
     then = seen.select("run", "topic", "partition", F.col("moment").alias("at"), "leader", "isr", "replicas")
     before = seen.select(

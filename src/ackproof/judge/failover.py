@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from ackproof.judge.tables import TP, Tables
 
 _FAULT_AT_TP = [*TP, "fault"]
+_MOVES_NO_LEADER = ("start", "seek", "resize", "caught-up", "translated")
 
 
 def failover(t: Tables) -> DataFrame:
@@ -47,8 +48,8 @@ def _new_epoch(t: Tables) -> DataFrame:
     when = {name: F.min(F.when(F.col("event") == name, F.col("at_ns"))) for name in ("asked", "proved")}
     at_clients = F.exists("targets", lambda target: target.rlike("^(producer|consumer)[0-9]"))
     proved = (
-        # What is done to clients, or for them, moves no leader.
-        t.faults.filter(~F.col("kind").isin("start", "seek") & ~F.coalesce(at_clients, F.lit(False)))
+        # What is done to clients, or for them, or is only waited for, moves no leader.
+        t.faults.filter(~F.col("kind").isin(*_MOVES_NO_LEADER) & ~F.coalesce(at_clients, F.lit(False)))
         .groupBy("run", "fault", "kind")
         .agg(when["proved"].alias("proved_ns"), F.coalesce(when["asked"], when["proved"]).alias("asked_ns"))
         .filter(F.col("proved_ns").isNotNull())

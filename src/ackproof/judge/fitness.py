@@ -188,23 +188,10 @@ def identity(e: Evidence) -> list[Fitness]:
 
 def _partitions(e: Evidence) -> set[tuple[int, int]]:
     """Every partition that a producer may have written to, by the plan; without one, at least one of each topic."""
-    topics = {producer.topic for producer in e.source.record.producers}
-    planned = e.source.record.plan.get("topics")
-    if isinstance(planned, list):
-        resized = [fault for fault in e.source.record.plan.get("faults", []) if fault.get("to_partitions")]
-        written = {
-            (t, p)
-            for t in topics
-            for p in range(
-                max(
-                    planned[t]["partitions"],
-                    *(f["to_partitions"] for f in resized if f"{planned[t]['name']}/*" in f["partitions"]),
-                    0,
-                )
-            )
-        }
-        mirrors = e.source.record.mirrors.items()
-        return written | {(mirror, p) for mirror, source in mirrors for p in range(planned[source]["partitions"])}
+    record = e.source.record
+    topics = {producer.topic for producer in record.producers}
+    if record.plan.get("topics"):
+        return {(t, p) for t in {*topics, *record.mirrors} for p in range(record.partitions(t))}
     seen = {row["topic"]: row["partition"] for row in e.source.small["ends"]}
     return {(t, seen.get(t, 0)) for t in topics}
 

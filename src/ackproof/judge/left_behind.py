@@ -23,9 +23,11 @@ def left_behind(t: Tables) -> DataFrame:
         *TP, "producer", "seq", "done_ns", "site", F.col("offset").alias("acked_offset")
     )
     before = (
-        sent.join(t.beside(written), on=["run", "site"], how="inner")
+        sent.join(t.beside(t.mirrors), on=["run", "topic"], how="left_semi")
+        .join(t.beside(written), on=["run", "site"], how="inner")
         .filter(F.col("done_ns") <= F.col("moved_ns"))
-        .join(t.beside(_ends(t, written)), on=[*TP, "moved_ns"], how="inner")
+        .join(t.beside(_ends(t, written)), on=[*TP, "moved_ns"], how="left")
+        .fillna({"mirror_end": 0, "copied_to": -1})  # of which nobody had told: nothing is known to have been there
     )
     copied = pairs(t).select(*TP, "producer", "seq", "mirror_offset")
     return (

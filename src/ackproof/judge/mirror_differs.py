@@ -1,7 +1,8 @@
 """Mirror differs: a topic and what a mirror made of it do not hold the same records in the same order.
 
-Compared partition by partition, and by value, for a mirror has offsets of its own. What the original no longer holds,
-because retention took it, is no difference. Records that are none of ours have no value; they are only counted.
+Compared partition by partition, and by value, for a mirror has offsets of its own; and what records hold by the sum of
+their digests, where the run has any. What the original no longer holds, because retention took it, is no difference.
+Records that are none of ours have no value; they are counted together.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _KEY = [*TP, "producer", "seq"]
 
 
 def mirror_differs(t: Tables) -> DataFrame:
-    """A value that the mirror lacks, has more often, or has before one that came earlier."""
+    """A value that the mirror lacks, has more often, holds otherwise, or has before one that came earlier."""
     expired = t.fates.filter(F.col("fate") == "expired").select(*VALUE, F.lit(True).alias("expired"))
     here = F.col("copies") > 0
     both = pairs(t).join(expired, on=list(VALUE), how="left").filter(here | F.col("expired").isNull())
@@ -33,22 +34,25 @@ def pairs(t: Tables) -> DataFrame:
 
 def pairs_of(original: DataFrame, mirrored: DataFrame) -> DataFrame:
     """The same of any two frames of records, both under the original's topic."""
-    own = _places(original, "copies", "offset")
-    other = _places(mirrored, "mirror_copies", "mirror_offset")
+    own = _places(original, "")
+    other = _places(mirrored, "mirror_")
     return own.join(other, on=_KEY, how="full").fillna(0, ["copies", "mirror_copies"])
 
 
-def _places(records: DataFrame, copies: str, offset: str) -> DataFrame:
-    return records.groupBy(*_KEY).agg(F.count(F.lit(1)).alias(copies), F.min("offset").alias(offset))
+def _places(records: DataFrame, whose: str) -> DataFrame:
+    held = F.sum(F.col("digest").cast("decimal(20,0)"))
+    counted = {"copies": F.count(F.lit(1)), "offset": F.min("offset"), "held": held}
+    return records.groupBy(*_KEY).agg(*(column.alias(f"{whose}{name}") for name, column in counted.items()))
 
 
 def differences(both: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """Of such pairs, those that one side holds more often, and those that stand in another order."""
+    """Of such pairs, those that one side holds more often or otherwise, and those that stand in another order."""
     in_mirror = Window.partitionBy(*TP).orderBy("mirror_offset")
     stands = F.col("offset").isNotNull() & F.col("mirror_offset").isNotNull() & (F.col("seq") >= 0)
     fewer, more = F.col("mirror_copies") < F.col("copies"), F.col("mirror_copies") > F.col("copies")
+    changed = F.col("held") != F.col("mirror_held")
     counted = (
-        both.withColumn("difference", F.when(fewer, "missing").when(more, "extra"))
+        both.withColumn("difference", F.when(fewer, "missing").when(more, "extra").when(changed, "changed"))
         .withColumn("previous_offset", F.lit(None).cast("long"))
         .filter(F.col("difference").isNotNull())
     )

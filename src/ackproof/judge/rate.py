@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from ackproof.judge.tables import Tables
 
 _NS = 1_000_000_000
-_COUNTED = ("sent", "acked", "read")
+_COUNTED = ("sent", "acked", "done", "read")  # done: its outcome is known, whichever
 
 
 def rate(t: Tables) -> DataFrame:
@@ -23,8 +23,8 @@ def rate(t: Tables) -> DataFrame:
 
 
 def dips(t: Tables) -> DataFrame:
-    """A second in which fewer were acknowledged or read than the line, or more than the line waited at its end to be
-    acknowledged; `uncovered` where no fault explains it. Of runs without a reader nothing is said about reading, and
+    """A second in which fewer were acknowledged or read than the line, or more than the line waited at its end for
+    an outcome; `uncovered` where no fault explains it. Of runs without a reader nothing is said about reading, and
     nothing of the first second, in which the answers to what was sent before it are missing."""
     line, readers = F.col("rate_line"), t.reads.select("run").distinct().withColumn("has_readers", F.lit(True))
     dipped = (F.col("acked") < line) | (F.col("has_readers") & (F.col("read") < line)) | (F.col("unacked") > line)
@@ -62,6 +62,7 @@ def seconds(t: Tables) -> DataFrame:
         t.together(
             counted("sent", t.sends, "sent_ns"),
             counted("acked", t.sends.filter(F.col("outcome") == "ok"), "done_ns"),
+            counted("done", t.sends, "done_ns"),
             counted("read", t.reads, "read_ns"),
             counted("nothing", load.select("run", every.alias("at_ns")), "at_ns"),
         )
@@ -69,7 +70,7 @@ def seconds(t: Tables) -> DataFrame:
         .agg(*(F.sum(name).alias(name) for name in _COUNTED))
         .join(t.beside(load), on=["run"], how="inner")
         .withColumn("at_ns", F.col("begin_ns") + F.col("second") * _NS)
-        .withColumn("unacked", F.sum(F.col("sent") - F.col("acked")).over(so_far))
+        .withColumn("unacked", F.sum(F.col("sent") - F.col("done")).over(so_far))
         .withColumn("full", full & (F.col("second") >= 0))
         .join(t.beside(_covered(t)), on=["run"], how="left")
         .withColumn("fault", F.array_max(F.filter("covers", _covers))["fault"])

@@ -28,7 +28,7 @@ def skipped_read(t: Tables) -> DataFrame:
     )
     seen = t.reads if t.uncommitted is None else t.reads.join(t.uncommitted, on=list(VALUE), how="left_anti")
     there = (
-        t.together(t.log.select(*POSITION), seen.select(*POSITION))
+        t.together(*(records.select(*POSITION) for records in (t.log, t.mirrored, seen)))
         .distinct()
         .withColumn("block", F.shiftright("offset", BLOCK_BITS))
         .withColumnRenamed("offset", "over")

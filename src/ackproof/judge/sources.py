@@ -19,7 +19,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ackproof.journal import SCHEMA_VERSION, TABLES, TORN_BYTES, TORN_WHAT, seal_all, sealed_files
+from ackproof.journal import SCHEMA_VERSION, TABLES, TORN_BYTES, TORN_WHAT, Table, seal_all, sealed_files
 from ackproof.record import RunRecord, read_record
 from ackproof.verdict import Fitness
 
@@ -112,7 +112,7 @@ def _source(directory: Path, home: Path | None, record: RunRecord) -> Source:
             except (OSError, pa.ArrowException) as error:
                 remarks.append(_damaged(path, _first_line(error)))
                 continue
-            if problem := _other_schema(schema, TABLES[table].schema):
+            if problem := _other_schema(schema, TABLES[table]):
                 remarks.append(_damaged(path, problem))
                 continue
             if torn := (footer.metadata or {}).get(TORN_BYTES):
@@ -130,12 +130,13 @@ def _rows(paths: tuple[Path, ...]) -> list[dict[str, Any]]:
     return [row for path in paths for row in pq.ParquetFile(path).read().to_pylist()]
 
 
-def _other_schema(found: pa.Schema, known: pa.Schema) -> str | None:
+def _other_schema(found: pa.Schema, table: Table) -> str | None:
     """What about a file's columns is not as this version knows them."""
-    if found.names != known.names:
-        missing = ", ".join(sorted(set(known.names) - set(found.names))) or "none"
+    known = table.schema
+    if found.names not in (known.names, table.older.names):
+        missing = ", ".join(sorted(set(table.older.names) - set(found.names))) or "none"
         return f"its columns are of another schema (missing: {missing})"
-    for name in known.names:
+    for name in found.names:
         if not found.field(name).type.equals(known.field(name).type) and not pa.types.is_list(known.field(name).type):
             return f"its column {name} is {found.field(name).type}, not {known.field(name).type}"
     return None

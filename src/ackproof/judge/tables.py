@@ -46,6 +46,7 @@ class Layout:
     mode: str
     brokers: tuple[int, ...]
     racks: Mapping[int, str]
+    partitions: Mapping[int, int]  # of each planned topic, at the beginning
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Tables:
     phases: DataFrame  # run, phase, after (what began it), from_ns, to_ns
     claims: DataFrame  # run, claim, at, topic, partition, and what is claimed
     covers: DataFrame  # run, fault, from_ns, to_ns: in which rates may dip
-    awaited: DataFrame  # run, rule, fault, and by when the alert is to be raised, and cleared
+    awaited: DataFrame  # run, rule, fault, and by when the alert is to be raised, and cleared; the end of watching
     lives: DataFrame  # run, consumer, gone: when its processes ended
     exits: DataFrame  # run, node, expected: the exit codes expected of a producer
     sites: DataFrame  # run, topic, site
@@ -223,7 +224,10 @@ AWAITED = T.StructType(
         T.StructField("run", T.LongType()),
         T.StructField("rule", T.StringType()),
         T.StructField("fault", T.IntegerType()),
-        *(T.StructField(name, T.LongType()) for name in ("from_ns", "proved_ns", "raise_by_ns", "clear_by_ns")),
+        *(
+            T.StructField(name, T.LongType())
+            for name in ("from_ns", "proved_ns", "raise_by_ns", "clear_by_ns", "watched_ns")
+        ),
     ]
 )
 LIVES = T.StructType(
@@ -374,7 +378,9 @@ def _column_or_null(field: T.StructField, known: set[str]) -> Any:
 def _layout(record: RunRecord) -> Layout:
     brokers = tuple(sorted(number for number, name in record.nodes.items() if name.startswith("kafka")))
     racks = record.plan.get("cluster", {}).get("racks", [])
-    return Layout(record.mode, brokers, {each: racks[(each - 1) % len(racks)] for each in brokers} if racks else {})
+    in_rack = {each: racks[(each - 1) % len(racks)] for each in brokers} if racks else {}
+    planned = {number: topic["partitions"] for number, topic in enumerate(record.plan.get("topics", []))}
+    return Layout(record.mode, brokers, in_rack, planned)
 
 
 def _sites(record: RunRecord) -> list[tuple[int, int, str]]:

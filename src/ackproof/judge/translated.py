@@ -1,7 +1,8 @@
 """Translated: where a group goes on at a mirror, beside where it goes on in the topic itself.
 
 A mirror translates a group's offsets now and then, and rather too low than too high: whoever moves there reads some
-records again. Too high would be a hole in what the group is given; such rows count.
+records again. Too high would be a hole in what the group is given; such rows count. Once the group reads at the mirror,
+what stands there is its own word, and no translation.
 """
 
 from __future__ import annotations
@@ -15,7 +16,12 @@ from ackproof.judge.tables import TP, Tables
 
 def translated(t: Tables) -> DataFrame:
     """A group in a partition: its two offsets, how many records it would read again, and how many it would miss."""
-    asked = t.translated.withColumnsRenamed({"offset": "own", "mirror_offset": "there"})
+    moved = t.reads.groupBy("run", "group", F.col("topic").alias("mirror")).agg(F.min("read_ns").alias("moved_ns"))
+    asked = (
+        t.translated.withColumnsRenamed({"offset": "own", "mirror_offset": "there"})
+        .join(t.beside(moved), on=["run", "group", "mirror"], how="left")
+        .filter(F.col("moved_ns").isNull() | (F.col("at_ns") < F.col("moved_ns")))
+    )
     done, done_there = F.col("offset") < F.col("own"), F.col("mirror_offset") < F.col("there")
     known = F.col("own").isNotNull() & F.col("there").isNotNull() & F.col("offset").isNotNull()
     return (

@@ -6,7 +6,7 @@ All of it is small, and made without Spark.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ackproof.record import RunRecord
 
@@ -25,25 +25,49 @@ def covers(record: RunRecord, faults: Sequence[Row]) -> Iterator[tuple[int, int,
             yield record.run, fault.id, began, None if over is None else over + dip_ns
 
 
-def awaited(record: RunRecord, faults: Sequence[Row]) -> Iterator[tuple[Any, ...]]:
-    """Each alert that the scenario expects: run, rule, fault, from when, and by when it is to be raised, and cleared.
+class Awaited(NamedTuple):
+    """An alert that the scenario expects. A moment is null where it did not come to that: a fault that never began
+    raises nothing, one that was never healed need not clear."""
 
-    Null where it did not come to that: a fault that never began raises nothing, one that was never healed need not
-    clear.
-    """
+    run: int
+    rule: str
+    fault: int
+    from_ns: int | None
+    proved_ns: int | None
+    raise_by_ns: int | None
+    clear_by_ns: int | None
+    watched_ns: int | None  # the health check ends with the load
+
+
+def awaited(record: RunRecord, faults: Sequence[Row]) -> list[Awaited]:
+    rows = []
     for plan in record.plan.get("alerts") or []:
         undone = plan["undone_by"]
         over = _at(faults, plan["fault"], "healed") if undone is None else _at(faults, undone, "proved")
         proved = _at(faults, plan["fault"], "proved")
-        yield (
-            record.run,
-            plan["rule"],
-            plan["fault"],
-            _at(faults, plan["fault"], "asked"),
-            proved,
-            None if proved is None else proved + int(plan["within_s"] * _NS),
-            None if over is None else over + int(plan["clears_within_s"] * _NS),
+        rows.append(
+            Awaited(
+                record.run,
+                plan["rule"],
+                plan["fault"],
+                _at(faults, plan["fault"], "asked"),
+                proved,
+                None if proved is None else proved + int(plan["within_s"] * _NS),
+                None if over is None else over + int(plan["clears_within_s"] * _NS),
+                record.marks.load_ended_ns,
+            )
         )
+    return [row._replace(clear_by_ns=_clear_by(row, rows)) for row in rows]
+
+
+def _clear_by(row: Awaited, rows: Sequence[Awaited]) -> int | None:
+    """Where faults of one rule overlap, their alert may stand until it has to be gone for the last of them."""
+    clear_by = row.clear_by_ns
+    for other in sorted(rows, key=lambda other: other.from_ns or 0):
+        begun = other.rule == row.rule and other.from_ns is not None
+        if begun and clear_by is not None and (other.from_ns or 0) <= clear_by:
+            clear_by = None if other.clear_by_ns is None else max(clear_by, other.clear_by_ns)
+    return clear_by
 
 
 def _at(faults: Sequence[Row], fault: int, event: str) -> int | None:

@@ -53,7 +53,14 @@ MEASURES: dict[str, Measure] = {
     ),
     "alerts": Measure(
         "Alerts: whether the health check told of each fault in time, and of nothing else",
-        {"rule": "alert", "fault": "fault", "result": "result", "after_s": "raised after s", "stood_s": "stood s"},
+        {
+            "rule": "alert",
+            "told": "a person is told",
+            "fault": "fault",
+            "result": "result",
+            "after_s": "raised after s",
+            "stood_s": "stood s",
+        },
         {"after_s": ",.1f", "stood_s": ",.1f"},
     ),
     "site_gap": Measure(

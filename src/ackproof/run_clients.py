@@ -60,6 +60,7 @@ class Clients:
         self.leaders: dict[str, tuple[str | None, int | None]] = {}  # TOPIC/PARTITION: who leads, in which epoch
         self._over = threading.Event()
         self._asked = 0.0
+        self._exited: set[str] = set()  # as told when that was asked
         self._disturbed: set[str] = set()  # clients that the scenario itself killed or stopped
         self._lives: dict[str, int] = {}  # how often each client was started
         self._foreign = Foreign(scenario, record, directory, lab)
@@ -132,6 +133,7 @@ class Clients:
 
     def _start(self, name: str) -> None:
         self._lives[name] = self._lives.get(name, 0) + 1
+        self._exited.discard(name)
         if name in self._progress:  # its last life may have ended with `done`, and this one has not even begun
             self._progress[name].write(*(0 for _ in Progress.FIELDS))
         for consumer in self._record.consumers:
@@ -236,6 +238,7 @@ class Clients:
             topic_timeout_s=plan.topic_timeout_s,
             partitions=topic.partitions,
             replication=topic.replication,
+            grows=self._scenario.partitions_at_end(topic) > topic.partitions,
             outbox=None if plan.outbox is None else msgspec.convert(msgspec.to_builtins(plan.outbox), OutboxConfig),
             transactions=None
             if plan.transactions is None
@@ -334,9 +337,7 @@ class Clients:
                 if all(self._is_ready(name) for name in names):
                     self._gone.add(table)
                     self.go(table)
-            elif all(
-                self._is_known(name) and self._progress[name].read()["done"] for name in self._of_table(plan.after)
-            ):
+            elif self._have_ended(self._of_table(plan.after)):
                 for name in names:
                     self._start(name)
 
@@ -352,12 +353,16 @@ class Clients:
         return {field: sum(page[field] for page in pages) for field in Progress.FIELDS}
 
     def all_ended(self) -> bool:
-        if all(self._is_known(name) and self._progress[name].read()["done"] for name in self.producers):
+        return self._have_ended(self.producers)
+
+    def _have_ended(self, names: list[str]) -> bool:
+        """By their own word, or by that of whoever started them: one that was killed says nothing."""
+        if all(self._is_known(name) and self._progress[name].read()["done"] for name in names):
             return True
-        if time.monotonic() - self._asked < EXITS_EVERY_S:
-            return False
-        self._asked = time.monotonic()
-        return set(self.producers) <= set(self.raise_if_one_died())
+        if time.monotonic() - self._asked >= EXITS_EVERY_S:
+            self._asked = time.monotonic()
+            self._exited = set(self.raise_if_one_died())
+        return self._exited.issuperset(names)
 
     def _exits(self) -> dict[str, Any]:
         inside = sorted(name for name in self._running if name not in self.on_host)

@@ -115,6 +115,8 @@ def test_a_scenario_with_commands_is_good() -> None:
         ("count = 100", "count = 100\nsize = 32", "bad.toml:12: size is for our own clients"),
         ("count = 100", "count = 100\noutbox = { retry_s = 2 }", "outbox is for our own clients"),
         ('group = "readers"', 'group = "readers"\nprotocol = "cooperative"', "protocol is for our own clients"),
+        ('group = "readers"', 'group = "readers"\nreceiver = { strategy = "ids" }', "receiver is for our own clients"),
+        ('group = "readers"', 'group = "readers"\nalso = ["orders"]', "also is for our own clients"),
         ("count = 100\ncommand = [", 'count = 100\nwhere = "host"\n#', 'where = "host" is for a client with a command'),
         ("count = 100\ncommand = [", "count = 100\n#", "our own producer's values are no text"),
         (

@@ -125,7 +125,9 @@ class Reading:
 
     def _receive(self, messages: list[Any]) -> None:
         if self._receiver is not None:
-            given = [Given(each.partition(), each.offset(), *unpack(each.value())) for each in messages]
+            given = [
+                Given(each.partition(), each.offset(), *unpack(each.value(), self._config.foreign)) for each in messages
+            ]
             self._receiver.handle(given)
 
     def _tell_ready(self) -> None:

@@ -213,6 +213,7 @@ class Clients:
 
     def _producer(self, producer: Any) -> ProducerConfig:
         plan = self._scenario.each_producer[producer.id]
+        _, copy = self._scenario.producer_places[producer.id]
         topic = self._topic(plan.topic)
         _, own = placed(plan.topic)
         life = self._lives[producer.name]
@@ -244,14 +245,10 @@ class Clients:
             if plan.transactions is None
             else msgspec.convert(msgspec.to_builtins(plan.transactions), TransactionsConfig),
             journal=producer.name if life == 1 else f"{producer.name}-{life}",
-            partition=None if plan.partition is None else plan.partition + self._copies()[producer.id],
+            partition=None if plan.partition is None else plan.partition + copy,
             threads=plan.threads,
             settings=plan.settings,
         )
-
-    def _copies(self) -> list[int]:
-        """Of each producer, which one of its table's copies it is."""
-        return [copy for plan in self._scenario.producers for copy in range(plan.copies)]
 
     def _topic(self, name: str) -> TopicPlan:
         return self._scenario.topic(name)
@@ -325,7 +322,8 @@ class Clients:
         plan = self._scenario.each_producer[producer.id]
         if plan.waits:
             return producer.name
-        return None if plan.after is None else str(self._tables()[producer.id])
+        table, _ = self._scenario.producer_places[producer.id]
+        return None if plan.after is None else str(table)
 
     def start_next(self) -> None:
         """Producers that come after others: started when those have ended, told to go when all of them are ready."""
@@ -342,11 +340,8 @@ class Clients:
                     self._start(name)
 
     def _of_table(self, number: int) -> list[str]:
-        return [name for name, table in zip(self.producers, self._tables(), strict=True) if table == number]
-
-    def _tables(self) -> list[int]:
-        """Of each producer, which [[producers]] table it is of."""
-        return [table for table, plan in enumerate(self._scenario.producers, start=1) for _ in range(plan.copies)]
+        places = self._scenario.producer_places
+        return [name for name, (table, _) in zip(self.producers, places, strict=True) if table == number]
 
     def counts(self) -> dict[str, int]:
         pages = [self._progress[name].read() for name in self.producers if self._is_known(name)]

@@ -532,7 +532,7 @@ def _unknown(scenario: Scenario, name: str) -> str | None:
 
 def _unknown_transactions(scenario: Scenario, what: str) -> str | None:
     """A group may have any name; a producer's transactions are known by the producer's."""
-    plans = [plan for plan in scenario.producers for _ in range(plan.copies)]
+    plans = scenario.each_producer
     known = [f"{TRANSACTION}producer{number}" for number, plan in enumerate(plans, start=1) if plan.transactions]
     if not what.startswith(TRANSACTION) or what in known:
         return None

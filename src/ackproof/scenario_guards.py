@@ -70,9 +70,10 @@ def _ended(scenario: Scenario) -> Iterator[Problem]:
         return
     transactional = {f"producer:{at}" for at, plan in enumerate(scenario.each_producer, start=1) if plan.transactions}
     for number, fault in enumerate(scenario.faults):
-        for target in transactional.intersection(fault.targets) if fault.kind in ("kill", "stop") else ():
-            told = 'what it had begun stays half done; say inexact = "allowed" in [expect]'
-            yield f"faults.{number}.targets", f"{target}: {told}"
+        for target in fault.targets:
+            if target in transactional and fault.kind in ("kill", "stop"):
+                told = 'what it had begun stays half done; say inexact = "allowed" in [expect]'
+                yield f"faults.{number}.targets", f"{target}: {told}"
 
 
 def _input(scenario: Scenario, producer: ProducerPlan, plan: TransactionsPlan, where: str) -> Iterator[Problem]:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from ackproof.clients.common import GROUP_WORDS, LIFE
 from ackproof.foreign import unpack_text, value_of
 from ackproof.journal import Writer
 
@@ -21,7 +22,6 @@ ODDITIES_MOST = 1_000  # of each kind
 SHOWN_MOST = 120  # characters of anything that a client tells
 LINE_MOST = 1 << 20  # bytes of an event
 NO_OFFSET, UNTOLD = -1, -2
-LIFE = 1_000_000  # assignments and reads of one life, at most; as our own consumers count
 SILENT_EVENTS = frozenset({"startup_complete", "shutdown_requested", "shutdown_complete"})
 
 
@@ -271,7 +271,7 @@ class Consumed(Account):
     def _group(self, event: str, places: list[Place], at_ns: int) -> None:
         self._assignment += event == "assigned"
         shown = ", ".join(f"{_shown(place.topic)}/{place.partition}" for place in places) or "nothing"
-        print(f"{self._config.name} {_WORDS[event]} {shown}", flush=True)
+        print(f"{self._config.name} {GROUP_WORDS[event]} {shown}", flush=True)
         for place in places:
             if self._is_ours(place.topic, at_ns):
                 row = self._row(place.partition)
@@ -293,6 +293,3 @@ class Consumed(Account):
 
 def _shown(text: str | None) -> str | None:
     return None if text is None else text[:SHOWN_MOST]
-
-
-_WORDS = {"assigned": "is given", "revoked": "gives back", "lost": "has lost"}

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from ackproof import cli_lab, runner
+from ackproof import run as running
 from ackproof.errors import CannotHere
+from ackproof.lab import control, launch
 from ackproof.scenario_file import find, load
 
 
@@ -24,8 +26,8 @@ def lab(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         return done
 
     monkeypatch.setattr(cli_lab, "gather", lambda *_: None)
-    monkeypatch.setattr(runner.launch, "launch", launched)
-    monkeypatch.setattr(runner.control, "down", done.down.append)
+    monkeypatch.setattr(launch, "launch", launched)
+    monkeypatch.setattr(control, "down", done.down.append)
     return done
 
 
@@ -44,7 +46,7 @@ def test_a_lab_whose_run_cannot_even_begin_goes_down_unless_it_is_kept(
     def full(*_: Any) -> None:
         raise CannotHere("no space left on the disk")
 
-    monkeypatch.setattr(runner.running, "Ongoing", full)
+    monkeypatch.setattr(running, "Ongoing", full)
     outcome = runner.Outcome(as_json=True, junit=None)
     runner.run_one(asked(tmp_path, keep), outcome)
     assert outcome.exit_code() == 4
@@ -55,7 +57,7 @@ def test_a_lab_whose_run_is_interrupted_goes_down(tmp_path: Path, monkeypatch: p
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner.running, "Ongoing", interrupted)
+    monkeypatch.setattr(running, "Ongoing", interrupted)
     with pytest.raises(KeyboardInterrupt):
         runner.run_one(asked(tmp_path), runner.Outcome(as_json=True, junit=None))
     assert lab.down == [lab.directory.name]
@@ -65,9 +67,9 @@ def test_a_run_that_is_not_judged_is_done_when_its_lab_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab: Any
 ) -> None:
     run = SimpleNamespace(mark=lambda **_: None, faults=[])
-    monkeypatch.setattr(runner.running, "Ongoing", lambda *_: run)
+    monkeypatch.setattr(running, "Ongoing", lambda *_: run)
     carried_out: list[Any] = []
-    monkeypatch.setattr(runner.running, "carry_out", lambda ongoing, *_: carried_out.append(ongoing))
+    monkeypatch.setattr(running, "carry_out", lambda ongoing, *_: carried_out.append(ongoing))
     outcome = runner.Outcome(as_json=True, junit=None)
     runner.run_one(asked(tmp_path), outcome)
     assert (outcome.exit_code(), carried_out, len(lab.down)) == (0, [run], 1)

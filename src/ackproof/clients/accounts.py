@@ -120,7 +120,9 @@ class Account:
     def _is_ours(self, topic: str | None, at_ns: int) -> bool:
         if topic in (None, self._config.topic):
             return True
-        self._note(at_ns, "not ours", f"line {self._lines:,}: topic {_shown(topic)!r}, and not {self._config.topic!r}")
+        self._note(
+            at_ns, "not ours", f"line {self._lines:,}: topic {_shown(topic or '')!r}, and not {self._config.topic!r}"
+        )
         return False
 
     def _lacks(self, event: Event, at_ns: int, *fields: str) -> bool:
@@ -177,7 +179,9 @@ class Produced(Account):
         if producer < 0 or seq >= self._config.count:
             last = value_of(self._config.id, self._config.count - 1)
             wanted = f"{value_of(self._config.id, 0)} to {last} were asked for"
-            self._note(at_ns, "not ours", f"line {self._lines:,}: the value {_shown(event.value)!r}, and {wanted}")
+            self._note(
+                at_ns, "not ours", f"line {self._lines:,}: the value {_shown(event.value or '')!r}, and {wanted}"
+            )
             return None
         return seq
 
@@ -282,7 +286,9 @@ class Consumed(Account):
         for place in event.offsets:
             if place.offset is not None and self._is_ours(place.topic, at_ns):
                 row = {**self._row(place.partition), "offset": place.offset}
-                self._writers["commits"].add(**row, at_ns=at_ns, outcome=outcome, error=_shown(event.error))
+                self._writers["commits"].add(
+                    **row, at_ns=at_ns, outcome=outcome, error=event.error and _shown(event.error)
+                )
 
     def close(self, at_ns: int) -> None:
         if self._said_read > self._read:
@@ -291,5 +297,5 @@ class Consumed(Account):
         super().close(at_ns)
 
 
-def _shown(text: str | None) -> str | None:
-    return None if text is None else text[:SHOWN_MOST]
+def _shown(text: str) -> str:
+    return text[:SHOWN_MOST]

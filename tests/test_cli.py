@@ -123,6 +123,41 @@ def test_an_interrupt_exits_with_130(run: Run, monkeypatch: pytest.MonkeyPatch) 
     assert "Traceback" not in err
 
 
+SLOW_TO_END = """
+import sys, time
+from ackproof import cli
+from ackproof.lab import control
+
+def down(*_):
+    try:
+        print("begun", flush=True)
+        time.sleep(60)
+    finally:
+        print("ending", flush=True)
+        time.sleep(60)
+
+control.down = down
+sys.argv = ["ackproof", "down"]
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupt_while_it_ends_in_good_order_ends_it_at_once(state: Path, first: signal.Signals) -> None:
+    slow = subprocess.Popen([sys.executable, "-c", SLOW_TO_END], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert slow.stdout is not None
+        assert slow.stdout.readline() == b"begun\n"
+        slow.send_signal(first)
+        assert slow.stdout.readline() == b"ending\n"
+        slow.send_signal(signal.SIGINT)
+        assert slow.wait(2) == 130
+        assert slow.communicate() == (b"", b"")
+    finally:
+        slow.kill()
+        slow.communicate()
+
+
 def test_a_reader_that_went_away_is_no_bug(state: Path) -> None:
     code = "import sys; sys.argv = ['ackproof', '--help']; from ackproof.cli import main; main()"
     reading, writing = os.pipe()

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ackproof.clients.accounts import Account, Consumed, ForeignConfig, Produced
+from ackproof.clients.accounts import LINE_MOST, SHOWN_MOST, Account, Consumed, ForeignConfig, Produced
 from ackproof.clients.common import Progress, pack, unpack
 from ackproof.clients.foreign import READY_S
 from ackproof.errors import CannotHere, UsageProblem
@@ -115,6 +115,8 @@ def test_a_scenario_with_commands_is_good() -> None:
         ("count = 100", "count = 100\nsize = 32", "bad.toml:12: size is for our own clients"),
         ("count = 100", "count = 100\noutbox = { retry_s = 2 }", "outbox is for our own clients"),
         ('group = "readers"', 'group = "readers"\nprotocol = "cooperative"', "protocol is for our own clients"),
+        ('group = "readers"', 'group = "readers"\nreceiver = { strategy = "ids" }', "receiver is for our own clients"),
+        ('group = "readers"', 'group = "readers"\nalso = ["orders"]', "also is for our own clients"),
         ("count = 100\ncommand = [", 'count = 100\nwhere = "host"\n#', 'where = "host" is for a client with a command'),
         ("count = 100\ncommand = [", "count = 100\n#", "our own producer's values are no text"),
         (
@@ -178,6 +180,16 @@ def test_the_first_word_of_a_command_is_a_program_unless_kafka_has_it() -> None:
 
 ACK = '{"name":"producer_send_success","key":null,"value":"1.%d","topic":"orders","partition":0,"offset":%d}'
 ERROR = '{"name":"producer_send_error","value":"1.%d","topic":"orders","exception":"class a.TimeoutException"}'
+
+READS = [
+    '{"name":"startup_complete"}',
+    '{"name":"partitions_assigned","partitions":[{"topic":"orders","partition":0},{"topic":"orders","partition":1}]}',
+    '{"name":"record_data","key":null,"value":"1.4","topic":"orders","partition":1,"offset":0}',
+    '{"name":"record_data","key":null,"value":"junk","topic":"orders","partition":1,"offset":1}',
+    '{"name":"records_consumed","count":2,"partitions":[]}',
+    '{"name":"offsets_committed","offsets":[{"topic":"orders","partition":1,"offset":2}],"success":false,"error":"no"}',
+    '{"name":"partitions_revoked","partitions":[{"topic":"orders","partition":0}]}',
+]
 
 
 def told(folder: Path, kind: str, code: str = "") -> ForeignConfig:
@@ -267,6 +279,15 @@ def test_a_value_that_was_sent_again_and_acknowledged_is_acknowledged(tmp_path: 
         (['{"name":"producer_send_success","offset":1}'], "no event", "producer_send_success without value"),
         (['{"name":"producer_send_success","value":1.0}'], "no event", "Expected `str | null`, got `float`"),
         ([(ACK % (0, 1)).replace("1.0", "0")], "not ours", "the value '0', and 1.0 to 1.4 were asked for"),
+        ([ACK % (1, 2**63)], "no event", "Expected `int` <= 9223372036854775807 - at `$.offset`"),
+        ([ACK % (1, 2**64)], "no event", "`$.offset`"),
+        (
+            [(ACK % (1, 0)).replace('n":0', f'n":{2**31}')],
+            "no event",
+            "Expected `int` <= 2147483647 - at `$.partition`",
+        ),
+        (["x" * (LINE_MOST + 1)], "no event", "longer than"),
+        (['{"name":"producer_send_success","value":"\\ud800"}'], "no event", "line 1"),
         ([ACK % (5, 1)], "not ours", "the value '1.5'"),
         ([(ACK % (0, 1)).replace("orders", "other")], "not ours", "topic 'other', and not 'orders'"),
         ([ACK % (0, 1), ACK % (0, 1)], "twice", "line 2: 1.0 acknowledged at 0/1, and before at 0/1"),
@@ -285,6 +306,77 @@ def test_what_cannot_be_taken_for_an_event_is_said(tmp_path: Path, lines: list[s
     acked = any("success" in line and '"1.0"' in line and "other" not in line for line in lines)
     failed = not acked and any("error" in line for line in lines)
     assert [row[:2] for row in sends(tmp_path)] == [(0, "ok")] * acked + [(0, "info")] * failed
+
+
+def test_numbers_as_large_as_kafkas_own_are_taken(tmp_path: Path) -> None:
+    heard(Produced(told(tmp_path, "producer"), 0), (ACK % (1, 2**63 - 1)).replace('n":0', f'n":{2**31 - 1}'))
+    assert sends(tmp_path) == [(1, "ok", 2**63 - 1, None)]
+    assert rows(tmp_path, "sends")[0]["partition"] == 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        READS[2].replace(":1,", f":{2**31},"),
+        READS[2].replace('"offset":0', f'"offset":{2**63}'),
+        READS[1].replace(":1}", f":{2**31}}}"),
+        READS[5].replace(":2}", f":{2**63}}}"),
+    ],
+)
+def test_a_number_that_no_consumer_can_have_read_is_no_event(tmp_path: Path, line: str) -> None:
+    heard(Consumed(told(tmp_path, "consumer")), line)
+    assert [event for event, _ in oddities(tmp_path)] == ["no event"]
+    assert [rows(tmp_path, table) for table in ("reads", "groups", "commits")] == [[], [], []]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ACK.replace("1.%d", "v" * 9_000) % 1,
+        (ACK % (0, 1)).replace("orders", "t" * 9_000),
+        '{"name":"%s"}' % ("n" * 9_000),
+        ERROR.replace("a.Timeout", "e" * 9_000) % 0,
+        "x" * 9_000,
+    ],
+)
+def test_of_what_a_client_tells_at_length_the_beginning_is_shown(tmp_path: Path, line: str) -> None:
+    heard(Produced(told(tmp_path, "producer"), 0), line)
+    shown = [text for _, text in oddities(tmp_path)] + [error for *_, error in sends(tmp_path)]
+    assert len(shown) == 1
+    assert len(shown[0]) < 3 * SHOWN_MOST
+
+
+def test_a_line_without_end_is_not_kept_in_memory_and_the_next_one_is_heard(tmp_path: Path) -> None:
+    code = f"""
+    import os
+    def most():
+        lines = open(f"/proc/{{os.getppid()}}/status").read().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    before = most()
+    for _ in range(40):
+        print("x" * {LINE_MOST}, end="")
+    print()
+    print({ACK % (0, 0)!r})
+    open("grown", "w").write(str(most() - before))
+    """
+    assert Client(tmp_path, "producer", code).ended() == 0
+    assert int((tmp_path / "grown").read_text()) < 20_000
+    assert [event for event, _ in oddities(tmp_path)] == ["no event"]
+    assert sends(tmp_path) == [(0, "ok", 0, None)]
+
+
+def test_a_line_without_end_is_no_event_where_the_client_ends_in_it(tmp_path: Path) -> None:
+    Client(tmp_path, "producer", f"print('x' * {3 * LINE_MOST}, end='')").ended()
+    assert [event for event, _ in oddities(tmp_path)] == ["no event"]
+
+
+def test_a_listener_that_fails_dies_as_no_client_of_its_can_end(tmp_path: Path) -> None:
+    config = msgspec.structs.replace(told(tmp_path, "producer"), journal="no/such/folder")
+    (tmp_path / "config.json").write_bytes(msgspec.json.encode(config))
+    words = [sys.executable, "-m", "ackproof.clients.foreign", str(tmp_path / "config.json")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert "FileNotFoundError" in done.stderr
 
 
 def test_of_each_oddity_the_first_thousand_are_kept(tmp_path: Path) -> None:
@@ -335,17 +427,6 @@ def test_a_command_that_cannot_be_started_is_one_sentence(tmp_path: Path) -> Non
     assert done.returncode == 127
     assert done.stdout.startswith("producer1: no-such-program cannot be started")
     assert done.stderr == ""
-
-
-READS = [
-    '{"name":"startup_complete"}',
-    '{"name":"partitions_assigned","partitions":[{"topic":"orders","partition":0},{"topic":"orders","partition":1}]}',
-    '{"name":"record_data","key":null,"value":"1.4","topic":"orders","partition":1,"offset":0}',
-    '{"name":"record_data","key":null,"value":"junk","topic":"orders","partition":1,"offset":1}',
-    '{"name":"records_consumed","count":2,"partitions":[]}',
-    '{"name":"offsets_committed","offsets":[{"topic":"orders","partition":1,"offset":2}],"success":false,"error":"no"}',
-    '{"name":"partitions_revoked","partitions":[{"topic":"orders","partition":0}]}',
-]
 
 
 def test_a_consumer_is_written_down_as_it_tells_of_itself(tmp_path: Path) -> None:
@@ -424,6 +505,20 @@ def test_a_client_does_not_outlive_whoever_hears_it(tmp_path: Path) -> None:
     client.ended()
     until(lambda: not _lives(itself), "the client is gone")
     os.kill(other, signal.SIGKILL)  # its own, which nobody can know of any more
+
+
+def test_whoever_is_started_by_one_that_is_dead_already_dies_too() -> None:
+    code = "import sys; from ackproof.lab.kernel import die_with_parent; die_with_parent(9, int(sys.argv[1])); print(1)"
+    for parent, told in ((os.getpid(), b"1\n"), (os.getppid(), b"")):
+        done = subprocess.run([sys.executable, "-c", code, str(parent)], capture_output=True, check=False)
+        assert (done.returncode, done.stdout) == (0 if told else -signal.SIGKILL, told)
+
+
+def test_a_listener_on_the_host_does_not_outlive_a_run_that_is_gone(tmp_path: Path) -> None:
+    config = msgspec.structs.replace(told(tmp_path, "producer"), parent=os.getppid())
+    (tmp_path / "config.json").write_bytes(msgspec.json.encode(config))
+    words = [sys.executable, "-m", "ackproof.clients.foreign", str(tmp_path / "config.json")]
+    assert subprocess.run(words, check=False).returncode == -signal.SIGKILL
 
 
 def test_what_holds_the_output_of_a_client_that_ended_is_not_waited_for_long(tmp_path: Path) -> None:

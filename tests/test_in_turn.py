@@ -86,6 +86,7 @@ class Lab:
         self.clients = Clients(scenario, record, tmp_path, "no-lab")
         self.started: list[str] = []
         self._folder = tmp_path / "clients"
+        monkeypatch.setattr(Clients, "_exits", lambda _: {})
         monkeypatch.setattr(Clients, "_start", lambda clients, name: self._start(name))
 
     def _start(self, name: str) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from confluent_kafka import KafkaError, Message
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ackproof.clients import producer
 from ackproof.clients.common import pack
-from ackproof.clients.producer import Pace
+from ackproof.clients.producer import Load, Pace, ProducerConfig
 from ackproof.clients.reports import Outcomes, Spoken
+from ackproof.journal import read_stream
 
 
 def report(seq: int, offset: int | None, partition: int | None = 0, padding: bytes = b"") -> Message:
@@ -166,3 +171,35 @@ def test_a_message_is_due_from_its_moment_on_and_not_before(
 def test_nothing_is_due_in_a_pause() -> None:
     pace = Pace(10.0, [(5, 2.0)])
     assert [pace.due(round(seconds * 1e9)) for seconds in (0.0, 0.45, 0.6, 2.4, 2.5, 2.61)] == [1, 5, 5, 5, 6, 7]
+
+
+class Grown:
+    """Stands in for a client whose topic has got a second partition since it was looked at."""
+
+    def __init__(self, _: dict[str, Any]) -> None: ...
+
+    def __len__(self) -> int:
+        return 0
+
+    def poll(self, _: float) -> None: ...
+
+    def produce_batch(self, topic: str, batch: list[dict[str, Any]], _: int, on_delivery: Any) -> int:
+        for place, message in enumerate(batch):
+            on_delivery(None, Message(topic=topic, value=message["value"], offset=0, partition=place))
+        return len(batch)
+
+
+def test_where_the_topic_grows_each_message_is_asked_for_its_partition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(producer, "KafkaProducer", Grown)
+    monkeypatch.setattr(producer, "check_topic", lambda *_: 1)
+    (tmp_path / "go").write_text("0")
+    config = ProducerConfig(
+        run=1, directory=str(tmp_path), id=0, name="producer1", topic="orders", topic_id=0, bootstrap="nowhere",
+        count=2, rate=None, acks="all", size=16, keys=None, print=False, go=str(tmp_path / "go"),
+        progress=str(tmp_path / "progress"), flush_s=1, grows=True,
+    )  # fmt: skip
+    Load(config).run()
+    sends = read_stream(tmp_path / "journal" / "sends" / "producer1.arrows")[0].to_pylist()
+    assert [(row["seq"], row["partition"]) for row in sends] == [(0, 0), (1, 1)]

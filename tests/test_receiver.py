@@ -6,9 +6,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import Message, TopicPartition
 
+from ackproof.clients import consumer
+from ackproof.clients.consumer import ConsumerConfig, Reading
+from ackproof.clients.database import database_of
 from ackproof.clients.receiver import STRATEGIES, Costs, Given, Receiver, export
 from ackproof.journal import Writer, read_stream
 
@@ -127,3 +132,34 @@ def test_costs_count_from_one_row_to_the_next(tmp_path: Path) -> None:
     assert [row["messages"] for row in rows] == [10, 5, 0]
     assert all(0 < row["deciding_ns"] <= row["handling_ns"] for row in rows[:2])
     assert all(row["memory_bytes"] > 0 and row["disk_bytes"] > 0 for row in rows)
+
+
+def test_a_foreign_producers_values_are_received_by_their_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Client:
+        """Gives three messages, and then no more is wanted."""
+
+        def __init__(self, _: dict[str, Any]) -> None: ...
+
+        def assign(self, _: list[TopicPartition]) -> None: ...
+
+        def consume(self, *_: float) -> list[Message]:
+            reading.stop()
+            values = enumerate((b"1.5", b"1.6", b"1.5"))
+            return [Message(topic="orders", partition=0, offset=offset, value=value) for offset, value in values]
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(consumer, "KafkaConsumer", Client)
+    (tmp_path / "clients").mkdir()
+    config = ConsumerConfig(
+        run=1, directory=str(tmp_path), id=0, name="consumer1", journal="consumer1", topic="orders", topic_id=0,
+        group="g", group_id=0, bootstrap="nowhere", progress=str(tmp_path / "progress"), commit="never",
+        receiver="ids", foreign=[0],
+    )  # fmt: skip
+    reading = Reading(config)
+    reading.run()
+    receiver = Receiver(database_of(tmp_path, "consumer1"), "ids", topic=0)
+    assert accepted(receiver) == [(0, 5), (0, 6)]
+    receiver.close()

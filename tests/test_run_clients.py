@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from ackproof.clients.common import Progress
 from ackproof.errors import CannotHere
 from ackproof.run_clients import Clients
-from ackproof.scenario import ConsumerPlan, ProducerPlan, Scenario, TopicPlan
+from ackproof.scenario import ConsumerPlan, FaultPlan, ProducerPlan, Scenario, TopicPlan
 
 DIED, WELL = [None, 9], [0, None]
 
@@ -77,3 +78,53 @@ def test_foreign_clients_end_as_they_like_and_the_judge_says_what_they_were_wort
 ) -> None:
     ended = {"producer1": how, "consumer1": how}
     assert clients(tmp_path, monkeypatch, ended, [], ["my-client"]).raise_if_one_died() == ended
+
+
+def in_two_tables(tmp_path: Path, **more: Any) -> Clients:
+    """A producer, and one that comes after it."""
+    scenario = Scenario(
+        name="two",
+        section="X",
+        title="Two",
+        summary="One after the other.",
+        topics=[TopicPlan("orders")],
+        producers=[ProducerPlan("orders", 10), ProducerPlan("orders", 10, after=1)],
+        **more,
+    )
+    names = [SimpleNamespace(name=f"producer{number + 1}", id=number, topic=0) for number in range(2)]
+    record: Any = SimpleNamespace(producers=names, consumers=[], run=1, topics=["orders"])
+    made = Clients(scenario, record, tmp_path, "no-lab")
+    made._sites = {"dc1": "kafka1:9092"}
+    made._lives["producer1"] = 1
+    made._disturbed.add("producer1")
+    return made
+
+
+@pytest.mark.parametrize(("exits", "starts"), [({}, []), ({"producer1": DIED}, ["producer2"])])
+def test_a_producer_that_was_killed_has_ended_for_those_that_come_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exits: dict[str, Any], starts: list[str]
+) -> None:
+    made = in_two_tables(tmp_path)
+    Progress(tmp_path / "clients" / "producer1.progress", create=True).write(1, 5, 5, 0, 0, 0)
+    monkeypatch.setattr(Clients, "_exits", lambda _: exits)
+    started: list[str] = []
+    monkeypatch.setattr(Clients, "_start", lambda _, name: started.append(name))
+    made.start_next()
+    assert started == starts
+
+
+@pytest.mark.parametrize("grows", [True, False])
+def test_a_producer_is_told_whether_its_topic_will_grow(tmp_path: Path, grows: bool) -> None:
+    resize = FaultPlan("resize", partitions=["orders/*"], to_partitions=2, at_s=1)
+    made = in_two_tables(tmp_path, faults=[resize] * grows)
+    assert made._producer(made._record.producers[0]).grows is grows
+
+
+def test_a_producer_that_is_started_again_has_not_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = in_two_tables(tmp_path)
+    made._lives["producer2"] = 1
+    monkeypatch.setattr(Clients, "_exits", lambda _: {"producer1": DIED, "producer2": WELL})
+    monkeypatch.setattr(Clients, "_spawn", lambda *_: None)
+    assert made.all_ended()
+    made._start("producer1")
+    assert not made.all_ended()

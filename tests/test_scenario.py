@@ -316,6 +316,23 @@ def test_what_would_be_ignored_or_never_happen_is_a_problem(old: str, new: str, 
     assert words in problems_of(text.replace('"isolate"', '"pause"') if "client" in new else text)
 
 
+RECEIVES = f'{READS}receiver = {{ strategy = "ids" }}\n'
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (RECEIVES + with_fault("resize", 'partitions = ["orders/*"]', "to_partitions = 4"), "orders grows"),
+        (RECEIVES + 'also = ["orders"]\n', "also: a receiver reads all partitions by itself"),
+        (RECEIVES + "static = true\n", "static: a receiver reads all partitions by itself"),
+        (with_fault("restart", 'targets = ["producer:1"]'), "only a producer with an outbox knows where it stood"),
+    ],
+)
+def test_what_a_client_cannot_do_is_refused(more: str, words: str) -> None:
+    load(read_source("good.toml", GOOD.replace("[expect]", f"{RECEIVES}\n[expect]")))
+    assert words in problems_of(GOOD.replace("[expect]", f"{more}\n[expect]"))
+
+
 @pytest.mark.parametrize("shapes", ["shapes = 3", "shapes = { slow = 3 }"])
 def test_shapes_that_are_no_tables(shapes: str) -> None:
     start, _, _ = GOOD.partition("[[shapes")
@@ -413,6 +430,9 @@ at_s = 300
 """
 
 
+MIRRORED = 'topic = "dc2:dc1.orders"\nreceiver = { strategy = "ids" }'
+
+
 def test_a_mirror_makes_a_topic_of_each_at_the_other_site() -> None:
     scenario = load(read_source("two.toml", TWO_SITES))
     assert scenario.mirrors == {"dc2:dc1.orders": "orders", "dc2.orders": "dc2:orders"}
@@ -429,6 +449,7 @@ def test_a_mirror_makes_a_topic_of_each_at_the_other_site() -> None:
         ("replication = 1", "replication = 3", "from 1 to the number of brokers, 1"),
         ('also = ["dc2:dc1.orders"]', 'also = ["dc2:dc1.orderz"]', "did you mean dc2:dc1.orders"),
         ('also = ["dc2:dc1.orders"]', 'also = ["orders"]', "are at two sites"),
+        ('topic = "dc2:orders"\nalso = ["dc2:dc1.orders"]', f"{MIRRORED}", "what a mirror made"),
         ('kind = "start"\n', 'kind = "stop"\n', "producer:2 waits, and no fault starts it"),
         ('"dc2.orders/*"', '"orders/*"', "not a mirror's"),
         ('"dc2.orders/*"', '"dc2.orders/7"', "no such partition"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ackproof.errors import UsageProblem
-from ackproof.run_access import arguments
+from ackproof.run_access import arguments, distinct
 from ackproof.scenario import RulePlan
 from ackproof.scenario_file import find, load, read_source
 
@@ -57,6 +57,9 @@ def test_a_rule_is_told_to_kafka_acls_with_the_address_of_the_client() -> None:
     )
 
 
+KILL = '[[faults]]\nkind = "kill"\ntargets = ["producer:2"]\nat_s = 24\n\n'
+
+
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
@@ -64,6 +67,10 @@ def test_a_rule_is_told_to_kafka_acls_with_the_address_of_the_client() -> None:
         ('input = "payments"', 'input = "settlements"', "a topic that it reads, one of payments"),
         ('input = "payments"', 'input = "dc2:payments"', "a transaction is one cluster's"),
         ("rate = 200\n", "rate = 200\ncopies = 2\n", "one producer must write to it"),
+        ("count = 5_000\ntransactions", "count = 4_000\ntransactions", "count = 4000: as many as its input has, 5000"),
+        ("transactions = {", "threads = 2\ntransactions = {", "threads: leave it out"),
+        ("transactions = {", "partition = 1\ntransactions = {", "partition: leave it out"),
+        ("[expect]\n", f"{KILL}[expect]\n", 'producer:2: what it had begun stays half done; say inexact = "allowed"'),
         ("size = 50", "size = 0", "size = 0: from 1 to 10000 messages"),
         ("abort_every = 4", "abort_every = 1", "or nothing is ever committed"),
         ("timeout_s = 10", "timeout_s = 0.5", "timeout_s = 0.5: from 1 to 900"),
@@ -80,3 +87,30 @@ def test_a_rule_is_told_to_kafka_acls_with_the_address_of_the_client() -> None:
 def test_what_is_wrong_with_transactions(old: str, new: str, told: str) -> None:
     assert TRANSACTIONS.count(old) == 1
     assert told in problem_of(TRANSACTIONS.replace(old, new))
+
+
+def test_the_input_of_transactions_is_not_written_by_others() -> None:
+    chained = TRANSACTIONS.replace(
+        "count = 5_000\nrate = 200\n", 'count = 5_000\ntransactions = { input = "settlements" }\n'
+    )
+    assert "input = 'payments': it is written in transactions itself" in problem_of(chained)
+
+
+def test_a_transactional_producer_may_be_killed_where_that_may_cost_something() -> None:
+    text = TRANSACTIONS.replace("[expect]\n", f"{KILL}[expect]\n").replace(
+        'inexact = "forbidden"', 'inexact = "allowed"'
+    )
+    load(read_source("good.toml", text))
+
+
+def test_rules_that_say_the_same_are_one() -> None:
+    read = RulePlan("alice", ["Read", "Read", "Describe"], topic="orders")
+    again = RulePlan("alice", ["Read"], topic="orders")
+    others = [
+        RulePlan("alice", ["Read"], group="orders"),
+        RulePlan("alice", ["Read"], topic="orders", from_host=2),
+        RulePlan("alice", ["Read"], topic="orders", deny=True),
+        RulePlan("bob", ["Read"], topic="orders"),
+    ]
+    assert distinct([read, again]) == 2
+    assert distinct([read, again, *others]) == 6

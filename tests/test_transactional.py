@@ -232,3 +232,57 @@ def test_numbers_are_on_disk_before_they_are_used(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(f"{__name__}.Client", Looking)
     ran(Cluster(4), tmp_path, monkeypatch)
     assert seen == [2, 4]
+
+
+class Clock:
+    """Stands in for time, which passes by a millisecond with each look."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        self.now += 0.001
+        return self.now
+
+    def monotonic_ns(self) -> int:
+        return int(self.now * 1e9)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_the_time_that_a_commit_takes_is_no_time_without_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+
+    class Slow(Client):
+        def commit_transaction(self, timeout_s: float) -> None:
+            clock.sleep(2 * transactional.IDLE_S)
+            super().commit_transaction(timeout_s)
+
+    class Hesitant(Input):
+        asked = 0
+
+        def consume(self, count: int, wait_s: float) -> list[Message]:
+            self.asked += 1
+            return [] if self.asked % 2 else super().consume(count, wait_s)
+
+    monkeypatch.setattr(transactional, "time", clock)
+    monkeypatch.setattr(f"{__name__}.Client", Slow)
+    monkeypatch.setattr(f"{__name__}.Input", Hesitant)
+    cluster = Cluster(6)
+    ran(cluster, tmp_path, monkeypatch)
+    assert cluster.committed == 6
+
+
+def test_what_is_refused_at_once_is_tried_again_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+
+    def refused(_: float) -> None:
+        nonlocal asked
+        asked += 1
+        raise TIMED_OUT
+
+    monkeypatch.setattr(transactional, "time", Clock())
+    with pytest.raises(KafkaException):
+        transactional._insist(refused)
+    assert 100 < asked < 2_000

@@ -11,6 +11,7 @@ import signal
 import sys
 import tempfile
 import traceback
+from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
 
@@ -57,13 +58,29 @@ cli_health.register(app)
 
 
 def _on_signal(number: int, _: FrameType | None) -> NoReturn:
-    raise Ended(number)
+    """It ends in good order, which may take a while: from now on an interrupt ends it at once."""
+    _hear_interrupts(_at_once)
+    raise KeyboardInterrupt if number == signal.SIGINT else Ended(number)
+
+
+def _at_once(_: int, __: FrameType | None) -> NoReturn:
+    """What is left is for the kernel: a lab and its clients end with us, and the journal is what was flushed."""
+    if sys.stderr.isatty():
+        os.write(sys.stderr.fileno(), b"\x1b[?25h\n")  # a bar hides the cursor
+    os._exit(INTERRUPTED)
+
+
+def _hear_interrupts(handler: Callable[[int, FrameType | None], NoReturn]) -> None:
+    """Unless they are ignored, as by what a shell runs in its background."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, handler)
 
 
 def main() -> NoReturn:
     """Run the command line and exit with a code of the contract; no traceback reaches a user."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _on_signal)
+    _hear_interrupts(_on_signal)
     sys.exit(_run())
 
 

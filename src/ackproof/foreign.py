@@ -34,7 +34,9 @@ _OURS = {
         "size", "keys", "print", "pauses", "topic_check", "topic_timeout_s", "outbox", "transactions", "user",
         "from_host", "refused", "settings",
     ),
-    ConsumerPlan: ("protocol", "static", "commit", "isolation", "user", "from_host", "print", "settings"),
+    ConsumerPlan: (
+        "also", "protocol", "static", "commit", "isolation", "user", "from_host", "print", "receiver", "settings",
+    ),
 }  # fmt: skip
 _FAULTS = {"producer": ("kill", "stop"), "consumer": ("kill", "stop", "start", "restart")}
 

@@ -1,6 +1,6 @@
 """The judge as a process of its own. A run starts it early, so that it has rehearsed when it is needed.
 
-    python -m ackproof.judging MASTER [rehearse] [large] [consumers]
+    python -m ackproof.judging PARENT MASTER [rehearse] [large] [consumers]
 
 Directories come in on standard input, one JSON list a line; progress and the end of each go out on standard output, one
 JSON a line. So neither `run` nor `report` ever imports Spark, and a Spark that dies takes no run with it.
@@ -54,7 +54,7 @@ class Judging:
         words = [word for word, wanted in asked.items() if wanted]
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that nobody reads would fill
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "ackproof.judging", master, *words],
+            [sys.executable, "-m", "ackproof.judging", str(os.getpid()), master, *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -134,10 +134,8 @@ class Judging:
         return True
 
 
-def _serve(master: str, early: bool, large: bool, consumers: bool) -> None:
-    die_with_parent(signal.SIGTERM)  # also in the middle of a rehearsal; Java sees its input end, and follows
-    if _nobody_writes(sys.stdin.fileno()):  # it was dead before we asked for that
-        return
+def _serve(parent: int, master: str, early: bool, large: bool, consumers: bool) -> None:
+    die_with_parent(signal.SIGTERM, parent)  # also in the middle of a rehearsal; Java sees its input end, and follows
     if early:
         os.nice(NICE)
     from ackproof.errors import Problem
@@ -164,11 +162,5 @@ def _serve(master: str, early: bool, large: bool, consumers: bool) -> None:
         tell(problem=problem.message, details=list(problem.details))
 
 
-def _nobody_writes(pipe: int) -> bool:
-    poll = select.poll()
-    poll.register(pipe, 0)
-    return any(event & select.POLLHUP for _, event in poll.poll(0))
-
-
 if __name__ == "__main__":
-    _serve(sys.argv[1], *(word in sys.argv[2:] for word in ("rehearse", "large", "consumers")))
+    _serve(int(sys.argv[1]), sys.argv[2], *(word in sys.argv[3:] for word in ("rehearse", "large", "consumers")))

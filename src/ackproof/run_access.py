@@ -23,9 +23,20 @@ ASK_S = 2.0
 def set_rules(access: AccessPlan, lab: str, directory: Path) -> str:
     for number, rule in enumerate(access.rules, start=1):
         _run_tool(lab, directory / "logs" / "acls.log", f"acls{number}", list(arguments(rule)))
-    wanted = sum(len(rule.operations) for rule in access.rules)
+    wanted = distinct(access.rules)
     _wait_until_known(lab, wanted)
     return f"{len(access.users)} users, {wanted} rules, known to every broker"
+
+
+def distinct(rules: list[RulePlan]) -> int:
+    """How many rules of Kafka's these are: each is about one operation, and the same one counts once."""
+    return len(
+        {
+            (rule.user, operation, rule.topic, rule.group, rule.from_host, rule.deny)
+            for rule in rules
+            for operation in rule.operations
+        }
+    )
 
 
 def arguments(rule: RulePlan) -> Iterator[str]:

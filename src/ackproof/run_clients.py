@@ -60,6 +60,7 @@ class Clients:
         self.leaders: dict[str, tuple[str | None, int | None]] = {}  # TOPIC/PARTITION: who leads, in which epoch
         self._over = threading.Event()
         self._asked = 0.0
+        self._exited: set[str] = set()  # as told when that was asked
         self._disturbed: set[str] = set()  # clients that the scenario itself killed or stopped
         self._lives: dict[str, int] = {}  # how often each client was started
         self._foreign = Foreign(scenario, record, directory, lab)
@@ -132,6 +133,7 @@ class Clients:
 
     def _start(self, name: str) -> None:
         self._lives[name] = self._lives.get(name, 0) + 1
+        self._exited.discard(name)
         if name in self._progress:  # its last life may have ended with `done`, and this one has not even begun
             self._progress[name].write(*(0 for _ in Progress.FIELDS))
         for consumer in self._record.consumers:
@@ -211,6 +213,7 @@ class Clients:
 
     def _producer(self, producer: Any) -> ProducerConfig:
         plan = self._scenario.each_producer[producer.id]
+        _, copy = self._scenario.producer_places[producer.id]
         topic = self._topic(plan.topic)
         _, own = placed(plan.topic)
         life = self._lives[producer.name]
@@ -236,19 +239,16 @@ class Clients:
             topic_timeout_s=plan.topic_timeout_s,
             partitions=topic.partitions,
             replication=topic.replication,
+            grows=self._scenario.partitions_at_end(topic) > topic.partitions,
             outbox=None if plan.outbox is None else msgspec.convert(msgspec.to_builtins(plan.outbox), OutboxConfig),
             transactions=None
             if plan.transactions is None
             else msgspec.convert(msgspec.to_builtins(plan.transactions), TransactionsConfig),
             journal=producer.name if life == 1 else f"{producer.name}-{life}",
-            partition=None if plan.partition is None else plan.partition + self._copies()[producer.id],
+            partition=None if plan.partition is None else plan.partition + copy,
             threads=plan.threads,
             settings=plan.settings,
         )
-
-    def _copies(self) -> list[int]:
-        """Of each producer, which one of its table's copies it is."""
-        return [copy for plan in self._scenario.producers for copy in range(plan.copies)]
 
     def _topic(self, name: str) -> TopicPlan:
         return self._scenario.topic(name)
@@ -322,7 +322,8 @@ class Clients:
         plan = self._scenario.each_producer[producer.id]
         if plan.waits:
             return producer.name
-        return None if plan.after is None else str(self._tables()[producer.id])
+        table, _ = self._scenario.producer_places[producer.id]
+        return None if plan.after is None else str(table)
 
     def start_next(self) -> None:
         """Producers that come after others: started when those have ended, told to go when all of them are ready."""
@@ -334,30 +335,29 @@ class Clients:
                 if all(self._is_ready(name) for name in names):
                     self._gone.add(table)
                     self.go(table)
-            elif all(
-                self._is_known(name) and self._progress[name].read()["done"] for name in self._of_table(plan.after)
-            ):
+            elif self._have_ended(self._of_table(plan.after)):
                 for name in names:
                     self._start(name)
 
     def _of_table(self, number: int) -> list[str]:
-        return [name for name, table in zip(self.producers, self._tables(), strict=True) if table == number]
-
-    def _tables(self) -> list[int]:
-        """Of each producer, which [[producers]] table it is of."""
-        return [table for table, plan in enumerate(self._scenario.producers, start=1) for _ in range(plan.copies)]
+        places = self._scenario.producer_places
+        return [name for name, (table, _) in zip(self.producers, places, strict=True) if table == number]
 
     def counts(self) -> dict[str, int]:
         pages = [self._progress[name].read() for name in self.producers if self._is_known(name)]
         return {field: sum(page[field] for page in pages) for field in Progress.FIELDS}
 
     def all_ended(self) -> bool:
-        if all(self._is_known(name) and self._progress[name].read()["done"] for name in self.producers):
+        return self._have_ended(self.producers)
+
+    def _have_ended(self, names: list[str]) -> bool:
+        """By their own word, or by that of whoever started them: one that was killed says nothing."""
+        if all(self._is_known(name) and self._progress[name].read()["done"] for name in names):
             return True
-        if time.monotonic() - self._asked < EXITS_EVERY_S:
-            return False
-        self._asked = time.monotonic()
-        return set(self.producers) <= set(self.raise_if_one_died())
+        if time.monotonic() - self._asked >= EXITS_EVERY_S:
+            self._asked = time.monotonic()
+            self._exited = set(self.raise_if_one_died())
+        return self._exited.issuperset(names)
 
     def _exits(self) -> dict[str, Any]:
         inside = sorted(name for name in self._running if name not in self.on_host)

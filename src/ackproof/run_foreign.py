@@ -75,7 +75,7 @@ class Foreign:
             folder=str(Path.cwd()),
             progress=str(self._directory / "clients" / f"{client.name}.progress"),
             foreign=self.producers,
-            on_host=plan.where == "host",
+            parent=os.getpid() if plan.where == "host" else None,
             **own,
         )
 

@@ -6,7 +6,8 @@ import os
 import sys
 import threading
 import time
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -74,6 +75,18 @@ class Asked:
             )
         )
 
+    @property
+    def large(self) -> bool:
+        return self.scenario.total >= LARGE_LOAD
+
+    @property
+    def early(self) -> bool:
+        """Whether the judge starts with the load. A health check has a Spark of its own: two are too many."""
+        return self.judged and self.scenario.health is None
+
+    def judging(self) -> Judging:
+        return Judging(early=True, large=self.large, consumers=bool(self.scenario.consumers))
+
     def again(self) -> list[str]:
         """The command that runs it again."""
         words = [
@@ -129,8 +142,14 @@ def run_one(asked: Asked, outcome: Outcome) -> None:
     outcome.runs.append(done)
     judging: list[Judging] = []
     try:
-        with ExitStack() as down:
-            done.exit_code = _lab_part(asked, spec, ingredients, record, directory, live, judging, down)
+        with ExitStack() as afterwards:
+            if asked.early and asked.large:
+                judging.append(asked.judging())
+            launched = launch.launch(spec, ingredients, live.tell, logs=(directory / "logs").resolve())
+            with _tied(launched, asked.keep, live.tell, afterwards):
+                ongoing = running.Ongoing(asked.scenario, record, directory.resolve(), spec.name, live.tell)
+                _lab_part(asked, ongoing, live, judging)
+            done.exit_code = 0
             if asked.judged:
                 verdict = _judge_part(done, judging, live)
                 live.close()
@@ -164,44 +183,34 @@ def _mark_verdict(directory: Path) -> None:
     write_record(directory, msgspec.structs.replace(record, marks=marks))
 
 
-def _lab_part(
-    asked: Asked,
-    spec: LabSpec,
-    ingredients: launch.Ingredients,
-    record: RunRecord,
-    directory: Path,
-    live: Live,
-    judging: list[Judging],
-    afterwards: ExitStack,
-) -> int:
-    """Afterwards the lab goes down, which the judge need not wait for."""
-    large = asked.scenario.total >= LARGE_LOAD
-
-    def rehearse() -> None:
-        # A health check has a Spark of its own: two would not leave the brokers enough.
-        if asked.judged and not judging and asked.scenario.health is None:
-            judging.append(Judging(early=True, large=large, consumers=bool(asked.scenario.consumers)))
-
-    if large:
-        rehearse()
-    launched = launch.launch(spec, ingredients, live.tell, logs=(directory / "logs").resolve())
-    ongoing = running.Ongoing(asked.scenario, record, directory.resolve(), spec.name, live.tell)
+@contextmanager
+def _tied(launched: launch.Launched, keep: bool, tell: Callable[[str], None], afterwards: ExitStack) -> Iterator[None]:
+    """Whatever becomes of the lab's part, the lab stays only if that is wanted. The judge need not wait for it to go
+    down: that is for afterwards."""
+    name = launched.directory.name
     try:
-        live.follow(ongoing)
-        ongoing.mark(ready_ns=time.monotonic_ns())
-        if large and judging:
-            live.tell("the judge rehearses first, for a load as large as this leaves it no time")
-            judging[0].wait_until_rehearsed()
-        running.carry_out(ongoing, live.counts, rehearse)
+        yield
     finally:
-        if asked.keep:
+        if keep:
             launched.detach()
-            live.tell(f"the lab stays up: `ackproof status --name {spec.name}`, `ackproof down --name {spec.name}`")
+            tell(f"the lab stays up: `ackproof status --name {name}`, `ackproof down --name {name}`")
         else:
-            down = threading.Thread(target=_take_down, args=(spec.name,))
+            down = threading.Thread(target=_take_down, args=(name,))
             down.start()
             afterwards.callback(down.join)
-    return 0
+
+
+def _lab_part(asked: Asked, ongoing: running.Ongoing, live: Live, judging: list[Judging]) -> None:
+    def rehearse() -> None:
+        if asked.early and not judging:
+            judging.append(asked.judging())
+
+    live.follow(ongoing)
+    ongoing.mark(ready_ns=time.monotonic_ns())
+    if judging:
+        live.tell("the judge rehearses first, for a load as large as this leaves it no time")
+        judging[0].wait_until_rehearsed()
+    running.carry_out(ongoing, live.counts, rehearse)
 
 
 def _take_down(name: str) -> None:

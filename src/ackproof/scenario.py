@@ -369,6 +369,11 @@ class Scenario(Strict, frozen=True):
         return [plan for plan in self.producers for _ in range(plan.copies)]
 
     @property
+    def producer_places(self) -> list[tuple[int, int]]:
+        """Of each producer, its [[producers]] table, counted from 1, and which of that table's copies it is, from 0."""
+        return [(table, copy) for table, plan in enumerate(self.producers, start=1) for copy in range(plan.copies)]
+
+    @property
     def each_consumer(self) -> list[ConsumerPlan]:
         return [plan for plan in self.consumers for _ in range(plan.copies)]
 

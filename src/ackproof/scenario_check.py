@@ -274,7 +274,7 @@ def _clients(scenario: Scenario) -> Iterator[Problem]:
                 f"readers = {consumer.readers}: from 0 to its group's {members} members",
             )
         if consumer.receiver is not None:
-            yield from _receiver(consumer, f"consumers.{number}")
+            yield from _receiver(scenario, consumer, f"consumers.{number}")
     yield from _never_started(scenario)
     yield from _told_of(scenario)
 
@@ -326,10 +326,17 @@ def _sharing(scenario: Scenario, number: int, where: str) -> Iterator[Problem]:
         yield f"{where}.after", "after is for producers without a rate: nobody knows when theirs would be due"
 
 
-def _receiver(consumer: ConsumerPlan, where: str) -> Iterator[Problem]:
+def _receiver(scenario: Scenario, consumer: ConsumerPlan, where: str) -> Iterator[Problem]:
     """It is in no group, and alone with its database."""
+    if consumer.topic in scenario.mirrors:
+        yield f"{where}.topic", f"{consumer.topic} is what a mirror made: a receiver is for a topic of its own"
+    if any(fault.kind == "resize" and f"{consumer.topic}/*" in fault.partitions for fault in scenario.faults):
+        yield (
+            f"{where}.receiver",
+            f"{consumer.topic} grows: a receiver reads the partitions that there are at its start",
+        )
     plain = ConsumerPlan(topic=consumer.topic, group=consumer.group)
-    for name in ("copies", "protocol", "static", "start", "commit"):
+    for name in ("also", "copies", "protocol", "static", "start", "commit"):
         if getattr(consumer, name) != getattr(plain, name):
             yield (
                 f"{where}.{name}",
@@ -469,12 +476,10 @@ def _ignored(fault: FaultPlan, where: str) -> Iterator[Problem]:
 
 
 def _client_fault(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem]:
-    plans = scenario.each_producer
-    for target in fault.targets:
-        kind, _, number = target.partition(":")
-        known = kind == "producer" and number.isdigit() and 1 <= int(number) <= len(plans)
-        if known and fault.kind == "start" and not (plans[int(number) - 1].outbox or plans[int(number) - 1].waits):
-            yield f"{where}.targets", f"{target}: only a producer with an outbox knows where it stood"
+    for number, plan in enumerate(scenario.each_producer, start=1):
+        again = fault.kind == "restart" or (fault.kind == "start" and not plan.waits)
+        if f"producer:{number}" in fault.targets and again and not (plan.outbox or plan.command):
+            yield f"{where}.targets", f"producer:{number}: only a producer with an outbox knows where it stood"
     if fault.before_clients:
         yield f"{where}.before_clients", "there are no clients yet to do anything to"
     if fault.kind not in CLIENT_KINDS:
@@ -558,7 +563,7 @@ def _unknown(scenario: Scenario, name: str) -> str | None:
 
 def _unknown_transactions(scenario: Scenario, what: str) -> str | None:
     """A group may have any name; a producer's transactions are known by the producer's."""
-    plans = [plan for plan in scenario.producers for _ in range(plan.copies)]
+    plans = scenario.each_producer
     known = [f"{TRANSACTION}producer{number}" for number, plan in enumerate(plans, start=1) if plan.transactions]
     if not what.startswith(TRANSACTION) or what in known:
         return None

@@ -62,21 +62,41 @@ def _rules(scenario: Scenario, access: AccessPlan) -> Iterator[Problem]:
 def transaction_problems(scenario: Scenario) -> Iterator[Problem]:
     for number, producer in enumerate(scenario.producers):
         if producer.transactions is not None:
-            yield from _transactions(scenario, producer, producer.transactions, f"producers.{number}.transactions")
+            yield from _input(scenario, producer, producer.transactions, f"producers.{number}")
+            yield from _transactions(producer, producer.transactions, f"producers.{number}.transactions")
+    yield from _ended(scenario)
 
 
-def _transactions(scenario: Scenario, producer: ProducerPlan, plan: TransactionsPlan, where: str) -> Iterator[Problem]:
+def _ended(scenario: Scenario) -> Iterator[Problem]:
+    """Nobody takes up the work of a transactional producer."""
+    if all(scenario.expected(mode).get("inexact") == "allowed" for mode in scenario.modes):
+        return
+    transactional = {f"producer:{at}" for at, plan in enumerate(scenario.each_producer, start=1) if plan.transactions}
+    for number, fault in enumerate(scenario.faults):
+        for target in fault.targets:
+            if target in transactional and fault.kind in ("kill", "stop"):
+                told = 'what it had begun stays half done; say inexact = "allowed" in [expect]'
+                yield f"faults.{number}.targets", f"{target}: {told}"
+
+
+def _input(scenario: Scenario, producer: ProducerPlan, plan: TransactionsPlan, where: str) -> Iterator[Problem]:
     topics = [topic.name for topic in scenario.topics]
+    field, said = f"{where}.transactions.input", f"input = {plan.input!r}:"
     if plan.input not in topics or plan.input == producer.topic:
         other = [topic for topic in topics if topic != producer.topic]
-        yield f"{where}.input", f"input = {plan.input!r}: a topic that it reads, one of {', '.join(other) or 'none'}"
+        yield field, f"{said} a topic that it reads, one of {', '.join(other) or 'none'}"
     if any(placed(topic)[0] != FIRST_SITE for topic in (plan.input, producer.topic)):
-        yield f"{where}.input", f"a transaction is one cluster's: use topics of {FIRST_SITE} for input and topic"
-    if sum(each.copies for each in scenario.producers if each.topic == plan.input) != 1:
-        yield (
-            f"{where}.input",
-            f"input = {plan.input!r}: one producer must write to it, or its numbers would be ambiguous",
-        )
+        yield field, f"a transaction is one cluster's: use topics of {FIRST_SITE} for input and topic"
+    writers = [each for each in scenario.each_producer if each.topic == plan.input]
+    if len(writers) != 1:
+        yield field, f"{said} one producer must write to it, or its numbers would be ambiguous"
+    elif writers[0].transactions is not None:
+        yield field, f"{said} it is written in transactions itself, and their marks would be taken for messages"
+    elif writers[0].count != producer.count:
+        yield f"{where}.count", f"count = {producer.count}: as many as its input has, {writers[0].count}"
+
+
+def _transactions(producer: ProducerPlan, plan: TransactionsPlan, where: str) -> Iterator[Problem]:
     if not 1 <= plan.size <= 10_000:
         yield f"{where}.size", f"size = {plan.size}: from 1 to 10000 messages"
     if plan.abort_every is not None and plan.abort_every < 2:
@@ -91,6 +111,8 @@ def _transactions(scenario: Scenario, producer: ProducerPlan, plan: Transactions
         "print": False,
         "copies": 1,
         "acks": "all",
+        "partition": None,
+        "threads": None,
     }
     for name in (name for name, only in alone.items() if getattr(producer, name) != only):
         yield where, f"{name}: leave it out; with transactions it is one process, acks=all, at the pace of its input"

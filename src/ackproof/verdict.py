@@ -68,7 +68,7 @@ class Verdict(msgspec.Struct, frozen=True):
     reordered: int | None
     fates: dict[str, int]
     identity: dict[str, int]  # the parts that add up to high watermark - log start
-    unavailable_ms: float | None  # null where the check `unavailable` is not applicable
+    unavailable_ms: float | None  # null where the check `unavailable` is not applicable, or has no answer
     checks: list[CheckResult]
     fitness: list[Fitness]
     faults: list[FaultSummary]
@@ -100,7 +100,7 @@ def not_judged(record: RunRecord | None, why: Fitness, name: str = "") -> Verdic
         reordered=None,
         fates={},
         identity={},
-        unavailable_ms=0.0,
+        unavailable_ms=None,
         checks=[
             CheckResult(check, expected[check], None, "unknown", "Not judged.", broke=why.text) for check in expected
         ],

@@ -66,6 +66,21 @@ def test_a_webhook_that_is_gone_is_told_of_and_holds_nothing_up() -> None:
     assert told[1].startswith("the webhook did not take rate raised")
 
 
+def test_a_webhook_that_speaks_no_http_is_told_of_and_gets_the_next_alert_too() -> None:
+    told: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(5)
+        outlets = Outlets(f"http://127.0.0.1:{server.getsockname()[1]}/", None, told.append)
+        for _ in range(2):
+            outlets.put(LINE)
+            connection, _address = server.accept()
+            with connection:
+                connection.recv(65_536)
+                connection.sendall(b"what?\r\n\r\n")
+        outlets.close()
+    assert sum("did not take rate raised: what?" in line for line in told) == 2
+
+
 def metrics(endpoint: Endpoint, path: str = "/metrics") -> list[str]:
     with urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}{path}", timeout=5) as answer:
         return str(answer.read().decode()).splitlines()
@@ -112,7 +127,10 @@ def test_what_is_for_the_morning_does_not_shout() -> None:
     assert in_words(Alert("under-replicated", "raised", 1.0, "orders/0", False)).startswith("alert (for the morning)")
 
 
-@pytest.mark.parametrize("url", ["ftp://host/", "host:80", "http://", "http://host:port/", "http://host:0/"])
+BROKEN = ["http://host/a b", "http://host/a\tb", "http://ho st/", "http://host/\x7f", "http://host/\n"]
+
+
+@pytest.mark.parametrize("url", ["ftp://host/", "host:80", "http://", "http://host:port/", "http://host:0/", *BROKEN])
 def test_what_is_no_webhook(url: str) -> None:
     assert webhook_problem(url) is not None
 

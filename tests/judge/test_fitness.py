@@ -203,6 +203,11 @@ NODES: dict[str, tuple[dict[str, Any], str | None]] = {
     "a broker that ends by itself, however well": ({"node": "kafka2", "code": 0, "by_itself": True}, "kafka2 died"),
     "near miss: a broker that was killed on purpose": ({"node": "kafka2", "signal": 9, "by_itself": False}, None),
     "near miss: a client that ends well": ({"node": "producer0", "code": 0, "by_itself": True}, None),
+    "a client, or whoever heard it, that is killed by somebody": (
+        {"node": "producer0", "signal": 9, "by_itself": True},
+        "producer0 died by itself (signal 9)",
+    ),
+    "near miss: a client that was killed on purpose": ({"node": "producer0", "signal": 9, "by_itself": False}, None),
     "near miss: a client that ends badly is a remark": ({"node": "producer0", "code": 3, "by_itself": True}, None),
 }
 

@@ -312,15 +312,17 @@ def test_a_check_that_throws_is_unknown_and_the_others_go_on(monkeypatch: pytest
     broken = {
         "duplicated": checks.Check(at_once, "", "forbidden"),  # type: ignore[arg-type]
         "phantom": checks.Check(in_the_job, ""),  # type: ignore[arg-type]
+        "unavailable": checks.Check(at_once, ""),  # type: ignore[arg-type]
     }
     for name, function in broken.items():
         monkeypatch.setitem(CHECKS, name, function)
     (verdict,) = judge([lossy(1).write(tmp_path / "run")], session=session())
     assert verdict.result == "unknown"
-    assert "no answer from duplicated, phantom" in verdict.sentence
+    assert "no answer from duplicated, phantom, unavailable" in verdict.sentence
     assert check(verdict, "duplicated").broke == "ZeroDivisionError: no such thing"
     assert "broke in the job" in (check(verdict, "phantom").broke or "")
     assert (check(verdict, "duplicated").found, check(verdict, "lost").found) == (None, 3)
+    assert verdict.unavailable_ms is None
 
 
 def test_a_damaged_page_is_named_and_the_rest_is_judged(tmp_path: Path) -> None:

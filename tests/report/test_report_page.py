@@ -16,12 +16,14 @@ from make_run import make_run
 from ackproof.errors import UsageProblem
 from ackproof.journal import Writer
 from ackproof.record import ConsumerRecord, read_record, write_record
+from ackproof.report.contract import run_json
 from ackproof.report.page import labelled, write_report
 from ackproof.report.plots import Band
 from ackproof.report.reading import open_run
 from ackproof.report.series import read_traffic
+from ackproof.report.terminal import terminal_summary
 from ackproof.report.timeline import make_timeline
-from ackproof.verdict import CheckResult, read_verdict
+from ackproof.verdict import CheckResult, Fitness, not_judged, read_verdict
 
 PANELS = ("rates", "leader", "isr", "offsets", "latency")
 
@@ -126,6 +128,18 @@ def test_an_interrupted_run_says_not_judged_and_shows_what_is_known(tmp_path: Pa
     assert "stopped by Ctrl-C at 10.2 s" in text
     assert "as expected" not in text
     assert "Lost messages" not in text
+
+
+def test_of_a_run_that_could_not_be_judged_no_wait_is_said_to_be_none(tmp_path: Path) -> None:
+    directory = make_run(tmp_path, SHAPES["interrupted"])
+    verdict = not_judged(read_record(directory), Fitness("judge", False, "The judge broke."))
+    (directory / "verdict").mkdir(exist_ok=True)
+    (directory / "verdict" / "verdict.json").write_bytes(msgspec.json.encode(verdict))
+    text = words(write_report(directory).read_text())
+    assert "how long acknowledgements were waited for is not known" in text
+    assert "no acknowledgement was waited for too long" not in text
+    assert any("Unknown" in str(part) for part in terminal_summary(verdict))
+    assert run_json(verdict, None)["unavailable_ms"] is None
 
 
 def test_an_unknown_run_says_why_and_shows_no_result_as_evidence(tmp_path: Path) -> None:

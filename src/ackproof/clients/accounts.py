@@ -10,17 +10,18 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
+from ackproof.clients.common import GROUP_WORDS, LIFE
 from ackproof.foreign import unpack_text, value_of
 from ackproof.journal import Writer
 
 ODDITIES_MOST = 1_000  # of each kind
-SHOWN_MOST = 120  # characters of a line
+SHOWN_MOST = 120  # characters of anything that a client tells
+LINE_MOST = 1 << 20  # bytes of an event
 NO_OFFSET, UNTOLD = -1, -2
-LIFE = 1_000_000  # assignments and reads of one life, at most; as our own consumers count
 SILENT_EVENTS = frozenset({"startup_complete", "shutdown_requested", "shutdown_complete"})
 
 
@@ -37,17 +38,21 @@ class ForeignConfig(msgspec.Struct, frozen=True):
     folder: str  # where it is started
     progress: str
     foreign: list[int]  # all producers of the run that are foreign
-    on_host: bool = False
+    parent: int | None = None  # of one on the host, with which it ends; inside, the lab takes everything with it
     go: str | None = None  # of a producer: it starts when this is there
     count: int = 0  # of a producer
     group_id: int = 0  # of a consumer
     life: int = 1
 
 
+Partition = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Offset = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
 class Place(msgspec.Struct, frozen=True):
     topic: str
-    partition: int
-    offset: int | None = None
+    partition: Partition
+    offset: Offset | None = None
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -55,8 +60,8 @@ class Event(msgspec.Struct, frozen=True):
 
     name: str
     topic: str | None = None
-    partition: int | None = None
-    offset: int | None = None
+    partition: Partition | None = None
+    offset: Offset | None = None
     value: str | None = None
     message: str | None = None  # of an error, and the next
     exception: str | None = None
@@ -85,12 +90,13 @@ class Account:
     def hear(self, line: bytes, at_ns: int, whole: bool = True) -> None:
         """One line; `whole` unless the client ended in the middle of it."""
         self._lines += 1
+        if len(line) > LINE_MOST:
+            self._note_line(line, at_ns, "no event", f"longer than {LINE_MOST:,} bytes")
+            return
         try:
             event = _DECODER.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
-            shown = line[:SHOWN_MOST].decode(errors="replace")
-            kind = "no event" if whole else "torn line"
-            self._note(at_ns, kind, f"line {self._lines:,}, {shown!r}: {problem}")
+            self._note_line(line, at_ns, "no event" if whole else "torn line", str(problem))
             return
         self.ready |= self._take(event, at_ns)
 
@@ -102,6 +108,10 @@ class Account:
         """Told of, acknowledged, of unknown outcome: for the page of progress."""
         raise NotImplementedError
 
+    def _note_line(self, line: bytes, at_ns: int, event: str, why: str) -> None:
+        shown = line[:SHOWN_MOST].decode(errors="replace")
+        self._note(at_ns, event, f"line {self._lines:,}, {shown!r}: {why}")
+
     def _note(self, at_ns: int, event: str, text: str) -> None:
         self._odd[event] += 1
         if self._odd[event] <= ODDITIES_MOST:
@@ -110,7 +120,9 @@ class Account:
     def _is_ours(self, topic: str | None, at_ns: int) -> bool:
         if topic in (None, self._config.topic):
             return True
-        self._note(at_ns, "not ours", f"line {self._lines:,}: topic {topic!r}, and not {self._config.topic!r}")
+        self._note(
+            at_ns, "not ours", f"line {self._lines:,}: topic {_shown(topic or '')!r}, and not {self._config.topic!r}"
+        )
         return False
 
     def _lacks(self, event: Event, at_ns: int, *fields: str) -> bool:
@@ -157,7 +169,7 @@ class Produced(Account):
         elif event.name == "tool_data":
             self._said_acked = event.acked
         elif event.name not in SILENT_EVENTS:
-            self._note(at_ns, "unknown event", f"line {self._lines:,}: {event.name!r}")
+            self._note(at_ns, "unknown event", f"line {self._lines:,}: {_shown(event.name)!r}")
         return True
 
     def _number(self, event: Event, at_ns: int) -> int | None:
@@ -167,7 +179,9 @@ class Produced(Account):
         if producer < 0 or seq >= self._config.count:
             last = value_of(self._config.id, self._config.count - 1)
             wanted = f"{value_of(self._config.id, 0)} to {last} were asked for"
-            self._note(at_ns, "not ours", f"line {self._lines:,}: the value {event.value!r}, and {wanted}")
+            self._note(
+                at_ns, "not ours", f"line {self._lines:,}: the value {_shown(event.value or '')!r}, and {wanted}"
+            )
             return None
         return seq
 
@@ -196,7 +210,7 @@ class Produced(Account):
             return
         if seq in self._errors:
             self._note(at_ns, "twice", f"line {self._lines:,}: {event.value} failed, as told before")
-        error = (event.exception or event.message or "not said").removeprefix("class ")
+        error = _shown((event.exception or event.message or "not said").removeprefix("class "))
         self._errors[seq] = (at_ns, error, -1 if event.partition is None else event.partition)
 
     def _send(self, seq: int, at_ns: int, partition: int, **how: Any) -> None:
@@ -236,7 +250,7 @@ class Consumed(Account):
         elif event.name == "offsets_committed":
             self._committed(event, at_ns)
         elif event.name not in SILENT_EVENTS:
-            self._note(at_ns, "unknown event", f"line {self._lines:,}: {event.name!r}")
+            self._note(at_ns, "unknown event", f"line {self._lines:,}: {_shown(event.name)!r}")
         return event.name in ("record_data", "records_consumed", "partitions_assigned")
 
     def _record(self, event: Event, at_ns: int) -> None:
@@ -260,8 +274,8 @@ class Consumed(Account):
 
     def _group(self, event: str, places: list[Place], at_ns: int) -> None:
         self._assignment += event == "assigned"
-        shown = ", ".join(f"{place.topic}/{place.partition}" for place in places) or "nothing"
-        print(f"{self._config.name} {_WORDS[event]} {shown}", flush=True)
+        shown = ", ".join(f"{_shown(place.topic)}/{place.partition}" for place in places) or "nothing"
+        print(f"{self._config.name} {GROUP_WORDS[event]} {shown}", flush=True)
         for place in places:
             if self._is_ours(place.topic, at_ns):
                 row = self._row(place.partition)
@@ -272,7 +286,9 @@ class Consumed(Account):
         for place in event.offsets:
             if place.offset is not None and self._is_ours(place.topic, at_ns):
                 row = {**self._row(place.partition), "offset": place.offset}
-                self._writers["commits"].add(**row, at_ns=at_ns, outcome=outcome, error=event.error)
+                self._writers["commits"].add(
+                    **row, at_ns=at_ns, outcome=outcome, error=event.error and _shown(event.error)
+                )
 
     def close(self, at_ns: int) -> None:
         if self._said_read > self._read:
@@ -281,4 +297,5 @@ class Consumed(Account):
         super().close(at_ns)
 
 
-_WORDS = {"assigned": "is given", "revoked": "gives back", "lost": "has lost"}
+def _shown(text: str) -> str:
+    return text[:SHOWN_MOST]

@@ -16,6 +16,8 @@ from ackproof.foreign import unpack_text
 
 MAGIC = b"ackp"
 MESSAGE = struct.Struct(">4siq")  # magic, producer, number; what follows is padding
+LIFE = 1_000_000  # assignments, polls and reads of one life of a consumer, at most
+GROUP_WORDS = {"assigned": "is given", "revoked": "gives back", "lost": "has lost"}
 Value = str | int | float | bool
 T = TypeVar("T")
 

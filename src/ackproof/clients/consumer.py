@@ -21,7 +21,17 @@ import pyarrow as pa
 from confluent_kafka import Consumer as KafkaConsumer
 from confluent_kafka import KafkaException, TopicPartition
 
-from ackproof.clients.common import Login, Progress, Value, kafka_settings, login_settings, read_config, unpack
+from ackproof.clients.common import (
+    GROUP_WORDS,
+    LIFE,
+    Login,
+    Progress,
+    Value,
+    kafka_settings,
+    login_settings,
+    read_config,
+    unpack,
+)
 from ackproof.clients.database import database_of
 from ackproof.clients.receiver import Costs, Given, Receiver
 from ackproof.journal import FLUSH_EVERY_S, Writer
@@ -30,8 +40,6 @@ BATCH = 1_000
 POLL_S = 0.1
 ASK_S = 5.0  # how long a question about a position may take
 ASSIGNED_S = 15.0  # a consumer that gets no partition may never be told so
-
-LIFE = 1_000_000  # assignments and polls of one life, at most
 
 
 class ConsumerConfig(msgspec.Struct, frozen=True):
@@ -125,7 +133,9 @@ class Reading:
 
     def _receive(self, messages: list[Any]) -> None:
         if self._receiver is not None:
-            given = [Given(each.partition(), each.offset(), *unpack(each.value())) for each in messages]
+            given = [
+                Given(each.partition(), each.offset(), *unpack(each.value(), self._config.foreign)) for each in messages
+            ]
             self._receiver.handle(given)
 
     def _tell_ready(self) -> None:
@@ -223,7 +233,7 @@ class Reading:
 
     def _tell(self, event: str, places: list[TopicPartition]) -> None:
         shown = ", ".join(f"{place.topic}/{place.partition}" for place in places) or "nothing"
-        self._say(f"{_WORDS[event]} {shown}")
+        self._say(f"{GROUP_WORDS[event]} {shown}")
         for place in places:
             self._groups.add(
                 consumer=self._config.id,
@@ -236,9 +246,6 @@ class Reading:
                 position=place.offset if event == "assigned" and place.offset >= 0 else None,
             )
         self._groups.flush()
-
-
-_WORDS = {"assigned": "is given", "revoked": "gives back", "lost": "has lost"}
 
 
 def _place(partition: int, offset: int) -> str:

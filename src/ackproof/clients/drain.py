@@ -18,7 +18,7 @@ import msgspec
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from ackproof.clients.common import MAGIC, MESSAGE, Progress, read_config, unpack
+from ackproof.clients.common import Progress, read_config, unpack
 from ackproof.journal import Writer
 from ackproof.kafka.ask import Broker, NoAnswer, Partition
 
@@ -177,13 +177,8 @@ class Drain:
         return position >= end.high_watermark
 
     def _journal(self, end: End, messages: list[Any]) -> None:
-        values = [message.value() for message in messages]
-        ours = [value is not None and len(value) >= MESSAGE.size and value[:4] == MAGIC for value in values]
         foreign = self._config.foreign
-        numbers = [
-            MESSAGE.unpack_from(value) if own else (b"", *unpack(value, foreign))
-            for value, own in zip(values, ours, strict=True)
-        ]
+        numbers = [unpack(message.value(), foreign) for message in messages]
         count = len(messages)
         digests = {"digest": [digest(message) for message in messages]} if self._config.digests else {}
         mirrored = end.said.topic in self._config.mirrors
@@ -193,8 +188,8 @@ class Drain:
                 "partition": [end.said.partition] * count,
                 "offset": [message.offset() for message in messages],
                 "leader_epoch": pa.array([message.leader_epoch() for message in messages], pa.int32()),
-                "producer": [number[1] for number in numbers],
-                "seq": [number[2] for number in numbers],
+                "producer": [producer for producer, _ in numbers],
+                "seq": [seq for _, seq in numbers],
                 **digests,
             }
         )

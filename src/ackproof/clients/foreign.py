@@ -13,12 +13,13 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ackproof.clients.accounts import Account, Consumed, ForeignConfig, Produced
+from ackproof.clients.accounts import LINE_MOST, Account, Consumed, ForeignConfig, Produced
 from ackproof.clients.common import Progress, read_config, wait_for_go
 from ackproof.lab import kernel
 
@@ -75,7 +76,7 @@ class Listening:
                     stderr=errors,
                     cwd=self._config.folder,
                     start_new_session=True,
-                    preexec_fn=partial(kernel.die_with_parent, signal.SIGKILL),  # no threads here
+                    preexec_fn=partial(kernel.die_with_parent, signal.SIGKILL, os.getpid()),  # no threads here
                 )
             except OSError as problem:
                 print(f"{self._config.name}: {self._config.command[0]} cannot be started: {problem}", flush=True)
@@ -102,6 +103,7 @@ class Listening:
                 at_ns = time.monotonic_ns()
                 out.write(heard)
                 *lines, torn = (torn + heard).split(b"\n")
+                torn = torn[: LINE_MOST + 1]  # of a line that is too long, enough to see that it is
                 for line in lines:
                     if line.strip():
                         self._account.hear(line, at_ns)
@@ -139,12 +141,18 @@ def _is_over(process: subprocess.Popen[bytes]) -> bool:
 
 
 def main() -> int:
-    config = read_config(ForeignConfig)
-    if config.on_host:  # inside, the lab takes everything with it
-        kernel.die_with_parent(signal.SIGKILL)
-    listening = Listening(config)
-    signal.signal(signal.SIGTERM, listening.stop)
-    return listening.run()
+    """The client's exit code. What we die of ourselves is a signal, for which no end of the client can be taken."""
+    try:
+        config = read_config(ForeignConfig)
+        if config.parent is not None:
+            kernel.die_with_parent(signal.SIGKILL, config.parent)
+        listening = Listening(config)
+        signal.signal(signal.SIGTERM, listening.stop)
+        return listening.run()
+    except Exception:
+        traceback.print_exc()
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise
 
 
 if __name__ == "__main__":

@@ -84,6 +84,7 @@ class ProducerConfig(msgspec.Struct, frozen=True):
     topic_timeout_s: float = 30.0
     partitions: int = 1  # of a topic that it creates itself
     replication: int = 1
+    grows: bool = False  # the topic, while it sends
     outbox: OutboxConfig | None = None
     transactions: TransactionsConfig | None = None
     login: Login | None = None
@@ -145,8 +146,9 @@ class Load:
 
     def run(self) -> None:
         client = KafkaProducer(self._settings)
-        # Also so that the first message is not late for the metadata.
-        self._outcomes.know_partitions(check_topic(client, self._config))
+        partitions = check_topic(client, self._config)  # also so that the first message is not late for the metadata
+        if not self._config.grows:
+            self._outcomes.know_partitions(partitions)
         self._progress.write(1, 0, 0, 0, 0, 0)
         self._begun_ns = wait_for_go(Path(self._config.go), GO_S)
         if self._config.threads is None:

@@ -35,6 +35,7 @@ LINGER_S = 1.0  # after which a transaction ends although it is not full
 IDLE_S = 30.0  # without input, there is no more of it
 CALL_S = 5.0
 PATIENCE_S = 90.0  # for what may be tried again
+AGAIN_S = 0.1  # later, where it was refused at once
 
 T = TypeVar("T")
 
@@ -103,6 +104,7 @@ class Processing:
             self._client.poll(0)
             if self._open is not None and self._is_due(self._open):
                 self._end(self._open)
+                heard = time.monotonic()  # it may have taken long
             self._tell()
         if self._open is not None:
             self._abort(self._open, "the producer ended")
@@ -281,6 +283,7 @@ def _insist(call: Callable[[float], T], any_error: bool = False) -> T:
         except KafkaException as problem:
             if time.monotonic() > deadline or not (any_error or problem.args[0].retriable()):
                 raise
+            time.sleep(AGAIN_S)
 
 
 def _input_settings(config: ProducerConfig) -> dict[str, Any]:

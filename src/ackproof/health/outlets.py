@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Callable
+from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
@@ -33,6 +34,7 @@ def webhook_problem(url: str) -> str | None:
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        good &= url.isprintable() and " " not in url
     except ValueError:
         good = False
     return None if good else f"webhook = {url!r}: write it as http://HOST:PORT/PATH, or https"
@@ -63,7 +65,7 @@ class Webhook:
             try:
                 with urllib.request.urlopen(request, timeout=WEBHOOK_S):  # noqa: S310
                     pass
-            except (OSError, ValueError) as problem:
+            except (OSError, ValueError, HTTPException) as problem:
                 self._tell(f"the webhook did not take {alert.rule} {alert.event}: {problem}")
 
 

@@ -83,7 +83,7 @@ def verdict_of(source: Source, findings: Findings, into: Path | None) -> Verdict
         reordered=_count(found, "reordered"),
         fates=fates if was_read else {},
         identity=identity if was_read else {},
-        unavailable_ms=None if "unavailable" in untold else _unavailable_ms(findings, run),
+        unavailable_ms=None if "unavailable" in (*untold, *findings.broken) else _unavailable_ms(findings, run),
         checks=checks,
         fitness=lines,
         faults=faults,

@@ -197,17 +197,19 @@ def _partitions(e: Evidence) -> set[tuple[int, int]]:
 
 
 def nodes(e: Evidence) -> list[Fitness]:
-    """A server that dies by itself is not the fault that was asked for."""
+    """A server that dies by itself is not the fault that was asked for. A client that ends with an exit code has told
+    what it had to tell; one that dies of a signal, or whoever heard it, has not."""
     lines = []
     clients = {p.name for p in e.source.record.producers} | {c.name for c in e.source.record.consumers}
     for row in e.source.small["nodes"]:
         if row["event"] != "exited" or not row["by_itself"]:
             continue
-        if row["node"] not in _servers(e) and row["code"] == 0:
+        is_server = row["node"] in _servers(e)
+        if not is_server and row["code"] == 0:
             continue  # a client that had done its work
+        unheard = row["node"] in clients and row["signal"]
         how = f"signal {row['signal']}" if row["signal"] else f"exit code {row['code']}"
-        is_client = row["node"] in clients or row["node"] not in _servers(e)
-        lines.append(Fitness("nodes", is_client, f"{row['node']} died by itself ({how})."))
+        lines.append(Fitness("nodes", not (is_server or unheard), f"{row['node']} died by itself ({how})."))
     return lines
 
 

@@ -50,9 +50,12 @@ def mount(source: str, target: str | Path, kind: str = "", flags: int = 0, optio
     _checked(result, f"mount {target}")
 
 
-def die_with_parent(signal_number: int) -> None:
-    """Deliver this signal to the calling process when the thread that made it ends."""
+def die_with_parent(signal_number: int, parent: int | None = None) -> None:
+    """Deliver this signal to the calling process when the thread that made it ends: at once, where `parent` did before
+    this was asked for."""
     _checked(_libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal_number), 0, 0, 0), "prctl")
+    if parent is not None and os.getppid() != parent:
+        os.kill(os.getpid(), signal_number)
 
 
 def name_process(name: str) -> None:

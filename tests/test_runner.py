@@ -1,0 +1,75 @@
+"""From a scenario to a verdict: whatever goes wrong on the way, no lab is left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ackproof import cli_lab, runner
+from ackproof import run as running
+from ackproof.errors import CannotHere
+from ackproof.lab import control, launch
+from ackproof.scenario_file import find, load
+
+
+@pytest.fixture
+def lab(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Stands in for a lab, and knows what was done to it."""
+    done = SimpleNamespace(down=[], detached=False)
+    done.detach = lambda: setattr(done, "detached", True)
+
+    def launched(spec: Any, *_: Any, **__: Any) -> SimpleNamespace:
+        done.directory = SimpleNamespace(name=spec.name)
+        return done
+
+    monkeypatch.setattr(cli_lab, "gather", lambda *_: None)
+    monkeypatch.setattr(launch, "launch", launched)
+    monkeypatch.setattr(control, "down", done.down.append)
+    return done
+
+
+def asked(out: Path, keep: bool = False) -> runner.Asked:
+    scenario = load(find("acks1-leader-isolated"))
+    return runner.Asked(
+        given=scenario.name, scenario=scenario, mode="kraft", shape="base", seed=1, out=out, keep=keep, judged=False,
+        kafka=None, settings=[],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_lab_whose_run_cannot_even_begin_goes_down_unless_it_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab: Any, keep: bool
+) -> None:
+    def full(*_: Any) -> None:
+        raise CannotHere("no space left on the disk")
+
+    monkeypatch.setattr(running, "Ongoing", full)
+    outcome = runner.Outcome(as_json=True, junit=None)
+    runner.run_one(asked(tmp_path, keep), outcome)
+    assert outcome.exit_code() == 4
+    assert (len(lab.down), lab.detached) == (int(not keep), keep)
+
+
+def test_a_lab_whose_run_is_interrupted_goes_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab: Any) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running, "Ongoing", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        runner.run_one(asked(tmp_path), runner.Outcome(as_json=True, junit=None))
+    assert lab.down == [lab.directory.name]
+
+
+def test_a_run_that_is_not_judged_is_done_when_its_lab_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab: Any
+) -> None:
+    run = SimpleNamespace(mark=lambda **_: None, faults=[])
+    monkeypatch.setattr(running, "Ongoing", lambda *_: run)
+    carried_out: list[Any] = []
+    monkeypatch.setattr(running, "carry_out", lambda ongoing, *_: carried_out.append(ongoing))
+    outcome = runner.Outcome(as_json=True, junit=None)
+    runner.run_one(asked(tmp_path), outcome)
+    assert (outcome.exit_code(), carried_out, len(lab.down)) == (0, [run], 1)

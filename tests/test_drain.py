@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME
+from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, TopicPartition
+from pyarrow.parquet import read_table
 
-from ackproof.clients.drain import digest
+from ackproof.clients import drain
+from ackproof.clients.common import MAGIC, MESSAGE
+from ackproof.clients.drain import Drain, DrainConfig, End, digest
+from ackproof.journal import seal_all, sealed_files
+from ackproof.kafka.answers import Partition
 
 
 class Message:
@@ -52,3 +58,57 @@ def test_whatever_is_changed_changes_it(parts: dict[str, Any]) -> None:
 
 def test_nothing_and_empty_are_two_things() -> None:
     assert digest(Message(key=None)) != digest(Message(key=b""))
+
+
+SAID = Partition("orders", 0, None, 1, 3, (1, 2, 3), (1, 2, 3), ())
+
+
+class Log:
+    """A partition that has grown by the time it is asked again, and a consumer of it."""
+
+    def __init__(self, *ends: int) -> None:
+        self._ends = list(ends)
+        self._at = 0
+
+    def ends(self, _: DrainConfig) -> list[End]:
+        end = self._ends.pop(0) if len(self._ends) > 1 else self._ends[0]
+        return [End(SAID, 0, end, end)]
+
+    def assign(self, places: list[TopicPartition]) -> None:
+        self._at = places[0].offset
+
+    def consume(self, count: int, timeout: float) -> list[Message]:
+        del count, timeout
+        self._at += 1
+        record = {"offset": self._at - 1, "leader_epoch": 3, "error": None, "value": MESSAGE.pack(MAGIC, 0, self._at)}
+        return [Message(**record)]
+
+    def position(self, places: list[TopicPartition]) -> list[TopicPartition]:
+        return [TopicPartition(places[0].topic, places[0].partition, self._at)]
+
+    def close(self) -> None:
+        pass
+
+
+def drained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: Log) -> dict[str, list[dict[str, Any]]]:
+    monkeypatch.setattr(drain, "ends", log.ends)
+    monkeypatch.setattr(drain, "Consumer", lambda _: log)
+    given = {"orders": 1}
+    config = DrainConfig(
+        7, str(tmp_path), "final-read", "", {}, {"orders": 0}, given, given, [], [], str(tmp_path / "page"), 5, 5
+    )
+    assert Drain(config).run() == 0
+    seal_all(tmp_path)
+    return {name: read_table(sealed_files(tmp_path, name)[0]).to_pylist() for name in ("log", "ends")}
+
+
+def test_what_is_written_while_the_log_is_read_is_read_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = drained(tmp_path, monkeypatch, Log(5, 5, 8, 9, 9))
+    assert [row["offset"] for row in found["log"]] == list(range(9))
+    assert [(row["high_watermark"], row["read_to"]) for row in found["ends"]] == [(9, 9)]
+
+
+def test_a_log_that_stands_still_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = drained(tmp_path, monkeypatch, Log(5))
+    assert [row["offset"] for row in found["log"]] == list(range(5))
+    assert [(row["high_watermark"], row["read_to"]) for row in found["ends"]] == [(5, 5)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ class Message:
 class Log:
     """A client of one partition that holds these records, by offset, up to `end`; a silent one gives none of them."""
 
-    def __init__(self, records: dict[int, bytes | None], end: int, start: int = 0, silent: bool = False) -> None:
+    def __init__(self, records: Mapping[int, bytes | None], end: int, start: int = 0, silent: bool = False) -> None:
         self._records, self._end, self._start, self._silent = records, end, start, silent
         self._at = -1
 

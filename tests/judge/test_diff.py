@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -48,7 +49,7 @@ def test_what_is_no_run(tmp_path: Path) -> None:
         diff(session(), tmp_path, "orders", "other")
 
 
-def _two(**other: int) -> History:
+def _two(**other: Any) -> History:
     """Three messages in two topics; in one of them each holds something else."""
     history = History(topics=("orders", "other"))
     for seq in range(3):

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, TopicPartition
+from msgspec.structs import replace
 
 from ackproof.clients.common import Progress, read_config, unpack
 from ackproof.journal import Writer
@@ -24,6 +25,7 @@ from ackproof.kafka.ask import Broker, NoAnswer, Partition
 
 BATCH = 10_000
 STALL_S = 30.0
+LOOKS_MOST = 10
 
 
 class DrainConfig(msgspec.Struct, frozen=True):
@@ -52,6 +54,10 @@ class End(msgspec.Struct, frozen=True):
     log_start: int
     high_watermark: int
     log_end: int
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.said.topic, self.said.partition
 
 
 def ends(config: DrainConfig) -> list[End] | str:
@@ -148,19 +154,32 @@ class Drain:
                 "log_level": 3,
             }
         )
-        whole = True
-        for end in found:
-            whole &= self._drain(client, end)
+        whole = self._drain_all(client, found)
         client.close()
         for table in self._tables.values():
             table.close(seal=False)
         return 0 if whole and found and lack is None else 1
 
-    def _drain(self, client: Consumer, end: End) -> bool:
-        place = TopicPartition(end.said.topic, end.said.partition, end.log_start)
+    def _drain_all(self, client: Consumer, found: list[End]) -> bool:
+        """Whether all was read. What a connection held back may be written after its producer has ended: read on."""
+        read_to = {end.place: end.log_start for end in found}
+        for _ in range(LOOKS_MOST):
+            for end in found:
+                read_to[end.place] = self._drain(client, end, read_to[end.place])
+            grown = ends(self._config)
+            if isinstance(grown, str) or all(end.high_watermark <= read_to.get(end.place, 0) for end in grown):
+                break
+            starts = {end.place: end.log_start for end in found}
+            found = [replace(end, log_start=starts[end.place]) for end in grown if end.place in starts]
+        for end in found:
+            known = max(end.high_watermark, read_to[end.place])  # a message that was read was below it
+            self._write_end(replace(end, high_watermark=known, log_end=max(known, end.log_end)), read_to[end.place])
+        return all(end.high_watermark <= read_to[end.place] for end in found)
+
+    def _drain(self, client: Consumer, end: End, position: int) -> int:
+        place = TopicPartition(end.said.topic, end.said.partition, position)
         client.assign([place])
         stalled = time.monotonic() + STALL_S
-        position = end.log_start
         while position < end.high_watermark and time.monotonic() < stalled:
             try:
                 messages = client.consume(BATCH, timeout=0.2)
@@ -173,8 +192,7 @@ class Drain:
                 stalled = time.monotonic() + STALL_S
             (where,) = client.position([place])
             position = max(position, where.offset)  # past the markers of transactions too, which are no messages
-        self._write_end(end, min(position, end.high_watermark))
-        return position >= end.high_watermark
+        return position
 
     def _journal(self, end: End, messages: list[Any]) -> None:
         foreign = self._config.foreign

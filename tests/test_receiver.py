@@ -44,14 +44,14 @@ def test_what_each_strategy_takes_and_drops(tmp_path: Path, strategy: str, taken
     assert receiver.positions() == {0: 3, 1: 3}
 
 
-@pytest.mark.parametrize("strategy", set(STRATEGIES) - {"nothing"})
+@pytest.mark.parametrize("strategy", sorted(set(STRATEGIES) - {"nothing"}))
 def test_another_producers_numbers_are_its_own(tmp_path: Path, strategy: str) -> None:
     receiver = Receiver(tmp_path / "receiver.sqlite", strategy, topic=0)
     receiver.handle([Given(0, 0, 1, 5), Given(0, 1, 2, 5), Given(0, 2, 1, 5)])
     assert [row[3] for rows in receiver.received() for row in rows if row[5]] == [1, 2]
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
 def test_what_was_not_committed_never_happened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strategy: str) -> None:
     path = tmp_path / "receiver.sqlite"
     receiver = Receiver(path, strategy, topic=0)

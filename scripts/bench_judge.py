@@ -1,0 +1,314 @@
+"""How fast the judge is: `scripts/bench judge --events 10000000`.
+
+Makes the journal of a run of so many events (a third sends, a third records of the healed log, a third reads): ten
+producers, four partitions, a group of four consumers. In the middle the leader of partition 0 is replaced by one that
+lacks the last messages, so that later ones stand at their offsets; partition 1 gets copies, and in partition 2
+neighbours change places. How many is known. The judge must find exactly these; then it is measured, with the memory of
+all its processes together.
+
+Journals are kept below `--folder`, and used again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ackproof.journal import TABLES, Writer
+from ackproof.record import Clock, ConsumerRecord, FaultRecord, Marks, ProducerRecord, RunRecord, write_record
+from ackproof.screen import console, say_json, table
+from ackproof.verdict import read_verdict
+
+HOME = Path(__file__).resolve().parents[1]
+PRODUCERS, PARTITIONS = 10, 4
+CHUNK = 2_000_000  # messages made at a time
+RUN = 1_700_000_000_000_000
+START = 10**12
+EVERY_NS = 50_000  # 20,000 messages a second
+Longs = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Planted:
+    lost: int
+    copies: int
+    swapped: int
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description="How fast the judge is.")
+    options.add_argument("--events", type=int, default=10_000_000)
+    options.add_argument("--folder", type=Path, default=HOME / "runs" / "bench")
+    options.add_argument("--json", action="store_true")
+    given = options.parse_args()
+    directory = given.folder / f"events-{given.events}"
+    planted = plan(given.events // 3)
+    if not (directory / "run.json").exists():
+        shutil.rmtree(directory, ignore_errors=True)
+        began = time.monotonic()
+        make(directory, given.events // 3, planted)
+        print(f"made {given.events:,} events in {time.monotonic() - began:.0f} s", file=sys.stderr)
+    row = measured(directory, given.events, planted)
+    if given.json:
+        say_json(row)
+    else:
+        shown = table(*row)
+        shown.add_row(*(f"{value:,}" if isinstance(value, int | float) else str(value) for value in row.values()))
+        console().print(shown)
+    return 0 if row["right"] else 3
+
+
+def plan(messages: int) -> Planted:
+    return Planted(lost=messages // 5_000, copies=messages // 20_000, swapped=messages // 50_000)
+
+
+# -- a journal ---------------------------------------------------------------------------------------------------------
+
+
+class Files:
+    """Row groups of the right size, each file in its own order as the messages come."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._open: dict[tuple[str, str], pq.ParquetWriter] = {}
+
+    def add(self, name: str, file: str, **columns: Any) -> None:
+        schema = TABLES[name].schema
+        size = len(next(iter(columns.values())))
+        arrays = [
+            pa.array(columns[field.name], field.type)
+            if field.name in columns
+            else pa.nulls(size, field.type)
+            if field.nullable
+            else pa.repeat(pa.scalar(RUN if field.name == "run" else 0, field.type), size)
+            for field in schema
+        ]
+        if (name, file) not in self._open:
+            (self._directory / "journal" / name).mkdir(parents=True, exist_ok=True)
+            path = self._directory / "journal" / name / f"{file}.parquet"
+            self._open[name, file] = pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True)
+        self._open[name, file].write_table(pa.Table.from_arrays(arrays, schema=schema), row_group_size=1 << 18)
+
+    def close(self) -> None:
+        for writer in self._open.values():
+            writer.close()
+
+
+def make(directory: Path, messages: int, planted: Planted) -> None:
+    """Message m is number m // 10 of producer m % 10; it is due, sent, acknowledged and read one after the other."""
+    directory.mkdir(parents=True)
+    files = Files(directory)
+    ends = np.zeros(PARTITIONS, np.int64)
+    failed_at = messages // 2
+    last_of_old = _last_of_partition(0, failed_at, planted.lost)
+    swapped = planted.swapped
+    for first in range(0, messages, CHUNK):
+        number = np.arange(first, min(first + CHUNK, messages))
+        for part in np.split(number, np.searchsorted(number, [failed_at])):
+            if not len(part):
+                continue
+            if part[0] == failed_at:
+                ends[0] -= planted.lost
+                _copy(files, ends, part[0], planted.copies)
+            partition = _partition(part)
+            offset = np.zeros(len(part), np.int64)
+            for each in range(PARTITIONS):
+                mine = partition == each
+                offset[mine] = ends[each] + np.arange(mine.sum())
+                ends[each] += mine.sum()
+            if part[0] >= failed_at and swapped:
+                swapped -= _swap(part, partition, offset, swapped)
+            lost = (partition == 0) & (part >= last_of_old) & (part < failed_at)
+            _write(files, part, partition, offset, lost, epoch=int(part[0] >= failed_at))
+    files.close()
+    _write_rest(directory, messages, ends, failed_at)
+
+
+def _partition(number: Longs) -> Longs:
+    return ((number * 2_654_435_761) >> 16) % PARTITIONS
+
+
+def _last_of_partition(partition: int, before: int, count: int) -> int:
+    """The message from which on so many of this partition come before that message."""
+    span = PARTITIONS * count * 2 + 1_000
+    number = np.arange(max(before - span, 0), before)
+    return int(number[_partition(number) == partition][-count])
+
+
+def _copy(files: Files, ends: Longs, before: int, count: int) -> None:
+    """The last messages of partition 1 once more: written twice, and read twice."""
+    number = np.arange(max(before - PARTITIONS * count * 2 - 1_000, 0), before)
+    number = number[_partition(number) == 1][-count:]
+    offset = ends[1] + np.arange(count)
+    ends[1] += count
+    _write_records(files, number, np.full(count, 1), offset, before * EVERY_NS + START + np.arange(count), epoch=0)
+
+
+def _swap(number: Longs, partition: Longs, offset: Longs, count: int) -> int:
+    """Neighbours of producer 3 in partition 2 change places, with two between one pair and the next."""
+    mine = np.flatnonzero((partition == 2) & (number % PRODUCERS == 3))
+    first = mine[: len(mine) // 4 * 4].reshape(-1, 4)[:count]
+    offset[first[:, 0]], offset[first[:, 1]] = offset[first[:, 1]].copy(), offset[first[:, 0]].copy()
+    return len(first)
+
+
+def _write(
+    files: Files, number: Longs, partition: Longs, offset: Longs, lost: npt.NDArray[np.bool_], epoch: int
+) -> None:
+    due = START + number * EVERY_NS
+    for producer in range(PRODUCERS):
+        mine = number % PRODUCERS == producer
+        files.add(
+            "sends", f"producer{producer + 1}",
+            producer=np.full(mine.sum(), producer), seq=number[mine] // PRODUCERS, topic=np.zeros(mine.sum(), np.int64),
+            partition=partition[mine], due_ns=due[mine], sent_ns=due[mine] + 1_000 + number[mine] * 7919 % 20_000,
+            done_ns=due[mine] + 5_000_000 + number[mine] * 104_729 % 1_000_000,
+            outcome=pa.DictionaryArray.from_arrays(np.zeros(mine.sum(), np.int8), ["ok"]).dictionary_decode(),
+            offset=offset[mine],
+        )  # fmt: skip
+    _write_records(files, number[~lost], partition[~lost], offset[~lost], due[~lost] + 8_000_000, epoch)
+
+
+def _write_records(files: Files, number: Longs, partition: Longs, offset: Longs, read_ns: Longs, epoch: int) -> None:
+    for each in range(PARTITIONS):
+        mine = np.flatnonzero(partition == each)
+        mine = mine[np.argsort(offset[mine], kind="stable")]
+        if not len(mine):
+            continue
+        same = np.full(len(mine), each)
+        record = {"topic": np.zeros(len(mine), np.int64), "partition": same, "offset": offset[mine]}
+        record |= {"producer": number[mine] % PRODUCERS, "seq": number[mine] // PRODUCERS}
+        record |= {"leader_epoch": np.full(len(mine), epoch if each == 0 else 0)}
+        files.add("log", f"final-read-{each}", **record)
+        in_order = np.maximum.accumulate(read_ns[mine])
+        files.add(
+            "reads", f"consumer{each + 1}", **record,
+            consumer=same, group=np.zeros(len(mine), np.int64), read_ns=in_order,
+            poll=offset[mine] // 500 + 1, assignment=np.ones(len(mine), np.int64),
+        )  # fmt: skip
+
+
+def _write_rest(directory: Path, messages: int, ends: Longs, failed_at: int) -> None:
+    ends_ns = START + messages * EVERY_NS + 10**9
+    failed_ns = START + failed_at * EVERY_NS
+
+    def rows(name: str, *made: dict[str, Any]) -> None:
+        writer = Writer(directory, name, RUN, "made")
+        for row in made:
+            writer.add(**row)
+        writer.close()
+
+    counts = [len(range(producer, messages, PRODUCERS)) for producer in range(PRODUCERS)]
+    blocks = [{"producer": p, "first_seq": 0, "count": count, "at_ns": START} for p, count in enumerate(counts)]
+    rows("blocks", *blocks, *({**block, "used": block["count"], "at_ns": ends_ns} for block in blocks))
+    common = {"topic": 0, "replicas": [1, 2, 3], "isr": [1, 2, 3], "leader": 1, "log_start": 0}
+    tps = [{**common, "partition": each, "leader_epoch": int(each == 0)} for each in range(PARTITIONS)]
+    whole = [{"high_watermark": int(end), "log_end": int(end)} for end in ends]
+    kind = {"min_isr": 1, "compacted": False, "transactional": False, "at_ns": ends_ns}
+    rows("ends", *({**tp, **end, "read_to": end["log_end"], **kind} for tp, end in zip(tps, whole, strict=True)))
+    seen = [(START, 0), (failed_ns + 10**8, 1), (ends_ns, 1)]
+    rows("state", *({**tp, "at_ns": at, "took_ns": 0, "broker": 1, "leader_epoch": epoch if tp["partition"] == 0 else 0}
+                    for at, epoch in seen for tp in tps))  # fmt: skip
+    fault = {"fault": 1, "kind": "isolate", "asked": ["leader:orders/0"], "targets": ["kafka2"], "by": "the scenario"}
+    times = {"asked": failed_ns - 10**8, "proved": failed_ns - 10**7, "healing": ends_ns - 2, "healed": ends_ns - 1}
+    rows("faults", *({**fault, "at_ns": at, "event": event, "text": event} for event, at in times.items()))
+    rows("probes", {"fault": 1, "at_ns": failed_ns, "held": True, "text": "made"})
+    rows("groups", *({"consumer": each, "group": 0, "at_ns": START, "event": "assigned", "topic": 0, "partition": each,
+                      "assignment": 1, "position": 0} for each in range(PARTITIONS)))  # fmt: skip
+    clock = Clock(RUN * 1000, START - 10**9)
+    write_record(
+        directory,
+        RunRecord(
+            run=RUN, name=directory.name, scenario="bench", section="A", title="Made for the bench", shape="base",
+            mode="zookeeper", kafka="3.9.2", seed=1, argv=["scripts/bench", "judge"], versions={},
+            expect={"lost": "required", "duplicated": "required", "reordered": "required"},
+            topics=["orders"], groups=["readers"],
+            producers=[ProducerRecord(p, f"producer{p + 1}", 0, "1", count, None) for p, count in enumerate(counts)],
+            consumers=[ConsumerRecord(c, f"consumer{c + 1}", 0, 0, start="earliest") for c in range(PARTITIONS)],
+            faults=[FaultRecord(1, "isolate", ["leader:orders/0"], heals="at the end")],
+            nodes={1: "kafka1", 2: "kafka2", 3: "kafka3"}, began=clock,
+            plan={"topics": [{"name": "orders", "partitions": PARTITIONS}]},
+            marks=Marks(load_begun_ns=START, load_ended_ns=ends_ns - 3), ended="complete",
+            ended_at=Clock(clock.wall_ns + ends_ns - START, ends_ns),
+        ),
+    )  # fmt: skip
+
+
+# -- measured ----------------------------------------------------------------------------------------------------------
+
+
+def measured(directory: Path, events: int, planted: Planted) -> dict[str, Any]:
+    shutil.rmtree(directory / "verdict", ignore_errors=True)
+    began = time.monotonic()
+    with subprocess.Popen(
+        [sys.executable, "-m", "ackproof", "judge", str(directory)], stdout=subprocess.DEVNULL
+    ) as judge, highest_memory(judge.pid) as memory:
+        judge.wait()
+    seconds = time.monotonic() - began
+    verdict = read_verdict(directory)
+    found = {check.name: check.found for check in verdict.checks}
+    asked = {"lost": planted.lost, "duplicated": planted.copies, "reordered": planted.swapped}
+    bytes_of = sum(path.stat().st_size for path in (directory / "journal").rglob("*.parquet"))
+    return {
+        "events": events,
+        "seconds": round(seconds, 1),
+        "events/s": round(events / seconds),
+        "memory, GiB": round(memory[0] / 2**30, 2),
+        "bytes/event": round(bytes_of / events, 1),
+        "right": all(found[name] == count for name, count in asked.items()) and verdict.result == "confirmed",
+        "found": {name: found[name] for name in asked},
+    }
+
+
+@contextmanager
+def highest_memory(pid: int) -> Iterator[list[int]]:
+    """Of a process and all that it started together: what they hold of their own, and share by parts."""
+    highest = [0]
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.2):
+            highest[0] = max(highest[0], sum(_proportional(each) for each in _family(pid)))
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        yield highest
+    finally:
+        over.set()
+        watching.join()
+
+
+def _family(pid: int) -> list[int]:
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        children += [c for t in Path(f"/proc/{pid}/task").iterdir() for c in (t / "children").read_text().split()]
+    except OSError:
+        return []
+    return [pid, *(each for child in {int(child) for child in children} for each in _family(child))]
+
+
+def _proportional(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -254,9 +254,12 @@ def _write_rest(directory: Path, messages: int, ends: Longs, failed_at: int) -> 
 def measured(directory: Path, events: int, planted: Planted) -> dict[str, Any]:
     shutil.rmtree(directory / "verdict", ignore_errors=True)
     began = time.monotonic()
-    with subprocess.Popen(
-        [sys.executable, "-m", "ackproof", "judge", str(directory)], stdout=subprocess.DEVNULL
-    ) as judge, highest_memory(judge.pid) as memory:
+    with (
+        subprocess.Popen(
+            [sys.executable, "-m", "ackproof", "judge", str(directory)], stdout=subprocess.DEVNULL
+        ) as judge,
+        highest_memory(judge.pid) as memory,
+    ):
         judge.wait()
     seconds = time.monotonic() - began
     verdict = read_verdict(directory)

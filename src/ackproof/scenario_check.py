@@ -66,6 +66,7 @@ CHECK_NAMES = (
     "unpublished",
     "exits",
     "key_moved",
+    "key_overtaken",
     "phases",
     "torn",
     "uncommitted_read",

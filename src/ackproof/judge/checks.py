@@ -29,6 +29,7 @@ from ackproof.judge.hung import hung
 from ackproof.judge.inconsistent_offset import inconsistent_offset
 from ackproof.judge.inexact import inexact
 from ackproof.judge.key_moved import key_moved
+from ackproof.judge.key_overtaken import key_overtaken
 from ackproof.judge.late import late
 from ackproof.judge.left_behind import left_behind, unexplained
 from ackproof.judge.lost import lost
@@ -154,6 +155,12 @@ CHECKS: dict[str, Check] = {
         exits, "producer(s) that did not end as expected", "forbidden", needs=("nodes",), asked=expected_exits
     ),
     "key_moved": Check(key_moved, "step(s) of a key to another partition", needs=("sends",), asked=_has_keys),
+    "key_overtaken": Check(
+        key_overtaken,
+        "message(s) that a group was given after a later one of its key",
+        needs=("sends", "reads"),
+        asked=_has_keys,
+    ),
     "phases": Check(
         phases,
         "phase(s) of a topic",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +43,14 @@ def test_kafkas_verifiable_pair_is_judged_by_what_it_prints(us: User, tmp_path: 
     assert told["acked"] > 2000  # it does not try again, so what met the dying leader failed
     assert checks["undelivered"] == (0, "confirmed")
     assert checks["late"] == (None, "not applicable")
+
+
+@pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
+def test_a_shell_script_around_kcat_is_judged_too(us: User, tmp_path: Path) -> None:
+    fewer = ("--set", "producer.count=60", "--set", "faults.0.at_messages=20")
+    told, checks = ran(us, tmp_path, "foreign-kcat", *fewer)
+    assert (told["result"], told["sent"], told["lost"]) == ("confirmed", 60, 0)
+    assert (checks["skipped_read"], checks["repeated_read"]) == ((0, "confirmed"), (0, "confirmed"))
 
 
 def test_the_client_of_the_documentation_runs_on_the_host_and_is_read_by_ours(us: User, tmp_path: Path) -> None:

@@ -42,11 +42,8 @@ def test_leaders_move_off_brokers_that_are_cut_off_one_after_the_other(us: User,
 
 def test_an_outbox_outlives_a_cluster_that_is_down(us: User, tmp_path: Path) -> None:
     told, verdict = ran(us, tmp_path, "cluster-down")
-    assert (told["result"], told["acked"], told["lost"]) == (
-        "confirmed",
-        4_500,
-        0,
-    )  # 500 of them to a topic that a producer created
+    # 500 of them went to a topic that a producer created.
+    assert (told["result"], told["acked"], told["lost"]) == ("confirmed", 4_500, 0)
     assert found(verdict, "exits") == 0
 
 

@@ -101,7 +101,12 @@ def test_an_interrupted_run_heals_seals_and_says_that_it_was_not_judged(us: User
 
 def test_a_second_interrupt_ends_a_run_at_once_and_nothing_goes_on(us: User, tmp_path: Path) -> None:
     run = begun(us, tmp_path, "severed")
-    wait_until(lambda: (run.send_signal(signal.SIGINT), run.poll())[1] is not None, "it has ended")
+
+    def interrupted() -> bool:
+        run.send_signal(signal.SIGINT)
+        return run.poll() is not None
+
+    wait_until(interrupted, "it has ended")
     run.communicate(timeout=5)
     assert run.returncode == 130
     assert read_record(only_run(tmp_path)).ended is None  # there was no time to write it down

@@ -39,7 +39,7 @@ Answered = Callable[[int, int], None]  # so many questions of so many
 
 # Questions that are no checks, asked beside them: how many sends met each fate, what is odd about the numbers.
 FATES, RECORDS, UNREPORTED, IRREGULAR = "_fates", "_records", "_unreported", "_irregular"
-NARROW_ROWS = 500_000
+NARROW_ROWS = 200_000  # below, everything is looked at sooner than folded
 _REPORTED = T.StructType([T.StructField("run", T.LongType()), T.StructField("sends", T.LongType())])
 _PRODUCER = T.StructType([T.StructField("run", T.LongType()), T.StructField("producer", T.IntegerType())])
 

@@ -131,8 +131,16 @@ def narrowed(files: Sequence[Path], table: str, parts: Columns, found: Closer, i
         for number, (file, group) in enumerate(everything):
             if number in asked:
                 rows = pq.ParquetFile(file).read_row_group(group)
-                writer.write_table(rows.filter(pa.array(wanted.rows(rows))).cast(schema))
+                writer.write_table(_as_now(rows.filter(pa.array(wanted.rows(rows))), schema))
     return path
+
+
+def _as_now(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """An older journal lacks columns that came later: they are null."""
+    for field in schema:
+        if field.name not in rows.column_names:
+            rows = rows.append_column(field, pa.nulls(len(rows), field.type))
+    return rows.select(schema.names).cast(schema)
 
 
 class _Wanted:

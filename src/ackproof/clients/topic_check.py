@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from typing import Literal, Protocol
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Producer as KafkaProducer
+from confluent_kafka.admin import TopicMetadata
 
 from ackproof.errors import Problem
 from ackproof.kafka import topics
@@ -29,6 +30,13 @@ class Asked(Protocol):
     def replication(self) -> int: ...
 
 
+# A topic that was just made has no leader yet, and not every broker knows of it.
+PASSING = {
+    "validate": (KafkaError.LEADER_NOT_AVAILABLE,),
+    "create": (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART),
+}
+
+
 class TopicProblem(Exception):
     """The topic could not be validated or created in time, in one sentence."""
 
@@ -42,17 +50,23 @@ def check_topic(client: KafkaProducer, config: Asked) -> int:
     deadline = time.monotonic() + config.topic_timeout_s
     if config.topic_check == "create":
         _create(config)
+    while True:
+        known = _asked(client, config, max(0.1, deadline - time.monotonic()))
+        if known.error is None:
+            return len(known.partitions)
+        if known.error.code() not in PASSING[config.topic_check] or time.monotonic() > deadline:
+            raise TopicProblem(f"topic {config.topic}: {known.error.str().rstrip('.')}")
+        time.sleep(0.1)
+
+
+def _asked(client: KafkaProducer, config: Asked, within_s: float) -> TopicMetadata:
     try:
-        left_s = max(0.1, deadline - time.monotonic())
-        known = client.list_topics(config.topic, timeout=left_s).topics[config.topic]
+        return client.list_topics(config.topic, timeout=within_s).topics[config.topic]
     except KafkaException as problem:
         raise TopicProblem(
             f"topic {config.topic} could not be validated within {config.topic_timeout_s:g} s: "
             f"{problem.args[0].str().rstrip('.')}"
         ) from None
-    if known.error is not None:
-        raise TopicProblem(f"topic {config.topic}: {known.error.str().rstrip('.')}")
-    return len(known.partitions)
 
 
 def _create(config: Asked) -> None:

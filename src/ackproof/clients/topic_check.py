@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Producer as KafkaProducer
-from confluent_kafka.admin import TopicMetadata
 
 from ackproof.errors import Problem
 from ackproof.kafka import topics
@@ -59,7 +58,7 @@ def check_topic(client: KafkaProducer, config: Asked) -> int:
         time.sleep(0.1)
 
 
-def _asked(client: KafkaProducer, config: Asked, within_s: float) -> TopicMetadata:
+def _asked(client: KafkaProducer, config: Asked, within_s: float) -> Any:
     try:
         return client.list_topics(config.topic, timeout=within_s).topics[config.topic]
     except KafkaException as problem:

@@ -3,8 +3,12 @@
 Makes the journal of a run of so many events (a third sends, a third records of the healed log, a third reads): ten
 producers, four partitions, a group of four consumers. In the middle the leader of partition 0 is replaced by one that
 lacks the last messages, so that later ones stand at their offsets; partition 1 gets copies, and in partition 2
-neighbours change places. How many is known. The judge must find exactly these; then it is measured, with the memory of
-all its processes together.
+neighbours change places. How many is known. Three are measured on the same files, each in a process of its own, with
+the memory of all that it starts, and must find exactly these:
+
+    ours    our judge
+    duckdb  the same questions as plain exact SQL (`bench_judge_sql.py`)
+    plain   our judge without its folds: joins and windows over all rows
 
 Journals are kept below `--folder`, and used again.
 """
@@ -15,6 +19,7 @@ import argparse
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -23,15 +28,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ackproof.journal import TABLES, Writer
+from ackproof.judge import main as judge_main
 from ackproof.record import Clock, ConsumerRecord, FaultRecord, Marks, ProducerRecord, RunRecord, write_record
 from ackproof.screen import console, say_json, table
-from ackproof.verdict import read_verdict
 
 HOME = Path(__file__).resolve().parents[1]
 PRODUCERS, PARTITIONS = 10, 4
@@ -53,8 +59,13 @@ def main() -> int:
     options = argparse.ArgumentParser(description="How fast the judge is.")
     options.add_argument("--events", type=int, default=10_000_000)
     options.add_argument("--folder", type=Path, default=HOME / "runs" / "bench")
+    options.add_argument("--peers", default="ours,duckdb,plain", help="with commas: ours, duckdb, plain")
     options.add_argument("--json", action="store_true")
+    options.add_argument("--ask", nargs=2, help=argparse.SUPPRESS)
     given = options.parse_args()
+    if given.ask:
+        print(msgspec.json.encode(ask(given.ask[0], Path(given.ask[1]))).decode())
+        return 0
     directory = given.folder / f"events-{given.events}"
     planted = plan(given.events // 3)
     if not (directory / "run.json").exists():
@@ -62,14 +73,15 @@ def main() -> int:
         began = time.monotonic()
         make(directory, given.events // 3, planted)
         print(f"made {given.events:,} events in {time.monotonic() - began:.0f} s", file=sys.stderr)
-    row = measured(directory, given.events, planted)
+    rows = [measured(name, directory, given.events, planted) for name in given.peers.split(",")]
     if given.json:
-        say_json(row)
+        say_json(rows)
     else:
-        shown = table(*row)
-        shown.add_row(*(f"{value:,}" if isinstance(value, int | float) else str(value) for value in row.values()))
+        shown = table(*rows[0], right=list(rows[0])[1:])
+        for row in rows:
+            shown.add_row(*(f"{value:,}" if isinstance(value, int | float) else str(value) for value in row.values()))
         console().print(shown)
-    return 0 if row["right"] else 3
+    return 0 if all(row["right"] for row in rows) else 3
 
 
 def plan(messages: int) -> Planted:
@@ -251,30 +263,57 @@ def _write_rest(directory: Path, messages: int, ends: Longs, failed_at: int) -> 
 # -- measured ----------------------------------------------------------------------------------------------------------
 
 
-def measured(directory: Path, events: int, planted: Planted) -> dict[str, Any]:
+def measured(name: str, directory: Path, events: int, planted: Planted) -> dict[str, Any]:
+    """One of the peers, in a process of its own with all that it starts."""
     shutil.rmtree(directory / "verdict", ignore_errors=True)
     began = time.monotonic()
     with (
         subprocess.Popen(
-            [sys.executable, "-m", "ackproof", "judge", str(directory)], stdout=subprocess.DEVNULL
-        ) as judge,
-        highest_memory(judge.pid) as memory,
+            [sys.executable, "-P", __file__, "--ask", name, str(directory)], stdout=subprocess.PIPE
+        ) as peer,
+        highest_memory(peer.pid) as memory,
     ):
-        judge.wait()
+        answer = peer.communicate()[0]
     seconds = time.monotonic() - began
-    verdict = read_verdict(directory)
-    found = {check.name: check.found for check in verdict.checks}
-    asked = {"lost": planted.lost, "duplicated": planted.copies, "reordered": planted.swapped}
+    found = msgspec.json.decode(answer.splitlines()[-1]) if peer.returncode == 0 else {}
     bytes_of = sum(path.stat().st_size for path in (directory / "journal").rglob("*.parquet"))
     return {
+        "judge": name,
         "events": events,
         "seconds": round(seconds, 1),
         "events/s": round(events / seconds),
         "memory, GiB": round(memory[0] / 2**30, 2),
         "bytes/event": round(bytes_of / events, 1),
-        "right": all(found[name] == count for name, count in asked.items()) and verdict.result == "confirmed",
-        "found": {name: found[name] for name in asked},
+        "right": found == {"lost": planted.lost, "duplicated": planted.copies, "reordered": planted.swapped},
+        "found": found,
     }
+
+
+def ask(name: str, directory: Path) -> dict[str, int | None]:
+    """What one of the peers finds; `plain` is our judge without its folds."""
+    if name == "duckdb":
+        return ask_duckdb(directory)
+    if name == "plain":
+        judge_main.NARROW_ROWS = 2**63
+    (verdict,) = judge_main.judge([directory])
+    return {check.name: check.found for check in verdict.checks if check.name in ("lost", "duplicated", "reordered")}
+
+
+def ask_duckdb(directory: Path) -> dict[str, int | None]:
+    import duckdb
+    from bench_judge_sql import QUESTIONS, SETUP
+
+    with tempfile.TemporaryDirectory() as spilled:
+        base = duckdb.connect(config={"memory_limit": "5GB", "temp_directory": spilled})
+        for name in ("sends", "log", "reads", "ends", "blocks", "state", "faults"):
+            base.execute(f"CREATE VIEW {name} AS FROM read_parquet('{directory}/journal/{name}/*.parquet')")
+        for statement in SETUP:
+            base.execute(statement)
+        counts = {}
+        for name, question in QUESTIONS.items():
+            base.execute(f"CREATE OR REPLACE TEMP TABLE answer AS {question}")
+            (counts[name],) = base.execute("SELECT count(*) FROM answer").fetchone() or (None,)
+    return {name: counts[name] for name in ("lost", "duplicated", "reordered")}
 
 
 @contextmanager

@@ -10,16 +10,18 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from ackproof.judge.sums import BASES, SIGNIFICANT_BITS
 from ackproof.judge.tables import Tables
 
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
-_SIGNIFICANT_BITS = 7
 
 
 def late(t: Tables) -> DataFrame:
     """Percentiles of each basis over the acknowledged sends, and how many were later than the scenario's line."""
     acked = t.sends.filter((F.col("outcome") == "ok") & F.col("done_ns").isNotNull())
-    bins = t.together(*(_bins(t, acked, basis) for basis in ("due", "sent")))
+    bins = t.latencies
+    if bins is None:
+        bins = t.together(*(_bins(t, acked, basis) for basis in BASES))
     up_to = Window.partitionBy("run", "basis").orderBy("us").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     all_of = Window.partitionBy("run", "basis").rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     ranked = bins.withColumn("up_to", F.sum("sends").over(up_to)).withColumn("all", F.sum("sends").over(all_of))
@@ -57,5 +59,5 @@ def _bins(t: Tables, acked: DataFrame, basis: str) -> DataFrame:
 
 def _bin(us: str) -> Column:
     """Its highest bits. Half a microsecond more keeps powers of two away from where a logarithm rounds."""
-    shift = f"greatest(cast(floor(log2({us} + 0.5D)) as int) - {_SIGNIFICANT_BITS - 1}, 0)"
+    shift = f"greatest(cast(floor(log2({us} + 0.5D)) as int) - {SIGNIFICANT_BITS - 1}, 0)"
     return F.expr(f"shiftleft(shiftright({us}, {shift}), {shift})")

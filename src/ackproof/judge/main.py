@@ -13,7 +13,6 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -23,13 +22,12 @@ from ackproof.journal import TABLES
 from ackproof.judge.checks import CHECKS, Check
 from ackproof.judge.compare import Findings, verdict_of, write_verdict
 from ackproof.judge.fates import fate_counts
-from ackproof.judge.folds import BITS
+from ackproof.judge.large import look_closer
 from ackproof.judge.moments import claims, exits, lives, moments, phases
-from ackproof.judge.narrow import closer, first_seen, folded, narrowed
 from ackproof.judge.reserved import Producer, irregular, producers_of, unreported, unreported_counts
 from ackproof.judge.sources import Source, Unreadable, damaged_inside, opened
-from ackproof.judge.spark import LARGE_ROWS, Session, collected, few_rows, first_line, fit_to, warm
-from ackproof.judge.tables import TP, Span, Tables, looking_closer, make_tables, read_table, reserved
+from ackproof.judge.spark import LARGE_ROWS, Session, few_rows, first_line, fit_to, warm
+from ackproof.judge.tables import TP, Span, Tables, make_tables, read_table
 from ackproof.judge.windows import awaited, covers
 from ackproof.judge.witnesses import run_checks
 from ackproof.verdict import Fitness, Verdict, not_judged
@@ -40,7 +38,6 @@ Answered = Callable[[int, int], None]  # so many questions of so many
 # Questions that are no checks, asked beside them: how many sends met each fate, what is odd about the numbers.
 FATES, RECORDS, UNREPORTED, IRREGULAR = "_fates", "_records", "_unreported", "_irregular"
 NARROW_ROWS = 200_000  # below, everything is looked at sooner than folded
-_REPORTED = T.StructType([T.StructField("run", T.LongType()), T.StructField("sends", T.LongType())])
 _PRODUCER = T.StructType([T.StructField("run", T.LongType()), T.StructField("producer", T.IntegerType())])
 
 
@@ -135,12 +132,13 @@ def _find(spark: SparkSession, sources: Sequence[Source], folder: Path, small: b
         missing = unreported(journal["sends"], journal["blocks"], few).cache()
         questions[UNREPORTED] = partial(unreported_counts, missing)
         questions[IRREGULAR] = partial(irregular, journal["sends"], journal["blocks"], few)
+    spans = _spans(producers)
     compacted = any(row["compacted"] for source in sources for row in source.small["ends"])
     tables = make_tables(
         spark,
         journal,
         [source.record for source in sources],
-        _spans(producers),
+        spans,
         None if missing is None else missing.drop("closed"),
         compacted,
         small,
@@ -155,8 +153,9 @@ def _find(spark: SparkSession, sources: Sequence[Source], folder: Path, small: b
     )
     looked = tables
     if _rows(sources) >= NARROW_ROWS and not compacted:
-        looked, left_out = _closer(spark, sources, tables, missing, producers, folder / "_narrow")
-        questions[FATES] = lambda: fate_counts(looked.fates).unionByName(left_out)
+        large = look_closer(spark, sources, tables, missing, producers, spans, folder / "_narrow")
+        tables, looked = large.everything, large.looked
+        questions[FATES] = lambda: fate_counts(looked.fates).unionByName(large.left_out)
     else:
         questions[FATES] = partial(fate_counts, tables.fates)
     looked.fates.cache()
@@ -181,42 +180,9 @@ def _is_asked(name: str, check: Check, sources: Sequence[Source]) -> bool:
     return asked and all(any(source.rows[table] for source in sources) for table in check.needs)
 
 
-def _closer(
-    spark: SparkSession,
-    sources: Sequence[Source],
-    tables: Tables,
-    missing: DataFrame | None,
-    producers: Sequence[Producer],
-    folder: Path,
-) -> tuple[Tables, DataFrame]:
-    """The tables without what is known to be dull, and how many sends of each run are left out: all survived."""
-    holes: dict[int, list[tuple[int, int]]] = {source.record.run: [] for source in sources}
-    if missing is not None:
-        block = F.shiftright("seq", BITS).alias("block")
-        for run, producer, number in collected(missing.select("run", "producer", block).distinct()):
-            holes[run].append((producer, number))
-    files: dict[str, list[str]] = {"sends": [], "log": [], "reads": []}
-    for source in sources:
-        parts = folded(source.files)
-        own = np.array(holes[source.record.run], np.int64).reshape(-1, 2)
-        found = closer(source.record, parts, first_seen(source.files["state"]), own)
-        for table, paths in files.items():
-            into = folder / str(source.record.run)
-            paths.append(str(narrowed(source.files[table], table, parts[table], found, into)))
-    sends, log, reads = (read_table(spark, table, paths, tables.small) for table, paths in files.items())
-    all_of = few_rows(spark, [(each.run, each.reported) for each in producers], _REPORTED)
-    left_out = (
-        tables.together(all_of, sends.select("run", F.lit(-1).cast("long").alias("sends")))
-        .groupBy("run")
-        .agg(F.sum("sends").alias("sends"))
-        .select("run", F.lit("survived").alias("fate"), "sends", F.lit(0).cast("long").alias("extra_copies"))
-    )
-    if missing is not None:
-        sends = tables.together(sends, reserved(missing.drop("closed"), tables.producers))
-    return looking_closer(tables, sends, log, reads), left_out
-
-
 def _records(tables: Tables) -> DataFrame:
+    if tables.stretches is not None:
+        return tables.stretches.groupBy(*TP).agg(F.sum("records").alias("records")).select(*TP, "records")
     return tables.log.groupBy(*TP).agg(F.count(F.lit(1)).alias("records")).select(*TP, "records")
 
 

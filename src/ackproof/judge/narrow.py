@@ -28,15 +28,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ackproof.journal import TABLES
-from ackproof.judge import folds
+from ackproof.judge import folds, sums
 from ackproof.judge.folds import BITS, FAR, KEY, Bools, Columns, Longs, grouped
+from ackproof.judge.sums import KEYS, Lines, Sums, added
 from ackproof.record import RunRecord
 
-FOLDS: dict[str, tuple[Callable[[pa.Table, int], Columns], tuple[str, ...]]] = {
-    "sends": (folds.fold_sends, folds.SENDS),
-    "log": (folds.fold_log, folds.LOG),
-    "reads": (folds.fold_reads, folds.READS),
-}
+TABLES_FOLDED = ("sends", "log", "reads")
 _HOW: dict[str, np.ufunc] = {"low": np.minimum, "high": np.maximum}
 
 
@@ -48,29 +45,36 @@ class Closer:
     stretches: Longs  # topic, partition, stretch
 
 
-def folded(files: Mapping[str, Sequence[Path]], bits: int = BITS) -> dict[str, Columns]:
-    """The folds of each table of one run; `part` counts the row groups of its files."""
+def folded(files: Mapping[str, Sequence[Path]], lines: Lines, bits: int = BITS) -> tuple[dict[str, Columns], Sums]:
+    """The folds of each table of one run, where `part` counts the row groups of its files; and what is only counted."""
     parts = [
         (table, path, group)
-        for table in FOLDS
+        for table in TABLES_FOLDED
         for path in files[table]
         for group in range(pq.read_metadata(path).num_row_groups)
     ]
     with ThreadPoolExecutor() as pool:
-        made = list(pool.map(lambda part: fold_part(part[0], part[1], part[2], bits), parts))
+        made = list(pool.map(lambda part: fold_part(part[0], part[1], part[2], lines, bits), parts))
     found = {}
-    for table in FOLDS:
-        own = [columns for (of, _, _), columns in zip(parts, made, strict=True) if of == table]
+    for table in TABLES_FOLDED:
+        own = [columns for (of, _, _), (columns, _) in zip(parts, made, strict=True) if of == table]
         found[table] = together(
             [{**columns, "part": np.full(len(columns["producer"]), n)} for n, columns in enumerate(own)]
         )
-    return found
+    counted = {name: added([sums[name] for _, sums in made if name in sums], key) for name, key in KEYS.items()}
+    return found, counted
 
 
-def fold_part(table: str, path: Path, group: int, bits: int = BITS) -> Columns:
-    fold, columns = FOLDS[table]
+def fold_part(table: str, path: Path, group: int, lines: Lines, bits: int = BITS) -> tuple[Columns, Sums]:
+    """One group of rows of a file."""
+    columns = {"sends": (*folds.SENDS, *sums.SENDS), "log": folds.LOG, "reads": (*folds.READS, *sums.READS)}[table]
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
-        return fold(file.read_row_group(group, columns=list(columns), use_threads=False), bits)
+        rows = file.read_row_group(group, columns=list(columns), use_threads=False)
+    if table == "sends":
+        return folds.fold_sends(rows, bits), sums.sum_sends(rows, lines)
+    if table == "reads":
+        return folds.fold_reads(rows, bits), sums.sum_reads(rows, lines)
+    return folds.fold_log(rows, bits), sums.sum_log(rows)
 
 
 def together(parts: Sequence[Columns]) -> Columns:

@@ -17,18 +17,10 @@ BLOCK_BITS = 16
 def offset_gap(t: Tables) -> DataFrame:
     """A stretch of offsets between log start and high watermark, of a plain topic, that holds nothing."""
     plain = t.ends.filter(~F.col("transactional") & ~F.col("compacted"))
-    log = t.log.select(*TP, "offset", F.shiftright("offset", BLOCK_BITS).alias("block")).join(
-        t.beside(plain.select(*TP)), on=list(TP), how="left_semi"
-    )
-    blocks = log.groupBy(*TP, "block").agg(
-        F.min("offset").alias("first"), F.max("offset").alias("last"), F.count(F.lit(1)).alias("records")
-    )
-    whole = F.col("records") == F.col("last") - F.col("first") + 1
-    broken = blocks.filter(~whole).select(*TP, "block")
+    full = _full(t) if t.stretches is None else t.stretches.select(*TP, "first", "last")
     # Stretches that are known to be full, and the two ends; what lies between neighbours is a hole.
     stretches = t.together(
-        blocks.filter(whole).select(*TP, "first", "last"),
-        _point(log.join(broken, on=[*TP, "block"], how="left_semi"), F.col("offset")),
+        full.join(t.beside(plain.select(*TP)), on=list(TP), how="left_semi"),
         _point(plain, F.col("log_start") - 1),
         _point(plain, F.col("high_watermark")),
     )
@@ -39,6 +31,20 @@ def offset_gap(t: Tables) -> DataFrame:
         .withColumn("first_missing", F.col("previous") + 1)
         .withColumn("missing", F.col("first") - F.col("previous") - 1)
         .select("run", "topic", "partition", "first_missing", "missing")
+    )
+
+
+def _full(t: Tables) -> DataFrame:
+    """Stretches of offsets without a hole: blocks that have none, and the offsets of the others one by one."""
+    log = t.log.select(*TP, "offset", F.shiftright("offset", BLOCK_BITS).alias("block"))
+    blocks = log.groupBy(*TP, "block").agg(
+        F.min("offset").alias("first"), F.max("offset").alias("last"), F.count(F.lit(1)).alias("records")
+    )
+    whole = F.col("records") == F.col("last") - F.col("first") + 1
+    broken = blocks.filter(~whole).select(*TP, "block")
+    return t.together(
+        blocks.filter(whole).select(*TP, "first", "last"),
+        _point(log.join(broken, on=[*TP, "block"], how="left_semi"), F.col("offset")),
     )
 
 

@@ -58,14 +58,18 @@ def seconds(t: Tables) -> DataFrame:
 
     so_far = Window.partitionBy("run").orderBy("second").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     full = F.col("begin_ns") + (F.col("second") + 1) * _NS <= F.col("last_ns")
-    return (
-        t.together(
+    parts = (
+        [t.seconds]
+        if t.seconds is not None
+        else [
             counted("sent", t.sends, "sent_ns"),
             counted("acked", t.sends.filter(F.col("outcome") == "ok"), "done_ns"),
             counted("done", t.sends, "done_ns"),
             counted("read", t.reads, "read_ns"),
-            counted("nothing", load.select("run", every.alias("at_ns")), "at_ns"),
-        )
+        ]
+    )
+    return (
+        t.together(*parts, counted("nothing", load.select("run", every.alias("at_ns")), "at_ns"))
         .groupBy("run", "second")
         .agg(*(F.sum(name).alias(name) for name in _COUNTED))
         .join(t.beside(load), on=["run"], how="inner")

@@ -97,6 +97,9 @@ class Tables:
     uncommitted: DataFrame | None = None  # the values of transactions not known to be committed, where there are any
     numbers: DataFrame | None = None  # of each producer the first and the last number, where none has a hole between
     small: bool = False  # each table is one partition
+    seconds: DataFrame | None = None  # of a large journal what was counted as it was folded: see `sums`
+    latencies: DataFrame | None = None
+    stretches: DataFrame | None = None  # only where each is whole
 
     def beside(self, frame: DataFrame) -> DataFrame:
         """The side of a join that is small by nature: kept whole in memory, whatever the other side is."""
@@ -251,6 +254,23 @@ MIRRORS = T.StructType(
         T.StructField("mirror", T.IntegerType()),
     ]
 )
+SECONDS = T.StructType(
+    [T.StructField(name, T.LongType()) for name in ("run", "second", "sent", "acked", "done", "read")]
+)
+LATENCIES = T.StructType(
+    [
+        T.StructField("run", T.LongType()),
+        T.StructField("basis", T.StringType()),
+        *(T.StructField(name, T.LongType()) for name in ("us", "sends", "max_ns", "late")),
+    ]
+)
+STRETCHES = T.StructType(
+    [
+        T.StructField("run", T.LongType()),
+        *(T.StructField(name, T.IntegerType()) for name in ("topic", "partition")),
+        *(T.StructField(name, T.LongType()) for name in ("first", "last", "records")),
+    ]
+)
 CLAIMS = T.StructType(
     [
         T.StructField("run", T.LongType()),
@@ -321,7 +341,7 @@ def make_tables(
         sends=sends,
         small=small,
         numbers=None if numbers is None else few_rows(spark, numbers, NUMBERS),
-        runs=few_rows(spark, [_run(record, spans.get(record.run, NO_SPAN)) for record in records], RUNS),
+        runs=few_rows(spark, [run_row(record, spans.get(record.run, NO_SPAN)) for record in records], RUNS),
         producers=producers,
         consumers=few_rows(spark, [row for record in records for row in _consumers(record)], CONSUMERS),
         uncommitted=uncommitted(journal["transactions"]) if any(map(has_transactions, records)) else None,
@@ -432,7 +452,7 @@ def _consumers(record: RunRecord) -> list[tuple[Any, ...]]:
     ]
 
 
-def _run(record: RunRecord, span: Span) -> tuple[Any, ...]:
+def run_row(record: RunRecord, span: Span) -> tuple[Any, ...]:
     """Thresholds: ours, unless the scenario has a table `judge` that says otherwise."""
     asked = record.plan.get("judge")
     asked = asked if isinstance(asked, dict) else {}

@@ -49,7 +49,13 @@ def drawn(number: int) -> History:
             history.log(offset, step, producer=producer, partition=partition, epoch=epochs[partition])
             for group in range(2):
                 history.read(
-                    offset, step, producer=producer, partition=partition, consumer=group, group=group, when=STEP_MS * step
+                    offset,
+                    step,
+                    producer=producer,
+                    partition=partition,
+                    consumer=group,
+                    group=group,
+                    when=STEP_MS * step,
                 )
     for partition in range(2):
         history.state(0, 1, leader=1, epoch=0, partition=partition)

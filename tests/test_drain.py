@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, TopicPartition
+from msgspec.structs import replace
 from pyarrow.parquet import read_table
 
 from ackproof.clients import drain
 from ackproof.clients.common import MAGIC, MESSAGE
-from ackproof.clients.drain import Drain, DrainConfig, End, digest
+from ackproof.clients.drain import Drain, DrainConfig, End, digest, missing, settle
 from ackproof.journal import seal_all, sealed_files
 from ackproof.kafka.answers import Partition
 
@@ -90,14 +91,54 @@ class Log:
         pass
 
 
+def config(tmp_path: Path, settle_s: float = 5, full_isr_s: float = 5) -> DrainConfig:
+    given, least = {"orders": 1}, {"orders": 2}
+    page = str(tmp_path / "page")
+    return DrainConfig(
+        7, str(tmp_path), "final-read", "", {}, {"orders": 0}, given, least, [], [], page, settle_s, full_isr_s
+    )
+
+
+def said(high_watermark: int, log_end: int | None = None, in_sync: int = 3) -> list[End]:
+    isr = tuple(range(1, in_sync + 1))
+    end = high_watermark if log_end is None else log_end
+    return [End(replace(SAID, isr=isr), 0, high_watermark, end)]
+
+
+@pytest.mark.parametrize(
+    ("end", "full", "lack"),
+    [
+        (said(5), True, None),
+        (said(5, 6), True, "orders/0: the high watermark is 5, the log's end 6"),
+        (said(5, in_sync=2), True, "orders/0: 2 in sync, 3 wanted"),
+        (said(5, in_sync=2), False, None),
+        (said(5, in_sync=1), False, "orders/0: 1 in sync, 2 wanted"),
+    ],
+)
+def test_what_is_missing_for_the_final_read_is_named(
+    tmp_path: Path, end: list[End], full: bool, lack: str | None
+) -> None:
+    assert missing(config(tmp_path), end, full) == lack
+
+
+def test_the_final_read_waits_until_logs_stand_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = ["no broker leads orders/0", said(5, 6), said(6, in_sync=2), said(7), said(7)]
+    monkeypatch.setattr(drain, "ends", lambda _: answers.pop(0))
+    found, lack = settle(config(tmp_path))
+    assert ([end.high_watermark for end in found], lack, answers) == ([7], None, [])
+
+
+def test_what_is_still_missing_when_time_is_up_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drain, "ends", lambda _: said(5, in_sync=1))
+    assert settle(config(tmp_path, settle_s=0.2)) == (said(5, in_sync=1), "orders/0: 1 in sync, 3 wanted")
+    monkeypatch.setattr(drain, "ends", lambda _: "no broker leads orders/0")
+    assert settle(config(tmp_path, settle_s=0.2)) == ([], "no broker leads orders/0")
+
+
 def drained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: Log) -> dict[str, list[dict[str, Any]]]:
     monkeypatch.setattr(drain, "ends", log.ends)
     monkeypatch.setattr(drain, "Consumer", lambda _: log)
-    given = {"orders": 1}
-    config = DrainConfig(
-        7, str(tmp_path), "final-read", "", {}, {"orders": 0}, given, given, [], [], str(tmp_path / "page"), 5, 5
-    )
-    assert Drain(config).run() == 0
+    assert Drain(config(tmp_path)).run() == 0
     seal_all(tmp_path)
     return {name: read_table(sealed_files(tmp_path, name)[0]).to_pylist() for name in ("log", "ends")}
 

@@ -67,7 +67,7 @@ KILL = '[[faults]]\nkind = "kill"\ntargets = ["producer:2"]\nat_s = 24\n\n'
         ('input = "payments"', 'input = "settlements"', "a topic that it reads, one of payments"),
         ('input = "payments"', 'input = "dc2:payments"', "a transaction is one cluster's"),
         ("rate = 200\n", "rate = 200\ncopies = 2\n", "one producer must write to it"),
-        ("count = 5_000\ntransactions", "count = 4_000\ntransactions", "count = 4000: as many as its input has, 5000"),
+        ("count = 8_000\ntransactions", "count = 4_000\ntransactions", "count = 4000: as many as its input has, 8000"),
         ("transactions = {", "threads = 2\ntransactions = {", "threads: leave it out"),
         ("transactions = {", "partition = 1\ntransactions = {", "partition: leave it out"),
         ("[expect]\n", f"{KILL}[expect]\n", 'producer:2: what it had begun stays half done; say inexact = "allowed"'),
@@ -91,7 +91,7 @@ def test_what_is_wrong_with_transactions(old: str, new: str, told: str) -> None:
 
 def test_the_input_of_transactions_is_not_written_by_others() -> None:
     chained = TRANSACTIONS.replace(
-        "count = 5_000\nrate = 200\n", 'count = 5_000\ntransactions = { input = "settlements" }\n'
+        "count = 8_000\nrate = 200\n", 'count = 8_000\ntransactions = { input = "settlements" }\n'
     )
     assert "input = 'payments': it is written in transactions itself" in problem_of(chained)
 

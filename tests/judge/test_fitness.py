@@ -16,7 +16,7 @@ from ackproof.judge import fitness as questions
 from ackproof.judge.fitness import Evidence, fitness
 from ackproof.judge.reserved import Producer
 from ackproof.judge.sources import opened
-from ackproof.record import Clock
+from ackproof.record import Clock, Marks
 from ackproof.verdict import Fitness
 
 GOOD = (("asked", 10), ("proved", 11), ("healed", 90))
@@ -65,6 +65,19 @@ def test_an_ordinary_run_is_fit_and_every_line_is_a_sentence(tmp_path: Path) -> 
     for line in lines:
         assert line.text[0].isupper() or line.text[0].isdigit(), line
         assert line.text.endswith("."), line
+
+
+def test_how_often_brokers_were_asked_is_told_of_the_load_alone(tmp_path: Path) -> None:
+    history = ordinary()
+    for broker, moments in ((1, (-5_000, 0, 125, 250, 600)), (2, (10, 135, 260, 9_000))):
+        for when in moments:
+            history.state(when, broker, leader=1, epoch=0)
+            history.state(when, broker, leader=1, epoch=0, partition=1)
+    history.marks = Marks(load_begun_ns=at(0), load_ended_ns=at(1_000))
+    (line,) = [line for line in fitness(evidence(tmp_path, history)) if line.name == "views"]
+    assert line == Fitness(
+        "views", True, "Each broker was asked for its view every 125 ms, and at the longest after 350 ms."
+    )
 
 
 @pytest.mark.parametrize("how", ["interrupted", "failed", None])
@@ -289,5 +302,5 @@ def test_what_a_foreign_client_printed_and_cannot_be_read_is_said(
 def test_every_question_is_asked() -> None:
     asked = {question.__name__ for question in questions.QUESTIONS}
     assert asked == {
-        "faults", "traffic", "final_log", "numbers", "outcomes", "identity", "nodes", "clients", "clocks"
+        "faults", "traffic", "final_log", "numbers", "outcomes", "identity", "nodes", "clients", "clocks", "views"
     }  # fmt: skip

@@ -9,6 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.parquet as pq
 
 from ackproof.journal import TABLES
 from ackproof.judge.fates import FATES, IN_LOG
@@ -254,6 +259,27 @@ def _servers(e: Evidence) -> set[str]:
     return set(e.source.record.nodes.values()) | quorum
 
 
+def views(e: Evidence) -> list[Fitness]:
+    """How often each broker was asked for its own view during the load: what happened in between, nobody saw."""
+    marks = e.source.record.marks
+    gaps_ms = _gaps_ms(e.source.files["state"], marks.load_begun_ns, marks.load_ended_ns)
+    if not len(gaps_ms):
+        return []
+    middle, longest = float(np.median(gaps_ms)), float(gaps_ms.max())
+    text = f"Each broker was asked for its view every {middle:,.0f} ms, and at the longest after {longest:,.0f} ms."
+    return [Fitness("views", True, text)]
+
+
+def _gaps_ms(files: Sequence[Path], begin_ns: int | None, end_ns: int | None) -> npt.NDArray[np.float64]:
+    found = [np.zeros(0)]
+    asked = [pq.read_table(path, columns=["broker", "at_ns"]) for path in files]
+    for table in asked:
+        brokers, at_ns = table["broker"].to_numpy(), table["at_ns"].to_numpy()
+        during = (at_ns >= (begin_ns or 0)) & (at_ns <= (end_ns or at_ns.max(initial=0)))
+        found += [np.diff(np.unique(at_ns[during & (brokers == broker)])) / 1e6 for broker in np.unique(brokers)]
+    return np.concatenate(found)
+
+
 QUESTIONS: tuple[Callable[[Evidence], list[Fitness]], ...] = (
     faults,
     traffic,
@@ -264,6 +290,7 @@ QUESTIONS: tuple[Callable[[Evidence], list[Fitness]], ...] = (
     nodes,
     clients,
     clocks,
+    views,
 )
 
 

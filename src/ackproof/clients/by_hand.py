@@ -43,7 +43,7 @@ class Consume(msgspec.Struct, frozen=True):
 
 
 def say(text: str) -> None:
-    print(plain(text), flush=True)
+    print(f"{plain(text)}\n", end="", flush=True)  # at once: others write to the same terminal
 
 
 def produce(config: Produce) -> int:

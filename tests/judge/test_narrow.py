@@ -59,7 +59,7 @@ def drawn(number: int) -> History:
                 )
     for partition in range(2):
         history.state(0, 1, leader=1, epoch=0, partition=partition)
-    history.state(STEP_MS * moved_at + random.choice([-50, 0.5, 3]), 2, leader=2, epoch=1)
+    history.state(STEP_MS * moved_at + random.choice([-400, -200, -50, 0.5, 3]), 2, leader=2, epoch=1)
     history.fault(("asked", 300.0), ("proved", 310.0), ("healed", 2_000.0))
     for group in range(2):
         for partition in range(2):

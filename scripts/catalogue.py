@@ -3,7 +3,8 @@
 Without options each line is run once, section A in its base shape and the others in every shape that they have. With
 `--repeat 3` a line is run until nothing contradicted it three times in a row. Each run has a lab of its own, for faults
 leave traces (epochs, dead brokers, settings) that the next scenario must not meet; `--at-once 2` starts one lab while
-another works. Runs are judged a batch at a time, for a Spark that is up judges a dozen in little more time than one.
+another works, except for scenarios that measure something, which have the machine to themselves. One Spark session
+judges all runs, a batch at a time, for a Spark that is up judges a dozen in little more time than one.
 Every run that was judged becomes a row of `docs/results.json`, and the page is written anew from those rows, so it says
 what was seen and nothing else. A run that contradicts its scenario stays there, with its directory's name.
 """
@@ -16,23 +17,27 @@ import platform
 import re
 import subprocess
 import sys
+import time
 import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from itertools import takewhile
 from pathlib import Path
 
 import msgspec
 
+from ackproof.judging import Judging
 from ackproof.record import RunRecord, read_record
+from ackproof.scenario import Scenario
 from ackproof.scenario_file import bundled, find, load
 from ackproof.verdict import Verdict, read_verdict
 
 HOME = Path(__file__).resolve().parents[1]
 PAGE, DATA, EXPLAINED = (HOME / "docs" / name for name in ("results.md", "results.json", "explained.toml"))
 SHAPES = ("base", "slow", "crowd")
-BATCH = 12
+BATCH = 24
 GOOD = ("confirmed", "not judged")
 Cell = tuple[str, str, str]  # scenario, shape, mode
 
@@ -81,13 +86,7 @@ def main() -> int:
     given = options.parse_args()
     wanted = list(cells(given.section.split(","), given.modes.split(","), given.shapes and given.shapes.split(",")))
     if not given.only_write:
-        to_run = missing(wanted, given.repeat, outcomes(given.runs))
-        for first in range(0, len(to_run), BATCH):
-            batch = to_run[first : first + BATCH]
-            with ThreadPoolExecutor(given.at_once) as labs:
-                list(labs.map(lambda cell: run(cell, given.runs, given.judge_each), batch))
-            judge(given.runs)
-            write(given.runs)
+        run_all(missing(wanted, given.repeat, outcomes(given.runs)), given.runs, given.at_once, given.judge_each)
     write(given.runs)
     print(f"{PAGE.relative_to(HOME)} is written", file=sys.stderr)
     return 0
@@ -135,6 +134,34 @@ def missing(wanted: list[Cell], repeat: int, done: Mapping[Cell, list[str]]) -> 
     return found
 
 
+def run_all(to_run: list[Cell], runs: Path, at_once: int, judge_each: bool) -> None:
+    began = time.monotonic()
+    alone = [cell for cell in to_run if measures(cell)]
+    others = [cell for cell in to_run if cell not in alone]
+    batches = [(labs, cells[n : n + BATCH]) for labs, cells in ((at_once, others), (1, alone)) for n in _steps(cells)]
+    done = 0
+    with closing(Judging()) as judging:
+        for labs, batch in batches:
+            with ThreadPoolExecutor(labs) as pool:
+                list(pool.map(lambda cell: run(cell, runs, judge_each), batch))
+            judge(judging, runs)
+            write(runs)
+            done += len(batch)
+            print(f"{done} of {len(to_run)} runs, {(time.monotonic() - began) / 60:.0f} min", file=sys.stderr)
+
+
+def _steps(cells: list[Cell]) -> range:
+    return range(0, len(cells), BATCH)
+
+
+def measures(cell: Cell) -> bool:
+    """Whether its claims are of rates, times or costs, which another lab beside it would change."""
+    name, shape, _ = cell
+    scenario: Scenario = load(find(name), shape)
+    timed = any(producer.after for producer in scenario.producers) or any(each.receiver for each in scenario.consumers)
+    return timed or scenario.health is not None or scenario.judge.rate_line is not None
+
+
 def run(cell: Cell, runs: Path, judged: bool) -> None:
     name, shape, mode = cell
     command = [str(HOME / "ackproof"), "run", name, "--shape", shape, "--mode", mode, "--out", str(runs)]
@@ -142,10 +169,11 @@ def run(cell: Cell, runs: Path, judged: bool) -> None:
     subprocess.run([*command, *([] if judged else ["--no-judge"])], check=False)
 
 
-def judge(runs: Path) -> None:
-    unjudged = [str(path) for path in directories(runs) if not (path / "verdict").exists()]
+def judge(judging: Judging, runs: Path) -> None:
+    unjudged = [path for path in directories(runs) if not (path / "verdict").exists()]
     if unjudged:
-        subprocess.run([str(HOME / "ackproof"), "judge", *unjudged], check=False)
+        for verdict in judging.judge(unjudged, lambda _: None, lambda *_: None):
+            print(f"{verdict.result:10} {verdict.run}", file=sys.stderr, flush=True)
 
 
 def directories(runs: Path) -> list[Path]:

@@ -59,3 +59,10 @@ def test_rounds_come_one_after_the_other(catalogue: ModuleType) -> None:
 def test_slow_and_crowd_are_run_once(catalogue: ModuleType) -> None:
     crowd = ("acks1-leader-isolated", "crowd", "kraft")
     assert catalogue.missing([crowd], 3, {}) == [crowd]
+
+
+def test_what_measures_something_has_the_machine_to_itself(catalogue: ModuleType) -> None:
+    cells = list(catalogue.cells(["A", "B", "C", "D", "E"], ["kraft"], None))
+    alone = {(name, shape) for name, shape, mode in cells if catalogue.measures((name, shape, mode))}
+    assert {("failover-1000", "base"), ("rate-alert", "hung"), ("duplicates", "long")} <= alone
+    assert not {name for name, _ in alone} & {"acks1-leader-isolated", "membership", "transactions"}

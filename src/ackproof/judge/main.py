@@ -72,11 +72,13 @@ def judge(
 
 
 def _batches(sources: dict[int, Source]) -> list[dict[int, Source]]:
-    """Runs that can share a job: two copies of one run cannot, for `run` would not tell them apart."""
+    """Runs that can share a job: not two copies of one run, for `run` would not tell them apart, and not so many that
+    together they are large."""
     batches: list[dict[int, Source]] = []
     for place, source in sources.items():
         for batch in batches:
-            if all(source.record.run != other.record.run for other in batch.values()):
+            together = [*batch.values(), source]
+            if len({each.record.run for each in together}) == len(together) and _rows(together) < LARGE_ROWS:
                 batch[place] = source
                 break
         else:

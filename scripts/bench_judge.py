@@ -268,9 +268,7 @@ def measured(name: str, directory: Path, events: int, planted: Planted) -> dict[
     shutil.rmtree(directory / "verdict", ignore_errors=True)
     began = time.monotonic()
     with (
-        subprocess.Popen(
-            [sys.executable, "-P", __file__, "--ask", name, str(directory)], stdout=subprocess.PIPE
-        ) as peer,
+        subprocess.Popen([sys.executable, __file__, "--ask", name, str(directory)], stdout=subprocess.PIPE) as peer,
         highest_memory(peer.pid) as memory,
     ):
         answer = peer.communicate()[0]

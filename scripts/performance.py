@@ -1,0 +1,70 @@
+"""`docs/performance.md`, written by the benches themselves: what was measured, on which machine, of which commit.
+
+Figures are kept in `docs/performance.json`, the last of each bench, and the page is written anew from all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import msgspec
+
+HOME = Path(__file__).resolve().parents[1]
+PAGE, DATA = HOME / "docs" / "performance.md", HOME / "docs" / "performance.json"
+HEAD = """# Performance
+
+Written by `scripts/bench … --write` from what it measured; each table says when, with what and of which commit. A
+ratio compares two things measured in the same bench, one after the other on the same machine. Nothing is asserted on
+time anywhere: these figures are to look at.
+"""
+
+
+class Bench(msgspec.Struct, frozen=True):
+    """One bench, as it was measured last."""
+
+    title: str
+    command: str
+    text: str  # what is measured, and against what goal
+    columns: list[str]
+    rows: list[list[str]]
+    words: str  # what the figures say
+    date: str
+    commit: str
+    machine: str
+
+
+def keep(name: str, title: str, command: str, text: str, columns: list[str], rows: list[list[str]], words: str) -> None:
+    """Put a bench's figures in the place of its last ones, and write the page."""
+    kept = msgspec.json.decode(DATA.read_bytes(), type=dict[str, Bench]) if DATA.exists() else {}
+    date = datetime.now(UTC).date().isoformat()
+    kept[name] = Bench(title, command, text, columns, rows, words, date, commit(), machine())
+    DATA.write_bytes(msgspec.json.format(msgspec.json.encode(dict(sorted(kept.items())))) + b"\n")
+    PAGE.write_text(HEAD + "".join(section(bench) for bench in dict(sorted(kept.items())).values()))
+
+
+def section(bench: Bench) -> str:
+    lines = [bench.columns, ["---", *["---:"] * (len(bench.columns) - 1)], *bench.rows]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    seen = f"`{bench.command}`, {bench.date}, commit {bench.commit}, {bench.machine}."
+    return f"\n## {bench.title}\n\n{bench.text}\n\n{table}\n\n{bench.words}\n\n{seen}\n"
+
+
+def commit() -> str:
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=HOME, check=True, capture_output=True, text=True).stdout.strip()
+
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", "src", "scripts")
+    return git("rev-parse", "--short", "HEAD") + (" with changes" if changed else "")
+
+
+def machine() -> str:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    names = ("pyspark", "pyarrow", "numpy", "confluent-kafka", "duckdb")
+    versions = ", ".join(f"{name} {version(name)}" for name in names)
+    cores = f"{os.cpu_count()} cores and {memory:.0f} GiB"
+    return f"Linux {platform.release()}, {cores}, Python {platform.python_version()}, {versions}"

@@ -34,7 +34,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ackproof.journal import TABLES, Writer
+from ackproof.journal import ROW_GROUP, TABLES, Writer, parquet_options
 from ackproof.judge import main as judge_main
 from ackproof.record import Clock, ConsumerRecord, FaultRecord, Marks, ProducerRecord, RunRecord, write_record
 from ackproof.screen import console, say_json, table
@@ -112,8 +112,8 @@ class Files:
         if (name, file) not in self._open:
             (self._directory / "journal" / name).mkdir(parents=True, exist_ok=True)
             path = self._directory / "journal" / name / f"{file}.parquet"
-            self._open[name, file] = pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True)
-        self._open[name, file].write_table(pa.Table.from_arrays(arrays, schema=schema), row_group_size=1 << 18)
+            self._open[name, file] = pq.ParquetWriter(path, schema, **parquet_options(schema))
+        self._open[name, file].write_table(pa.Table.from_arrays(arrays, schema=schema), row_group_size=ROW_GROUP)
 
     def close(self) -> None:
         for writer in self._open.values():

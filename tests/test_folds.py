@@ -13,6 +13,7 @@ import pytest
 from ackproof.journal import TABLES
 from ackproof.judge.folds import fold_log, fold_reads, fold_sends, grouped
 from ackproof.judge.narrow import Closer, closer, folded, narrowed, within
+from ackproof.judge.parts import parts_of
 from ackproof.judge.sums import Lines
 from ackproof.record import Clock, RunRecord
 
@@ -36,11 +37,10 @@ def looked_at(tmp_path: Path, sends: pa.Table, log: pa.Table) -> list[int]:
     files = {name: [tmp_path / f"{name}.parquet"] for name in tables}
     for name, table in tables.items():
         pq.write_table(table, files[name][0], row_group_size=3)
-    parts, _ = folded(files, LINES, bits=1)
-    found = closer(RECORD, parts, [], NONE, bits=1)
-    path = narrowed(files["sends"], "sends", parts["sends"], found, tmp_path / "narrow", bits=1)
-    seqs: list[int] = pq.read_table(path)["seq"].to_pylist()
-    return seqs
+    run = folded(parts_of(files), LINES, bits=1)
+    found = closer(RECORD, run.folds, [], NONE, bits=1)
+    paths, _ = narrowed(run, "sends", found, tmp_path / "narrow", bits=1)
+    return [seq for path in paths for seq in pq.read_table(path)["seq"].to_pylist()]
 
 
 SENT = [{"seq": seq, "offset": seq} for seq in range(8)]
@@ -98,7 +98,8 @@ def test_only_whole_keys_are_within() -> None:
 def test_a_part_between_whose_bounds_nothing_is_asked_for_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "sends.parquet"
     pq.write_table(rows("sends", *SENT), path, row_group_size=4)
-    parts = folded({"sends": [path], "log": [], "reads": []}, LINES, bits=1)[0]["sends"]
+    run = folded(parts_of({"sends": [path], "log": [], "reads": []}), LINES, bits=1)
     found = Closer(np.array([[0, 3]]), np.array([[0, 0, 3]]))
-    kept = narrowed([path], "sends", parts, found, tmp_path / "narrow", bits=1)
+    (kept,), count = narrowed(run, "sends", found, tmp_path / "narrow", bits=1)
     assert pq.read_table(kept)["seq"].to_pylist() == [6, 7]
+    assert count == 2

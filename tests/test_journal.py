@@ -146,3 +146,30 @@ def test_every_table_carries_its_run_and_is_sorted_by_columns_it_has(name: str) 
     assert names[0] == "run"
     assert set(table.order) <= set(names)
     assert len(names) == len(set(names))
+
+
+def test_a_long_stream_is_ended_and_sealed_while_its_writer_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ackproof.journal.STREAM_ROWS", 50)
+    writer = Writer(tmp_path, "probes", 7, "observer")
+    for first in range(0, 170, 10):
+        numbers = list(range(first, first + 10))
+        row = {"fault": [1] * 10, "at_ns": numbers, "held": [True] * 10, "text": ["held"] * 10}
+        writer.add_columns(row)
+    writer.close()
+    files = sealed_files(tmp_path, "probes")
+    assert [path.name for path in files] == [f"observer{number}.parquet" for number in (".2", ".3", ".4", "")]
+    assert [pq.read_metadata(path).num_rows for path in files] == [50, 50, 20, 50]
+    assert sorted(at for path in files for at in pq.read_table(path)["at_ns"].to_pylist()) == list(range(170))
+    assert not list(tmp_path.rglob("*.arrows"))
+
+
+def test_what_rises_is_kept_as_differences(tmp_path: Path) -> None:
+    writer = Writer(tmp_path, "probes", 7, "observer")
+    writer.add(fault=1, at_ns=1_000, held=True, text="held")
+    writer.close()
+    group = pq.read_metadata(sealed_files(tmp_path, "probes")[0]).row_group(0)
+    found = {group.column(place).path_in_schema: group.column(place).encodings for place in range(group.num_columns)}
+    assert "DELTA_BINARY_PACKED" in found["at_ns"]
+    assert "DELTA_BINARY_PACKED" not in found["run"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ackproof.journal import FLUSH_EVERY_S, SCHEMA_VERSION, TABLES, Table
+from ackproof.journal import FLUSH_EVERY_S, SCHEMA_VERSION, STREAM_ROWS, TABLES, Table
 
 _INTRODUCTION = f"""# The journal
 
@@ -18,6 +18,9 @@ runs/<name>/logs/<node>.log                   evidence: the nodes' and the clien
 
 - One writer per file, so no two processes ever wait for each other. Streams are flushed every {FLUSH_EVERY_S:g} s; what
   was flushed is readable after `kill -9` of everything. A torn tail is reported in bytes, and hides nothing before it.
+- A stream of {STREAM_ROWS:,} rows is ended, and sealed in the background while its writer goes on with the next
+  (`<writer>.2`, `<writer>.3`). Sealed files hold numbers, offsets and times as differences: one to two bytes for each
+  row of `sends`, `log` and `reads` in the base scenarios.
 - Times are `time.monotonic_ns()` of the machine that ran it; `run.json` holds both clocks, read together, at the
   beginning and at the end.
 - Outcomes are three: `ok`, `fail` (certainly not written), `info` (cannot know). `src/ackproof/clients/outcomes.py`

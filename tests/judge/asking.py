@@ -14,8 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from ackproof.journal import TABLES
 from ackproof.judge.checks import CHECKS
 from ackproof.judge.moments import claims, exits, lives, moments, phases
+from ackproof.judge.schemas import spark_schema
 from ackproof.judge.spark import Session, collected, few_rows, fit_to, warm
-from ackproof.judge.tables import Tables, make_tables, spark_schema
+from ackproof.judge.tables import Tables, make_tables
 from ackproof.judge.windows import awaited, covers
 
 

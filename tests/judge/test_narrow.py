@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from asking import session, spark, tables_of
 from histories import FIRST_RUN, History, at
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import types as T
 
 from ackproof.journal import TABLES
 from ackproof.judge.checks import CHECKS
 from ackproof.judge.fates import fate_counts
-from ackproof.judge.large import counted_tables
-from ackproof.judge.narrow import closer, first_seen, folded, narrowed
-from ackproof.judge.spark import collected
-from ackproof.judge.sums import Lines, Sums
+from ackproof.judge.large import Looked, counted_tables, look, unequal
+from ackproof.judge.reserved import Producer, irregular, producers_of, unreported
+from ackproof.judge.sources import Source
+from ackproof.judge.spark import collected, few_rows
 from ackproof.judge.tables import Tables, looking_closer, read_table
 
 HISTORIES = 400
@@ -28,8 +31,9 @@ BITS = 2  # blocks of four numbers
 MESSAGES = 24
 STEP_MS = 150  # between two messages of a producer: some 13 a second
 CLOSER = [name for name, check in CHECKS.items() if check.closer and name != "unpublished"]
-COUNTED = ["rate", "dips", "late", "offset_gap"]
-LATE_NS = 1_000_000_000
+COUNTED = ["rate", "dips", "late", "offset_gap", "unavailable", "shares"]
+SLAB = 20  # sends in a slab
+_PRODUCER = T.StructType([T.StructField("run", T.LongType()), T.StructField("producer", T.IntegerType())])
 
 
 def drawn(number: int) -> History:
@@ -60,6 +64,9 @@ def drawn(number: int) -> History:
     for partition in range(2):
         history.state(0, 1, leader=1, epoch=0, partition=partition)
     history.state(STEP_MS * moved_at + random.choice([-400, -200, -50, 0.5, 3]), 2, leader=2, epoch=1)
+    for producer in range(2):
+        history.block(0, 10, 10, producer=producer)
+        history.block(10, MESSAGES - 10, random.choice([None, MESSAGES - 10]), producer=producer)
     history.fault(("asked", 300.0), ("proved", 310.0), ("healed", 2_000.0))
     for group in range(2):
         for partition in range(2):
@@ -72,7 +79,7 @@ def drawn(number: int) -> History:
 def _spoil(history: History, random: Random) -> None:
     sends, log, reads = (history.rows[name] for name in ("sends", "log", "reads"))
     send, record, read = random.choice(sends), random.choice(log), random.choice(reads)
-    match random.randrange(14):
+    match random.randrange(20):
         case 0:
             log.remove(record)
         case 1:
@@ -107,43 +114,87 @@ def _spoil(history: History, random: Random) -> None:
                 log.append({**random.choice(log), "partition": 0, "offset": end, "leader_epoch": 2})
         case 13:
             log.append({**record, "producer": -1, "seq": -1, "offset": 5 * MESSAGES})
+        case 14:
+            sends.remove(send)
+        case 15:
+            sends.append({**send, "done_ns": send["done_ns"] + 1})
+        case 16:
+            send["seq"] = 2 * MESSAGES
+        case 17:  # it waits, and with it whoever comes after
+            for row in sends:
+                if row["sent_ns"] >= send["sent_ns"] and row["partition"] == send["partition"]:
+                    row["done_ns"] += at(random.choice([900, 1_500])) - at(0)
+        case 18:  # acknowledged in another order than sent
+            send["sent_ns"] = send["due_ns"] = at(random.randrange(STEP_MS * MESSAGES))
+            send["done_ns"] = send["sent_ns"] + 1_000
+        case 19:  # an offset, acknowledged too early, far ahead
+            send["offset"], send["done_ns"] = 3 * MESSAGES, send["sent_ns"] + 1
 
 
-def _file(folder: Path, history: History, table: str) -> Path:
-    schema = TABLES[table].schema
-    rows = [{"run": history.run, **row} for row in history.complete()[table]]
-    found = pa.Table.from_pylist(rows, schema).sort_by([(name, "ascending") for name in TABLES[table].order])
-    if table == "log" and history.run % 2:
-        found = found.drop_columns(["digest"])  # as an older journal has it
-    path = folder / f"{history.run}-{table}.parquet"
-    pq.write_table(found, path, row_group_size=10)  # blocks lie in several groups of rows
-    return path
+def _source(folder: Path, history: History) -> Source:
+    files: dict[str, tuple[Path, ...]] = {}
+    complete = history.complete()
+    for table in TABLES:
+        schema = TABLES[table].schema
+        rows = [{"run": history.run, **row} for row in complete[table]]
+        found = pa.Table.from_pylist(rows, schema).sort_by([(name, "ascending") for name in TABLES[table].order])
+        if table == "log" and history.run % 2:
+            found = found.drop_columns(["digest"])  # as an older journal has it
+        path = folder / f"{history.run}-{table}.parquet"
+        pq.write_table(found, path, row_group_size=10)  # blocks lie in several groups of rows
+        files[table] = (path,) if rows else ()
+    return Source(folder, None, history.record(), files, {}, small={"ends": complete["ends"]})
+
+
+@dataclass(frozen=True)
+class Both:
+    """The same histories: looked at in full, and folded."""
+
+    everything: Tables
+    producers: list[Producer]
+    missing: DataFrame
+    irregular: DataFrame
+    looked: list[Looked]
+    counted: Tables
+    closer: Tables
+    closer_missing: DataFrame
+    closer_irregular: DataFrame
 
 
 @cache
-def both() -> tuple[Tables, Tables, Tables, list[int]]:
-    """Everything; the same with what was counted; what is worth a look, and of how many sends that is."""
+def both() -> Both:
     histories = [drawn(number) for number in range(HISTORIES)]
-    everything = tables_of(spark(), *histories)
+    plain = tables_of(spark(), *histories)
+    producers = producers_of(plain.sends, plain.blocks)
+    few = few_rows(spark(), [(each.run, each.producer) for each in producers if not each.equal], _PRODUCER)
+    missing = unreported(plain.sends, plain.blocks, few).cache()
+    everything = tables_of(spark(), *histories, unreported=missing.drop("closed"))
     folder = Path(session().folder)
-    found: dict[str, list[Path]] = {"sends": [], "log": [], "reads": []}
-    counted: dict[int, Sums] = {}
-    sizes = []
+    looked = []
     for history in histories:
-        files = {table: [_file(folder, history, table)] for table in (*found, "state")}
-        first, _, _ = history.span()
-        parts, counted[history.run] = folded(files, Lines(first, LATE_NS), BITS)
-        none = np.zeros((0, 2), np.int64)
-        asked = closer(history.record(), parts, first_seen(files["state"]), none, BITS)
-        for table, paths in found.items():
-            into = folder / str(history.run)
-            paths.append(narrowed(files[table], table, parts[table], asked, into, BITS))
-        sizes.append(pq.read_metadata(found["sends"][-1]).num_rows)
-    for table, paths in found.items():
+        found = look(_source(folder, history), folder / str(history.run), None, BITS, SLAB)
+        assert found is not None, "every history is in order"
+        looked.append(found)
+    for table in ("sends", "log", "reads"):
+        paths = [path for one in looked for path in one.files[table]]
         pq.write_table(pa.concat_tables(map(pq.read_table, paths)), folder / f"all-{table}.parquet")
-    sends, log, reads = (read_table(spark(), table, [str(folder / f"all-{table}.parquet")], True) for table in found)
-    counting = counted_tables(spark(), everything, counted)
-    return everything, counting, looking_closer(counting, sends, log, reads), sizes
+    sends, log, reads = (
+        read_table(spark(), table, [str(folder / f"all-{table}.parquet")], True) for table in ("sends", "log", "reads")
+    )
+    counted = counted_tables(spark(), everything, looked)
+    reported, reserved = unequal(spark(), sends, looked, BITS)
+    own_missing = unreported(reported, reserved, few).cache()
+    return Both(
+        everything,
+        producers,
+        missing,
+        irregular(plain.sends, plain.blocks, few),
+        looked,
+        counted,
+        looking_closer(counted, sends, log, reads, own_missing),
+        own_missing,
+        irregular(reported, reserved, few),
+    )
 
 
 def rows(check: str, tables: Tables) -> list[str]:
@@ -152,28 +203,49 @@ def rows(check: str, tables: Tables) -> list[str]:
 
 @pytest.mark.parametrize("check", [*CLOSER, *COUNTED])
 def test_the_same_witnesses_are_found(check: str) -> None:
-    everything, counting, looked, _ = both()
-    expected = rows(check, everything)
-    assert rows(check, looked if CHECKS[check].closer else counting) == expected
+    expected = rows(check, both().everything)
+    assert rows(check, both().closer if CHECKS[check].closer else both().counted) == expected
     assert len(expected) >= HISTORIES // 40, "the histories hardly ever have this anomaly: they prove little"
 
 
-def test_what_is_left_out_survived() -> None:
-    everything, _, looked, sizes = both()
-    expected: dict[Any, int] = {}
-    for row in collected(fate_counts(everything.fates)):
-        expected[row["run"], row["fate"]] = row["sends"]
-    for row in collected(fate_counts(looked.fates)):
-        expected[row["run"], row["fate"]] -= row["sends"]
-    left = {key: count for key, count in expected.items() if count}
-    assert {fate for _, fate in left} == {"survived"}
-    assert left == {
-        (FIRST_RUN + number, "survived"): 2 * MESSAGES - size
-        for number, size in enumerate(sizes)
-        if size < 2 * MESSAGES
+def test_the_same_is_said_of_producers() -> None:
+    assert [producer for one in both().looked for producer in one.producers] == both().producers
+    assert sum(not producer.equal for producer in both().producers) > HISTORIES // 40
+
+
+def test_the_same_numbers_were_never_reported() -> None:
+    assert sorted(collected(both().closer_missing)) == sorted(collected(both().missing)) != []
+
+
+def test_the_same_numbers_are_irregular() -> None:
+    def odd(frame: DataFrame) -> list[Row]:
+        return sorted(row for row in collected(frame) if row["twice"] or row["unreserved"])
+
+    assert odd(both().closer_irregular) == odd(both().irregular)
+    assert {(row["twice"] > 0, row["unreserved"] > 0) for row in odd(both().irregular)} >= {
+        (True, False),
+        (False, True),
     }
 
 
+def test_what_is_left_out_survived() -> None:
+    expected: dict[Any, int] = {}
+    for row in collected(fate_counts(both().everything.fates)):
+        expected[row["run"], row["fate"]] = row["sends"]
+    for row in collected(fate_counts(both().closer.fates)):
+        expected[row["run"], row["fate"]] -= row["sends"]
+    left = {key: count for key, count in expected.items() if count}
+    assert {fate for _, fate in left} == {"survived"}
+    reported: dict[int, int] = Counter()
+    for producer in both().producers:
+        reported[producer.run] += producer.reported
+    sizes = sizes_looked_at()
+    assert left == {(run, "survived"): count - sizes[run] for run, count in reported.items() if count > sizes[run]}
+
+
 def test_of_dull_histories_little_is_looked_at() -> None:
-    _, _, _, sizes = both()
-    assert sum(size < MESSAGES for size in sizes) > HISTORIES // 10
+    assert sum(size < MESSAGES for size in sizes_looked_at().values()) > HISTORIES // 10
+
+
+def sizes_looked_at() -> dict[int, int]:
+    return {one.run: sum(pq.read_metadata(path).num_rows for path in one.files["sends"]) for one in both().looked}

@@ -87,6 +87,7 @@ class Check:
     marked: str | None = None
     asks_fates: bool = False
     closer: bool = False  # it asks of single messages, so that of a large journal only a part need be looked at
+    whole: bool = False  # it asks of all messages, and nothing is counted for it as a large journal is folded
     asked: Callable[[RunRecord], object] = lambda _: True  # whether the scenario asks it; else it is allowed
 
 
@@ -110,9 +111,11 @@ CHECKS: dict[str, Check] = {
         resurrected, "message(s) in the log whose send had failed", "forbidden", asks_fates=True, closer=True
     ),
     "offset_gap": Check(offset_gap, "unexplained hole(s) in the offsets of the log", "forbidden", needs=("ends",)),
-    "realtime_order": Check(realtime_order, "ack(s) at or below an offset acked before the send", needs=("sends",)),
-    "skipped_read": Check(skipped_read, "jump(s) of a consumer over records", needs=("reads",)),
-    "repeated_read": Check(repeated_read, "step(s) back of a consumer", needs=("reads",)),
+    "realtime_order": Check(
+        realtime_order, "ack(s) at or below an offset acked before the send", needs=("sends",), closer=True
+    ),
+    "skipped_read": Check(skipped_read, "jump(s) of a consumer over records", needs=("reads",), closer=True),
+    "repeated_read": Check(repeated_read, "step(s) back of a consumer", needs=("reads",), closer=True),
     "zombie_ack": Check(
         zombie_ack, "ack(s) by a leader of an epoch already past", needs=("state", "ends"), asks_fates=True, closer=True
     ),
@@ -154,18 +157,22 @@ CHECKS: dict[str, Check] = {
     "exits": Check(
         exits, "producer(s) that did not end as expected", "forbidden", needs=("nodes",), asked=expected_exits
     ),
-    "key_moved": Check(key_moved, "step(s) of a key to another partition", needs=("sends",), asked=_has_keys),
+    "key_moved": Check(
+        key_moved, "step(s) of a key to another partition", needs=("sends",), asked=_has_keys, whole=True
+    ),
     "key_overtaken": Check(
         key_overtaken,
         "message(s) that a group was given after a later one of its key",
         needs=("sends", "reads"),
         asked=_has_keys,
+        whole=True,
     ),
     "phases": Check(
         phases,
         "phase(s) of a topic",
         asks_fates=True,
         asked=lambda record: record.plan.get("judge", {}).get("phases"),
+        whole=True,
     ),
     "torn": Check(
         torn,
@@ -174,6 +181,7 @@ CHECKS: dict[str, Check] = {
         needs=("transactions", "ends"),
         asks_fates=True,
         asked=has_transactions,
+        whole=True,
     ),
     "uncommitted_read": Check(
         uncommitted_read,
@@ -181,6 +189,7 @@ CHECKS: dict[str, Check] = {
         "forbidden",
         needs=("transactions", "reads"),
         asked=lambda record: has_transactions(record) and record.consumers,
+        whole=True,
     ),
     "hung": Check(
         hung,
@@ -188,6 +197,7 @@ CHECKS: dict[str, Check] = {
         "forbidden",
         needs=("transactions", "stable"),
         asked=has_transactions,
+        whole=True,
     ),
     "inexact": Check(
         inexact,
@@ -195,6 +205,7 @@ CHECKS: dict[str, Check] = {
         "forbidden",
         needs=("transactions", "ends"),
         asked=has_transactions,
+        whole=True,
     ),
     "refusals": Check(
         refusals,
@@ -202,6 +213,7 @@ CHECKS: dict[str, Check] = {
         "forbidden",
         asks_fates=True,
         asked=has_refused,
+        whole=True,
     ),
     "moves": Check(moves, "view(s) of a partition at a moment", needs=("state",)),
     "eligible": Check(eligible, "view(s) of who may lead without being in sync", needs=("eligible",)),
@@ -211,12 +223,21 @@ CHECKS: dict[str, Check] = {
         "forbidden",
         needs=("state", "ends"),
         asked=lambda record: record.plan.get("claims"),
+        whole=True,
     ),
     "copies_through": Check(
-        copies_through, "message(s) that a receiver took more than once", needs=("received",), asked=has_receivers
+        copies_through,
+        "message(s) that a receiver took more than once",
+        needs=("received",),
+        asked=has_receivers,
+        whole=True,
     ),
     "wrongly_dropped": Check(
-        wrongly_dropped, "message(s) that a receiver never took", needs=("received", "ends"), asked=has_receivers
+        wrongly_dropped,
+        "message(s) that a receiver never took",
+        needs=("received", "ends"),
+        asked=has_receivers,
+        whole=True,
     ),
     "receivers": Check(
         receivers,
@@ -225,6 +246,7 @@ CHECKS: dict[str, Check] = {
         needs=("received", "costs", "ends"),
         marked="wrong",
         asked=has_receivers,
+        whole=True,
     ),
     "throughput": Check(throughput, "table(s) of producers, one after the other", needs=("sends",), asked=in_turn),
     "mirror_differs": Check(
@@ -234,6 +256,7 @@ CHECKS: dict[str, Check] = {
         needs=("mirror_ends",),
         asks_fates=True,
         asked=has_mirror,
+        whole=True,
     ),
     "mirrored_as": Check(mirrored_as, "partition(s) with a mirror", needs=("mirror_ends",), asked=has_mirror),
     "translated": Check(
@@ -243,12 +266,14 @@ CHECKS: dict[str, Check] = {
         needs=("translated", "mirror_ends"),
         marked="ahead",
         asked=has_mirror,
+        whole=True,
     ),
     "left_behind": Check(
         left_behind,
         "acknowledged message(s) that the mirror did not have when the writers moved",
         needs=("mirror_ends", "state"),
         asked=has_runbook,
+        whole=True,
     ),
     "unexplained": Check(
         unexplained,
@@ -256,8 +281,9 @@ CHECKS: dict[str, Check] = {
         "forbidden",
         needs=("mirror_ends", "state"),
         asked=has_runbook,
+        whole=True,
     ),
-    "site_gap": Check(site_gap, "move(s) of clients to another site", needs=("sends",), asked=has_runbook),
+    "site_gap": Check(site_gap, "move(s) of clients to another site", needs=("sends",), asked=has_runbook, whole=True),
     "rate": Check(rate, "second(s) with fewer sends than the line", needs=("sends",), marked="below"),
     "dips": Check(
         dips,

@@ -46,6 +46,7 @@ def fold_sends(sends: pa.Table, bits: int = BITS) -> Columns:
         **_sums(seq, offset, order, starts),
         **_bounds("offset", offset, order, starts),
         **_bounds("done", done, order, starts),
+        "numbers": _reduced(np.add, hashed(seq), order, starts),
     }
 
 
@@ -137,6 +138,11 @@ def _sums(seq: Longs, offset: Longs, order: Longs, starts: Longs) -> Columns:
         "one": _reduced(np.add, first.view(np.int64), order, starts),
         "two": _reduced(np.add, second.view(np.int64), order, starts),
     }
+
+
+def hashed(number: Longs) -> Longs:
+    found: Longs = _mixed(number.view(np.uint64)).view(np.int64)
+    return found
 
 
 def _mixed(number: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -22,12 +23,12 @@ from ackproof.journal import TABLES
 from ackproof.judge.checks import CHECKS, Check
 from ackproof.judge.compare import Findings, verdict_of, write_verdict
 from ackproof.judge.fates import fate_counts
-from ackproof.judge.large import look_closer
+from ackproof.judge.large import Looked, counted_tables, left_out, look, unequal
 from ackproof.judge.moments import claims, exits, lives, moments, phases
 from ackproof.judge.reserved import Producer, irregular, producers_of, unreported, unreported_counts
 from ackproof.judge.sources import Source, Unreadable, damaged_inside, opened
 from ackproof.judge.spark import LARGE_ROWS, Session, few_rows, first_line, fit_to, warm
-from ackproof.judge.tables import TP, Span, Tables, make_tables, read_table
+from ackproof.judge.tables import TP, Span, Tables, looking_closer, make_tables, read_table
 from ackproof.judge.windows import awaited, covers
 from ackproof.judge.witnesses import run_checks
 from ackproof.verdict import Fitness, Verdict, not_judged
@@ -91,13 +92,13 @@ def _rows(sources: Iterable[Source]) -> int:
 
 
 def _judge_batch(session: Session, batch: dict[int, Source], answered: Answered) -> dict[int, Verdict]:
-    folder = Path(tempfile.mkdtemp(prefix="witnesses-", dir=session.folder))
+    folder = _folder(session, list(batch.values()))
     try:
-        findings = _try(session.spark, list(batch.values()), folder / "first", answered)
+        findings = _try(session, list(batch.values()), folder / "first", answered)
         if findings is None or findings.broken:
             # A damaged page, or a hash table that did not fit: without such files, and as if the journal were large.
             batch = {place: source.without(damaged_inside(source)) for place, source in batch.items()}
-            findings = _find(session.spark, list(batch.values()), folder / "again", False, answered)
+            findings = _find(session, list(batch.values()), folder / "again", True, answered)
         return {place: _finish(source, findings) for place, source in batch.items()}
     except Exception as error:  # noqa: BLE001  Spark died, or a bug of ours: no evidence, so unknown
         text = f"The judge could not do its work: {first_line(error)}."
@@ -111,38 +112,43 @@ def _judge_batch(session: Session, batch: dict[int, Source], answered: Answered)
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _try(spark: SparkSession, sources: Sequence[Source], folder: Path, answered: Answered) -> Findings | None:
+def _folder(session: Session, sources: Sequence[Source]) -> Path:
+    """Where this process and Spark's workers see the same files: with the run, where they are on other machines."""
+    shared = session.folder if session.is_local else sources[0].home or sources[0].directory
+    return Path(tempfile.mkdtemp(prefix=".witnesses-", dir=shared))
+
+
+def _try(session: Session, sources: Sequence[Source], folder: Path, answered: Answered) -> Findings | None:
     try:
-        return _find(spark, sources, folder, _rows(sources) < LARGE_ROWS, answered)
+        return _find(session, sources, folder, False, answered)
     except Exception:  # noqa: BLE001  whatever it was, it will be said if it happens again
         return None
 
 
-def _find(spark: SparkSession, sources: Sequence[Source], folder: Path, small: bool, answered: Answered) -> Findings:
-    fit_to(spark, _rows(sources), small)
+def _find(session: Session, sources: Sequence[Source], folder: Path, careful: bool, answered: Answered) -> Findings:
+    """`careful` takes nothing for small."""
+    spark = session.spark
+    looked = _look(session, sources, folder / "_narrow")
+    asked = {name: check for name, check in CHECKS.items() if _is_asked(name, check, sources)}
+    rows = _rows(sources)
+    if looked is not None and not any(check.whole for check in asked.values()):
+        rows = sum(one.rows for one in looked)
+    small = rows < LARGE_ROWS and not careful
+    fit_to(spark, rows, small)
     journal = {
         table: read_table(spark, table, [str(path) for source in sources for path in source.files[table]], small)
         for table in TABLES
     }
-    producers = producers_of(journal["sends"], journal["blocks"])
-    differing = [(producer.run, producer.producer) for producer in producers if not producer.equal]
+    numbered = Numbered.of(spark, journal, looked, small)
+    producers = numbered.producers
     unbroken = all(producer.unbroken for producer in producers)
-    questions: dict[str, Callable[[], DataFrame]] = {}
-    missing: DataFrame | None = None
-    if differing:
-        few = few_rows(spark, differing, _PRODUCER)
-        missing = unreported(journal["sends"], journal["blocks"], few).cache()
-        questions[UNREPORTED] = partial(unreported_counts, missing)
-        questions[IRREGULAR] = partial(irregular, journal["sends"], journal["blocks"], few)
-    spans = _spans(producers)
-    compacted = any(row["compacted"] for source in sources for row in source.small["ends"])
     tables = make_tables(
         spark,
         journal,
         [source.record for source in sources],
-        spans,
-        None if missing is None else missing.drop("closed"),
-        compacted,
+        _spans(producers),
+        None if numbered.missing is None else numbered.missing.drop("closed"),
+        any(map(_is_compacted, sources)),
         small,
         moments=[row for source in sources for row in moments(source.record, source.small["faults"])],
         phases=[row for source in sources for row in phases(source.record, source.small["faults"])],
@@ -153,27 +159,85 @@ def _find(spark: SparkSession, sources: Sequence[Source], folder: Path, small: b
         awaited=[row for source in sources for row in awaited(source.record, source.small["faults"])],
         numbers=[(each.run, each.producer, each.first_seq, each.last_seq) for each in producers] if unbroken else None,
     )
-    looked = tables
-    if _rows(sources) >= NARROW_ROWS and not compacted:
-        large = look_closer(spark, sources, tables, missing, producers, spans, folder / "_narrow")
-        tables, looked = large.everything, large.looked
-        questions[FATES] = lambda: fate_counts(looked.fates).unionByName(large.left_out)
-    else:
+    questions = dict(numbered.questions)
+    closer = tables
+    if looked is None:
         questions[FATES] = partial(fate_counts, tables.fates)
-    looked.fates.cache()
-    if any(check.asks_fates and not check.closer and _is_asked(name, check, sources) for name, check in CHECKS.items()):
+    else:
+        tables = counted_tables(spark, tables, looked)
+        sends, log, reads = _narrow(spark, looked, small)
+        closer = looking_closer(tables, sends, log, reads, numbered.missing)
+        dull = left_out(spark, tables, sends, producers)
+        questions[FATES] = lambda: fate_counts(closer.fates).unionByName(dull)
+    closer.fates.cache()
+    if any(check.asks_fates and not check.closer for check in asked.values()):
         tables.fates.cache()
     questions[RECORDS] = partial(_records, tables)
     # Those that ask for fates last: one at a time fills the cache, and the others would only wait for it.
-    for name, check in sorted(CHECKS.items(), key=lambda one: one[1].asks_fates):
-        if _is_asked(name, check, sources):
-            questions[name] = partial(check.function, looked if check.closer else tables)
+    for name, check in sorted(asked.items(), key=lambda one: one[1].asks_fates):
+        questions[name] = partial(check.function, closer if check.closer else tables)
     at_once = max(2, min(4, spark.sparkContext.defaultParallelism))
     broken = run_checks(questions, folder, small, at_once, answered)
     essential = [name for name in broken if name not in CHECKS]
     if essential:
         raise RuntimeError(f"the sends could not be counted: {broken[essential[0]]}")
     return Findings(folder, producers, broken)
+
+
+def _look(session: Session, sources: Sequence[Source], folder: Path) -> list[Looked] | None:
+    """Folded, where that is worth it and every run can be."""
+    if _rows(sources) < NARROW_ROWS or any(map(_is_compacted, sources)):
+        return None
+    workers = session.spark if _rows(sources) >= LARGE_ROWS or not session.is_local else None
+    found = []
+    for source in sources:
+        looked = look(source, folder / str(source.record.run), workers)
+        if looked is None:
+            return None
+        found.append(looked)
+    return found
+
+
+def _is_compacted(source: Source) -> bool:
+    return any(row["compacted"] for row in source.small["ends"])
+
+
+def _narrow(spark: SparkSession, looked: Sequence[Looked], small: bool) -> tuple[DataFrame, DataFrame, DataFrame]:
+    """The sends, the log and the reads that are worth a look."""
+    files = {name: [path for one in looked for path in one.files[name]] for name in ("sends", "log", "reads")}
+    sends, log, reads = (read_table(spark, name, paths, small) for name, paths in files.items())
+    return sends, log, reads
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """The producers of all runs, and the numbers that they reserved and never reported."""
+
+    producers: list[Producer]
+    missing: DataFrame | None  # null where there are none
+    questions: Mapping[str, Callable[[], DataFrame]]
+
+    @classmethod
+    def of(
+        cls, spark: SparkSession, journal: Mapping[str, DataFrame], looked: Sequence[Looked] | None, small: bool
+    ) -> Numbered:
+        sends, blocks = journal["sends"], journal["blocks"]
+        if looked is None:
+            producers = producers_of(sends, blocks)
+        else:
+            producers = [producer for one in looked for producer in one.producers]
+        differing = [(producer.run, producer.producer) for producer in producers if not producer.equal]
+        if not differing:
+            return cls(producers, None, {})
+        few = few_rows(spark, differing, _PRODUCER)
+        if looked is not None:
+            sends, blocks = unequal(spark, _narrow(spark, looked, small)[0], looked)
+        missing = unreported(sends, blocks, few).cache()
+        questions = {
+            UNREPORTED: partial(unreported_counts, missing),
+            IRREGULAR: partial(irregular, sends, blocks, few),
+        }
+        return cls(producers, missing, questions)
 
 
 def _is_asked(name: str, check: Check, sources: Sequence[Source]) -> bool:

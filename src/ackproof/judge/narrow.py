@@ -3,11 +3,13 @@
 Checks that ask about single messages need only these; the rest of the journal is known to be dull. A block is looked at
 if any of this is so:
 
-    - one of its sends was not acknowledged with an offset, or was never reported
+    - one of its sends was not acknowledged with an offset
     - the pairs (number, offset) of its sends and of the healed log differ in a partition
     - in the log, its numbers do not rise with the offsets, or it overlaps the block before or after
     - a group that reads the topic was not given each of its records exactly once
     - one of its acks came when a later epoch had been seen, or may be the first of an epoch
+    - other numbers of it were reported than were reserved
+    - it touches offsets that a consumer jumped over, or that were acknowledged in another order than they were sent
 
 What stands at the offsets of such a block belongs to it, whoever sent it. The conditions are wider than the checks:
 they decide where to look, and the checks themselves say what is there.
@@ -16,24 +18,27 @@ they decide where to look, and the checks themselves say what is there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
 
 from ackproof.journal import TABLES
-from ackproof.judge import folds, sums
+from ackproof.judge import folds, steps, sums
 from ackproof.judge.folds import BITS, FAR, KEY, Bools, Columns, Longs, grouped
+from ackproof.judge.parts import TABLES as TABLES_FOLDED
+from ackproof.judge.parts import Part, each
 from ackproof.judge.sums import KEYS, Lines, Sums, added
 from ackproof.record import RunRecord
 
-TABLES_FOLDED = ("sends", "log", "reads")
 _HOW: dict[str, np.ufunc] = {"low": np.minimum, "high": np.maximum}
 
 
@@ -45,36 +50,43 @@ class Closer:
     stretches: Longs  # topic, partition, stretch
 
 
-def folded(files: Mapping[str, Sequence[Path]], lines: Lines, bits: int = BITS) -> tuple[dict[str, Columns], Sums]:
-    """The folds of each table of one run, where `part` counts the row groups of its files; and what is only counted."""
-    parts = [
-        (table, path, group)
-        for table in TABLES_FOLDED
-        for path in files[table]
-        for group in range(pq.read_metadata(path).num_row_groups)
-    ]
-    with ThreadPoolExecutor() as pool:
-        made = list(pool.map(lambda part: fold_part(part[0], part[1], part[2], lines, bits), parts))
+@dataclass(frozen=True)
+class Folded:
+    """One run, each part of it read once."""
+
+    parts: Mapping[str, Sequence[Part]]
+    folds: Mapping[str, Columns]  # of each table, where `part` counts its parts
+    sums: Sums
+    steps: Columns | None  # of consumers, other than to the next offset; null where rows are not in order
+
+
+Made = tuple[Columns, Sums, tuple[Columns, Columns] | None]
+
+
+def folded(parts: Sequence[Part], lines: Lines, bits: int = BITS, spark: SparkSession | None = None) -> Folded:
+    made = each(spark, partial(fold_part, lines=lines, bits=bits), parts)
+    by_table = {table: [part for part in parts if part.table == table] for table in TABLES_FOLDED}
     found = {}
     for table in TABLES_FOLDED:
-        own = [columns for (of, _, _), (columns, _) in zip(parts, made, strict=True) if of == table]
+        own = [columns for part, (columns, _, _) in zip(parts, made, strict=True) if part.table == table]
         found[table] = together(
             [{**columns, "part": np.full(len(columns["producer"]), n)} for n, columns in enumerate(own)]
         )
-    counted = {name: added([sums[name] for _, sums in made if name in sums], key) for name, key in KEYS.items()}
-    return found, counted
+    counted = {name: added([sums[name] for _, sums, _ in made if name in sums], key) for name, key in KEYS.items()}
+    walks = [walked for _, _, walked in made if walked is not None]
+    return Folded(by_table, found, counted, steps.joined([odd for odd, _ in walks], [edges for _, edges in walks]))
 
 
-def fold_part(table: str, path: Path, group: int, lines: Lines, bits: int = BITS) -> tuple[Columns, Sums]:
+def fold_part(part: Part, lines: Lines, bits: int) -> Made:
     """One group of rows of a file."""
-    columns = {"sends": (*folds.SENDS, *sums.SENDS), "log": folds.LOG, "reads": (*folds.READS, *sums.READS)}[table]
-    with pq.ParquetFile(path, page_checksum_verification=True) as file:
-        rows = file.read_row_group(group, columns=list(columns), use_threads=False)
-    if table == "sends":
-        return folds.fold_sends(rows, bits), sums.sum_sends(rows, lines)
-    if table == "reads":
-        return folds.fold_reads(rows, bits), sums.sum_reads(rows, lines)
-    return folds.fold_log(rows, bits), sums.sum_log(rows)
+    if part.table == "sends":
+        rows = part.read([*folds.SENDS, *sums.SENDS])
+        return folds.fold_sends(rows, bits), sums.sum_sends(rows, lines), None
+    if part.table == "reads":
+        rows = part.read(list(dict.fromkeys([*folds.READS, *sums.READS, *steps.READS])))
+        return folds.fold_reads(rows, bits), sums.sum_reads(rows, lines), steps.walk(rows)
+    rows = part.read(folds.LOG)
+    return folds.fold_log(rows, bits), sums.sum_log(rows), None
 
 
 def together(parts: Sequence[Columns]) -> Columns:
@@ -85,13 +97,15 @@ def closer(
     record: RunRecord,
     parts: Mapping[str, Columns],
     views: Iterable[Mapping[str, Any]],
-    unreported: Longs,
+    unequal: Longs,
+    places: Sequence[Longs] = (),
     bits: int = BITS,
 ) -> Closer:
-    """`views` are the first times at which each epoch was seen; `unreported` are blocks with such numbers."""
+    """`views` are the first times at which each epoch was seen; `unequal` are blocks of which other numbers were
+    reported than were reserved; `places` are further stretches of offsets that are worth a look."""
     sends, log = _merged(parts["sends"]), _merged(parts["log"], _rising)
     reads = _merged(parts["reads"], key=("group", *KEY)) if parts["reads"] else {}
-    odd = [unreported]
+    odd = [unequal]
     if sends:
         odd.append(_blocks(sends, sends["partition"] < 0))
     if log:
@@ -108,7 +122,14 @@ def closer(
             odd.append(_blocks(compared, _unbalanced(compared)))
     blocks = np.unique(np.concatenate(odd), axis=0)
     stretches = [_stretches(table, blocks, bits) for table in (sends, log, reads) if table]
-    return Closer(blocks, np.unique(np.concatenate([np.zeros((0, 3), np.int64), *stretches]), axis=0))
+    return Closer(blocks, np.unique(np.concatenate([np.zeros((0, 3), np.int64), *stretches, *places]), axis=0))
+
+
+def jumped_over(found: Columns, bits: int = BITS) -> Longs:
+    """The stretches of offsets that consumers jumped over."""
+    ahead = found["offset"] > found["previous_offset"] + 1
+    first, last = (found["previous_offset"][ahead] + 1) >> bits, (found["offset"][ahead] - 1) >> bits
+    return _spread(found["topic"][ahead], found["partition"][ahead], first, last)
 
 
 def first_seen(state: Sequence[Path]) -> list[dict[str, Any]]:
@@ -123,20 +144,29 @@ def first_seen(state: Sequence[Path]) -> list[dict[str, Any]]:
     return list(firsts.to_pylist())
 
 
-def narrowed(files: Sequence[Path], table: str, parts: Columns, found: Closer, into: Path, bits: int = BITS) -> Path:
-    """The rows of a table of one run that are worth a look, as one file; parts that hold none are not read."""
-    schema = TABLES[table].schema
-    path = into / f"{table}.parquet"
-    into.mkdir(parents=True, exist_ok=True)
+def narrowed(
+    run: Folded, table: str, found: Closer, into: Path, bits: int = BITS, spark: SparkSession | None = None
+) -> tuple[list[str], int]:
+    """The rows of a table of one run that are worth a look, as files, and how many; parts without any are not read."""
     wanted = _Wanted(found, bits)
-    asked = set(parts["part"][wanted.blocks(parts) | wanted.touched(parts)].tolist()) if parts else set()
-    everything = [(file, group) for file in files for group in range(pq.read_metadata(file).num_row_groups)]
-    with pq.ParquetWriter(path, schema, compression="none") as writer:
-        for number, (file, group) in enumerate(everything):
-            if number in asked:
-                rows = pq.ParquetFile(file).read_row_group(group)
-                writer.write_table(_as_now(rows.filter(pa.array(wanted.rows(rows))), schema))
-    return path
+    parts = run.folds[table]
+    asked = np.unique(parts["part"][wanted.blocks(parts) | wanted.touched(parts)]).tolist() if parts else []
+    into.mkdir(parents=True, exist_ok=True)
+    tasks = [(run.parts[table][number], str(into / f"{table}-{number}.parquet")) for number in asked]
+    rows = each(spark, partial(_narrow_part, wanted=wanted), tasks)
+    return [path for (_, path), count in zip(tasks, rows, strict=True) if count], sum(rows)
+
+
+def _narrow_part(task: tuple[Part, str], wanted: _Wanted) -> int:
+    part, path = task
+    rows = part.read()
+    kept = _as_now(rows.filter(pa.array(wanted.rows(rows))), TABLES[part.table].schema)
+    if len(kept):
+        # Two workers may be at it, where one was given up too early: whole or not at all.
+        aside = f"{path}.{uuid4().hex}"
+        pq.write_table(kept, aside, compression="none")
+        Path(aside).rename(path)
+    return len(kept)
 
 
 def _as_now(rows: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -202,7 +232,7 @@ def _merged(
     order, starts = grouped([parts[name] for name in key])
     made = {name: parts[name][order[starts]] for name in key}
     for name, column in parts.items():
-        how = np.add if name in ("count", "one", "two") else _HOW.get(name.split("_")[0])
+        how = np.add if name in ("count", "one", "two", "numbers") else _HOW.get(name.split("_")[0])
         if name not in key and how is not None:
             made[name] = how.reduceat(column[order], starts) if len(starts) else column[:0]
     return {**made, **(also(parts, order, starts) if also else {})}
@@ -306,13 +336,12 @@ def _stretches(table: Columns, blocks: Longs, bits: int) -> Longs:
     rows = order[member & ~asked]
     rows = rows[table["partition"][rows] >= 0]
     first, last = table["low_offset"][rows] >> bits, table["high_offset"][rows] >> bits
+    return _spread(table["topic"][rows], table["partition"][rows], first, last)
+
+
+def _spread(topic: Longs, partition: Longs, first: Longs, last: Longs) -> Longs:
+    """Every stretch from a first to a last, each once."""
     lengths = last - first + 1
-    steps = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return np.stack(
-        [
-            np.repeat(table["topic"][rows], lengths),
-            np.repeat(table["partition"][rows], lengths),
-            np.repeat(first, lengths) + steps,
-        ],
-        axis=1,
-    )
+    ahead = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    columns = [np.repeat(topic, lengths), np.repeat(partition, lengths), np.repeat(first, lengths) + ahead]
+    return np.unique(np.stack(columns, axis=1), axis=0)

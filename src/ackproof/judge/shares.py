@@ -11,9 +11,7 @@ from ackproof.judge.tables import Tables
 def shares(t: Tables) -> DataFrame:
     """One row for each member; `wrong` where not as many of its group read as the scenario expects."""
     of_group = Window.partitionBy("run", "group")
-    read = t.reads.groupBy("run", "consumer").agg(
-        F.count(F.lit(1)).alias("read"), F.count_distinct(F.struct("topic", "partition")).alias("partitions")
-    )
+    read = t.given if t.given is not None else _given(t)
     members = t.consumers.select("run", "group", "consumer", "readers")
     return (
         members.join(read, on=["run", "consumer"], how="left")
@@ -22,4 +20,10 @@ def shares(t: Tables) -> DataFrame:
         .withColumn("reading", F.count_if(F.col("read") > 0).over(of_group))
         .withColumn("wrong", F.coalesce(F.col("reading") != F.col("readers"), F.lit(False)))
         .select("run", "group", "consumer", "read", "partitions", "share", "reading", "readers", "wrong")
+    )
+
+
+def _given(t: Tables) -> DataFrame:
+    return t.reads.groupBy("run", "consumer").agg(
+        F.count(F.lit(1)).alias("read"), F.count_distinct(F.struct("topic", "partition")).alias("partitions")
     )

@@ -61,6 +61,11 @@ class Session:
     jvm: Jvm | None
 
     @property
+    def is_local(self) -> bool:
+        """Whether its workers are of this machine."""
+        return self.jvm is not None
+
+    @property
     def log(self) -> Path:
         return self.folder / "spark.log"
 
@@ -236,9 +241,14 @@ def few_rows(spark: SparkSession, rows: Iterable[Sequence[Any]], schema: T.Struc
     `createDataFrame` of a list keeps them with Python, which is then asked again, in a process of its own, by each
     question that touches them.
     """
-    arrow = to_arrow_schema(schema)
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, arrow, strict=True)]
+    return few_columns(spark, dict(zip(schema.names, columns, strict=True)), schema)
+
+
+def few_columns(spark: SparkSession, columns: Mapping[str, Any], schema: T.StructType) -> DataFrame:
+    """The same, from columns."""
+    arrow = to_arrow_schema(schema)
+    arrays = [pa.array(columns[field.name], field.type) for field in arrow]
     table = pa.Table.from_arrays(arrays, schema=arrow)
     return spark.createDataFrame(table, schema).coalesce(1)
 

@@ -1,30 +1,41 @@
 """What of a large journal is only counted: made from the same parts that are folded, each read once.
 
+    producers   how many numbers each reported with which outcome, and from when to when
     seconds     how many were sent, acknowledged, known of and read in each second of the load
     latencies   how many acknowledgements took how long, by the highest bits of their microseconds
+    acks        the first and the last acknowledgement of a partition in each slice of time
+    waits       from when to when somebody waited for one
     stretches   the offsets of the log from a first to a last, and how many records there are between them
+    shares      how many records of each partition a consumer was given
 
 Arrays in, arrays out; the checks that ask for these take them where they are there, and else count themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ackproof.judge.folds import Bools, Columns, Longs, filled, grouped
+from ackproof.judge.folds import FAR, Bools, Columns, Longs, filled, grouped
 
 SECOND = 1_000_000_000
 SIGNIFICANT_BITS = 7
 BASES = ("due", "sent")
 SENDS = ("due_ns", "sent_ns")  # besides what is folded
-READS = ("read_ns",)
-KEYS = {"seconds": ("second",), "latencies": ("basis", "us"), "stretches": ("topic", "partition", "first")}
-_MAXIMA = ("max_ns", "last")
+READS = ("consumer", "read_ns")
+KEYS = {
+    "producers": ("producer",),
+    "seconds": ("second",),
+    "latencies": ("basis", "us"),
+    "acks": ("topic", "partition", "slice"),
+    "waits": ("topic", "partition"),
+    "stretches": ("topic", "partition", "first"),
+    "shares": ("consumer", "topic", "partition"),
+}
 
 Sums = dict[str, Columns]
 
@@ -35,6 +46,9 @@ class Lines:
 
     begin_ns: int | None  # its first send
     late_ns: int
+    end_ns: int | None = None  # its last outcome
+    unavailable_ns: int = SECOND
+    only: Mapping[int, int] = field(default_factory=dict)  # of each topic its only partition; -1 where it has several
 
 
 def sum_sends(sends: pa.Table, lines: Lines) -> Sums:
@@ -48,11 +62,22 @@ def sum_sends(sends: pa.Table, lines: Lines) -> Sums:
     ]
     took = [np.maximum(done - filled(sends, f"{basis}_ns", 0), 0)[ok & known] for basis in BASES]
     latencies = [_latencies(number, each, lines.late_ns) for number, each in enumerate(took)]
-    return {"seconds": added(counted, KEYS["seconds"]), "latencies": added(latencies, KEYS["latencies"])}
+    acks, waits = _waited(attempts(sends, lines), lines)
+    return {
+        "producers": _producers(sends, ok, sent, done),
+        "seconds": added(counted, KEYS["seconds"]),
+        "latencies": added(latencies, KEYS["latencies"]),
+        "acks": acks,
+        "waits": waits,
+    }
 
 
 def sum_reads(reads: pa.Table, lines: Lines) -> Sums:
-    return {"seconds": _seconds(filled(reads, "read_ns", -1), "read", lines)}
+    key = [filled(reads, name, -1) for name in KEYS["shares"]]
+    return {
+        "seconds": _seconds(filled(reads, "read_ns", -1), "read", lines),
+        "shares": _summed(key, KEYS["shares"], {"read": np.ones(len(reads), np.int64)}),
+    }
 
 
 def sum_log(log: pa.Table) -> Sums:
@@ -70,6 +95,80 @@ def all_whole(stretches: Columns) -> Bools:
     return found
 
 
+@dataclass(frozen=True)
+class Attempts:
+    """Sends with the partition that they waited for and the time until which they did, in the order of their rows."""
+
+    topic: Longs
+    partition: Longs
+    sent_ns: Longs
+    until_ns: Longs
+    ok: Bools
+
+
+def attempts(sends: pa.Table, lines: Lines) -> Attempts:
+    topic, partition = filled(sends, "topic", -1), filled(sends, "partition", -1)
+    known = np.full(max([*lines.only, -1]) + 2, -1)  # the last stands for topics of which no end is known
+    for number, only in lines.only.items():
+        known[number] = only
+    there = np.isin(topic, np.array([*lines.only], np.int64))
+    said = np.where(partition >= 0, partition, known[np.where(there, topic, -1)])
+    sent, done = filled(sends, "sent_ns", -1), filled(sends, "done_ns", -1)
+    until = np.where(done >= 0, done, -1 if lines.end_ns is None else lines.end_ns)
+    kept = there & (said >= 0) & (sent >= 0)
+    ok = pc.equal(sends["outcome"], "ok").to_numpy()
+    return Attempts(topic[kept], said[kept], sent[kept], until[kept], ok[kept])
+
+
+def _waited(own: Attempts, lines: Lines) -> tuple[Columns, Columns]:
+    acked = own.until_ns[own.ok]
+    slices = [own.topic[own.ok], own.partition[own.ok], acked // lines.unavailable_ns]
+    return (
+        _summed(slices, KEYS["acks"], {"first_ns": acked, "last_ns": acked}),
+        _summed(
+            [own.topic, own.partition], KEYS["waits"], {"first_sent_ns": own.sent_ns, "last_until_ns": own.until_ns}
+        ),
+    )
+
+
+def _producers(sends: pa.Table, ok: Bools, sent: Longs, done: Longs) -> Columns:
+    seq = filled(sends, "seq", -1)
+    outcomes = {name: pc.equal(sends["outcome"], name).to_numpy() for name in ("fail", "info")}
+    known = done >= 0
+    first_sent = np.where(sent >= 0, sent, FAR)
+    return _summed(
+        [filled(sends, "producer", -1)],
+        KEYS["producers"],
+        {
+            "reported": np.ones(len(sends), np.int64),
+            "ok": ok.astype(np.int64),
+            **{name: which.astype(np.int64) for name, which in outcomes.items()},
+            "backwards": (known & (sent >= 0) & (done < sent)).astype(np.int64),
+            "first_ok_ns": np.where(ok & known, done, FAR),
+            "first_sent_ns": first_sent,
+            "last_sent_ns": sent,
+            "last_done_ns": done,
+            "first_seq": seq,
+            "last_seq": seq,
+            "first_ok_sent_ns": np.where(ok, first_sent, FAR),
+            "last_ok_ns": np.where(ok, done, -1),
+        },
+    )
+
+
+def _summed(key: Sequence[Longs], names: Sequence[str], columns: Columns) -> Columns:
+    order, starts = grouped(key)
+    made = {name: column[order[starts]] for name, column in zip(names, key, strict=True)}
+    return made | {name: _reduced(_how(name), column, order, starts) for name, column in columns.items()}
+
+
+def _how(name: str) -> np.ufunc:
+    """Firsts are the least, lasts the greatest, and all else adds up."""
+    if name.startswith("first"):
+        return np.minimum
+    return np.maximum if name.startswith(("last", "max")) else np.add
+
+
 def added(parts: Sequence[Columns], key: Sequence[str]) -> Columns:
     """Rows of one key as one; what one part does not count is none there."""
     names = list(dict.fromkeys(name for part in parts for name in part))
@@ -82,12 +181,7 @@ def added(parts: Sequence[Columns], key: Sequence[str]) -> Columns:
         )
         for name in names
     }
-    order, starts = grouped([columns[name] for name in key])
-    made = {name: columns[name][order[starts]] for name in key}
-    for name in names:
-        if name not in key:
-            made[name] = _reduced(np.maximum if name in _MAXIMA else np.add, columns[name], order, starts)
-    return made
+    return _summed([columns[name] for name in key], key, {name: columns[name] for name in names if name not in key})
 
 
 def _seconds(at_ns: Longs, what: str, lines: Lines) -> Columns:

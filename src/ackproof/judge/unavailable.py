@@ -18,6 +18,8 @@ from ackproof.judge.tables import TP, Tables
 
 def unavailable(t: Tables) -> DataFrame:
     """A wait between acks of a tp above the threshold: from when, until when, and how many sends failed in it."""
+    if t.waits is not None:
+        return t.waits
     attempts = _attempts(t)
     waits = (F.col("sent_ns") < F.col("close_ns")) & (F.col("until_ns") > F.col("open_ns"))
     failed = (F.col("outcome") != "ok") & (F.col("until_ns") <= F.col("close_ns"))

@@ -110,17 +110,47 @@ def _loaded(source: Source, shape: str, settings: Sequence[str] = ()) -> Scenari
 
 def judge(
     runs: Annotated[list[Path], typer.Argument(help="Run directories.")],
-    master: Annotated[str, typer.Option(help="Any Spark master.")] = "local[*]",
+    master: Annotated[
+        str, typer.Option(help="Any Spark master, for example spark://host:7077; its workers must see the runs.")
+    ] = "local[*]",
+    from_kafka: Annotated[
+        str | None, typer.Option(metavar="BOOTSTRAP", help="Read the final log from this cluster, and not from a copy.")
+    ] = None,
+    kafka_settings: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What that cluster asks of clients: NAME=VALUE lines.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Judge runs, again or for the first time; needs no Kafka.
 
-    Example: ackproof judge runs/20261115-100312-acks1-leader-isolated
+    Examples: ackproof judge runs/20261115-100312-acks1-leader-isolated, or
+    ackproof judge runs/20261115-100312-soak --from-kafka kafka.example:9093 --kafka-settings client.properties
     """
     from ackproof import runner
 
     _check_runs(runs)
-    runner.judge_runs(runs, master, as_json)
+    if from_kafka is None and kafka_settings is not None:
+        raise UsageProblem("--kafka-settings needs --from-kafka BOOTSTRAP")
+    if from_kafka is not None and len(runs) > 1:
+        raise UsageProblem("--from-kafka reads the log of one run: give one run directory")
+    kafka = None if from_kafka is None else (from_kafka, _settings(kafka_settings) if kafka_settings else {})
+    runner.judge_runs(runs, master, as_json, kafka)
+
+
+def _settings(path: Path) -> dict[str, str]:
+    """NAME=VALUE, line by line, as Kafka's own tools read them. No word of a value is ever said."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageProblem(f"{path} cannot be read ({getattr(error, 'strerror', None) or 'no UTF-8'})") from None
+    made = {}
+    for number, line in enumerate(lines, start=1):
+        if line.strip() and not line.lstrip().startswith(("#", "!")):
+            name, separator, value = line.partition("=")
+            if not separator:
+                raise UsageProblem(f"{path}, line {number}: write it as NAME=VALUE")
+            made[name.strip()] = value.strip()
+    return made
 
 
 def report(

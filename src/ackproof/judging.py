@@ -1,8 +1,9 @@
 """The judge as a process of its own. A run starts it early, so that it has rehearsed when it is needed.
 
-    python -m ackproof.judging PARENT MASTER [rehearse] [large] [consumers]
+    python -m ackproof.judging PARENT MASTER [rehearse] [large] [consumers] [connector]
 
-Directories come in on standard input, one JSON list a line; progress and the end of each go out on standard output, one
+Directories come in on standard input, with the cluster that holds the log where it is to be read from there, one JSON a
+line; progress and the end of each go out on standard output, one
 JSON a line. So neither `run` nor `report` ever imports Spark, and a Spark that dies takes no run with it.
 
 While it rehearses it is nice: it takes what the brokers and the clients leave of the processors, and nothing of theirs.
@@ -45,12 +46,18 @@ class Judging:
     """The parent's end."""
 
     def __init__(
-        self, master: str = "local[*]", early: bool = False, large: bool = False, consumers: bool = False
+        self,
+        master: str = "local[*]",
+        early: bool = False,
+        large: bool = False,
+        consumers: bool = False,
+        kafka: tuple[str, dict[str, str]] | None = None,
     ) -> None:
         """`early`: there is time yet, so it rehearses, with `consumers` where the run has some. `large`: there will be
-        much to judge, so Java compiles well."""
+        much to judge, so Java compiles well. `kafka`: where the log is, and with which settings it is asked for."""
         java = find_java()
-        asked = {"rehearse": early, "large": large, "consumers": consumers}
+        self._kafka = kafka
+        asked = {"rehearse": early, "large": large, "consumers": consumers, "connector": kafka is not None}
         words = [word for word, wanted in asked.items() if wanted]
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that nobody reads would fill
         self._process = subprocess.Popen(
@@ -83,15 +90,16 @@ class Judging:
         with suppress(OSError):
             os.setpriority(os.PRIO_PGRP, self._process.pid, 0)
         with suppress(BrokenPipeError):
-            self._process.stdin.write(json.dumps([str(path) for path in directories]) + "\n")
+            asked = {"directories": [str(path) for path in directories], "kafka": self._kafka}
+            self._process.stdin.write(json.dumps(asked) + "\n")
             self._process.stdin.flush()
         for line in itertools.chain([self._said] if self._said else [], self._process.stdout):
             told = json.loads(line)
             if "progress" in told:
                 tell(told["progress"])
-            if "answered" in told:
-                count, of = told["answered"]
-                so_far(count, of, "questions answered")
+            if "so_far" in told:
+                count, of, what = told["so_far"]
+                so_far(count, of, what)
             if "verdicts" in told:
                 self._busy = False
                 return msgspec.convert(told["verdicts"], list[Verdict])
@@ -134,28 +142,32 @@ class Judging:
         return True
 
 
-def _serve(parent: int, master: str, early: bool, large: bool, consumers: bool) -> None:
+def _serve(parent: int, master: str, early: bool, large: bool, consumers: bool, connector: bool) -> None:
     die_with_parent(signal.SIGTERM, parent)  # also in the middle of a rehearsal; Java sees its input end, and follows
     if early:
         os.nice(NICE)
     from ackproof.errors import Problem
-    from ackproof.judge import judge, rehearse, warm
+    from ackproof.judge import Extras, Kafka, judge, rehearse, warm
+    from ackproof.kafka.jars import ensure_connector
 
     def tell(**facts: Any) -> None:
         print(json.dumps(facts), flush=True)
 
     try:
-        with warm(master, large=large) as session:
+        jars = ensure_connector(find_java()) if connector else []
+        with warm(master, large=large, extras=Extras(jars=jars)) as session:
             if early:
                 for sends in REHEARSED_LARGE if large else REHEARSED:
                     rehearse(session, sends, consumers)
                 tell(rehearsed=True)
             for line in sys.stdin:
+                asked = json.loads(line)
                 verdicts = judge(
-                    [Path(path) for path in json.loads(line)],
+                    [Path(path) for path in asked["directories"]],
+                    kafka=Kafka(*asked["kafka"]) if asked["kafka"] else None,
                     session=session,
                     progress=lambda said: tell(progress=said),
-                    answered=lambda count, of: tell(answered=(count, of)),
+                    so_far=lambda *far: tell(so_far=far),
                 )
                 tell(verdicts=msgspec.to_builtins(verdicts))
     except Problem as problem:
@@ -163,4 +175,8 @@ def _serve(parent: int, master: str, early: bool, large: bool, consumers: bool) 
 
 
 if __name__ == "__main__":
-    _serve(int(sys.argv[1]), sys.argv[2], *(word in sys.argv[3:] for word in ("rehearse", "large", "consumers")))
+    _serve(
+        int(sys.argv[1]),
+        sys.argv[2],
+        *(word in sys.argv[3:] for word in ("rehearse", "large", "consumers", "connector")),
+    )

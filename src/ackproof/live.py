@@ -69,10 +69,10 @@ class Live:
     def so_far(self, done: int, total: int | None, what: str) -> None:
         """How far the judge is."""
         if self._status is not None:
-            self._status.update(plain(f"{bar(done, total)} {done} of {total} {what}"))
+            self._status.update(plain(f"{bar(done, total)} {done:,} of {total or 0:,} {what}"))
         elif time.monotonic() - self._drawn >= _PLAIN_EVERY_S or done == total:
             self._drawn = time.monotonic()
-            self.tell(f"{done} of {total} {what}")
+            self.tell(f"{done:,} of {total or 0:,} {what}")
 
     def _bar(self, now: dict[str, int]) -> str:
         (first_at, first), (last_at, last) = self._rates[0], self._rates[-1]

@@ -351,12 +351,17 @@ class Outcome:
         return next((code for code in (BUG_EXIT_CODE, 1, 4, 3) if code in codes), max(codes, default=0))
 
 
-def judge_runs(directories: list[Path], master: str, as_json: bool) -> None:
+def judge_runs(
+    directories: list[Path], master: str, as_json: bool, kafka: tuple[str, dict[str, str]] | None = None
+) -> None:
     import typer
 
     from ackproof.report import write_report
 
-    judging = Judging(master)
+    if kafka is not None:
+        with Steps("connector").running() as steps:
+            jars.ensure_connector(find_java(), steps.so_far)
+    judging = Judging(master, kafka=kafka)
     try:
         with Steps("judging").running() as steps:
             verdicts = judging.judge(directories, steps, steps.so_far)

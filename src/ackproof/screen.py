@@ -79,13 +79,13 @@ class Steps:
     def so_far(self, done: int, total: int | None, what: str) -> None:
         """How far it is: a bar on a terminal, a line for each tenth elsewhere."""
         if self._status is not None:
-            drawn = f"{bar(done, total)} {done} of {total}" if total else str(done)
+            drawn = f"{bar(done, total)} {done:,} of {total:,}" if total else f"{done:,}"
             self._status.update(plain(f"{self._title}  {drawn}  {what}"))
             return
         tenth = 10 * done // total if total else -1
         if tenth != self._tenth:
             self._tenth = tenth
-            self(f"{done} of {total} {what}" if total else what)
+            self(f"{done:,} of {total:,} {what}" if total else what)
 
     @contextmanager
     def running(self) -> Iterator[Steps]:

@@ -21,6 +21,7 @@ from ackproof.journal import TABLES
 from ackproof.judge.checks import CHECKS
 from ackproof.judge.fates import fate_counts
 from ackproof.judge.large import Looked, counted_tables, look, unequal
+from ackproof.judge.parts import Hands
 from ackproof.judge.reserved import Producer, irregular, producers_of, unreported
 from ackproof.judge.sources import Source
 from ackproof.judge.spark import collected, few_rows
@@ -99,7 +100,8 @@ def _spoil(history: History, random: Random) -> None:
         case 7:
             reads.remove(read)
         case 8:
-            reads.append({**read, "read_ns": read["read_ns"] + 1})
+            last = max(each["read_ns"] for each in reads)
+            reads.append({**read, "read_ns": last + 1, "poll": len(reads) + 1_000})
         case 9:
             read["seq"] = random.randrange(MESSAGES + 3)
         case 10:
@@ -172,7 +174,7 @@ def both() -> Both:
     folder = Path(session().folder)
     looked = []
     for history in histories:
-        found = look(_source(folder, history), folder / str(history.run), None, BITS, SLAB)
+        found = look(_source(folder, history), folder / str(history.run), Hands(), BITS, SLAB)
         assert found is not None, "every history is in order"
         looked.append(found)
     for table in ("sends", "log", "reads"):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ackproof.judge.checks import CHECKS, Check
+from ackproof.judge.from_kafka import Kafka
 from ackproof.judge.main import judge
 from ackproof.judge.rehearsal import rehearse
-from ackproof.judge.spark import Session, warm
+from ackproof.judge.spark import Extras, Session, warm
 
-__all__ = ["CHECKS", "Check", "Session", "judge", "rehearse", "warm"]
+__all__ = ["CHECKS", "Check", "Extras", "Kafka", "Session", "judge", "rehearse", "warm"]

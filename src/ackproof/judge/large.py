@@ -21,7 +21,7 @@ from pyspark.sql import types as T
 from ackproof.judge import numbers, order, pauses
 from ackproof.judge.folds import BITS, Columns, Longs
 from ackproof.judge.narrow import Folded, closer, first_seen, folded, jumped_over, narrowed
-from ackproof.judge.parts import Part, each, parts_of
+from ackproof.judge.parts import Hands, Part, parts_of
 from ackproof.judge.pauses import Wait
 from ackproof.judge.reserved import Producer
 from ackproof.judge.schemas import GIVEN, LATENCIES, PRODUCED, SECONDS, STEPS, STRETCHES, WAITS, spark_schema
@@ -56,21 +56,19 @@ class Looked:
     rows: int
 
 
-def look(
-    source: Source, folder: Path, spark: SparkSession | None, bits: int = BITS, slab: int = order.SLAB
-) -> Looked | None:
+def look(source: Source, folder: Path, hands: Hands, bits: int = BITS, slab: int = order.SLAB) -> Looked | None:
     """Null where a consumer's reads are not in the order in which they were read, so that folding is of no use."""
     record = source.record
     parts = parts_of(source.files)
     lines = _lines(source, [part for part in parts if part.table == "sends"])
-    run = folded(parts, lines, bits, spark)
+    run = folded(parts, lines, bits, hands)
     if run.steps is None:
         return None
     own = numbers.reservations(source.files["blocks"])
     unequal = numbers.differing(run.folds["sends"], numbers.fold_reserved(own, bits))
-    places = [jumped_over(run.steps, bits), *_out_of_order(run, spark, bits, slab)]
+    places = [jumped_over(run.steps, bits), *_out_of_order(run, hands, bits, slab)]
     found = closer(record, run.folds, first_seen(source.files["state"]), unequal, places, bits)
-    narrow = {table: narrowed(run, table, found, folder, bits, spark) for table in run.parts}
+    narrow = {table: narrowed(run, table, found, folder, bits, hands) for table in run.parts}
     return Looked(
         record.run,
         lines,
@@ -79,7 +77,7 @@ def look(
         numbers.clipped(own, unequal, record.run, bits),
         run.sums,
         run.steps,
-        list(_waits(run, lines, spark)),
+        list(_waits(run, lines, hands)),
         {table: paths for table, (paths, _) in narrow.items()},
         sum(rows for _, rows in narrow.values()),
     )
@@ -107,10 +105,10 @@ def _bounds(part: Part, column: str) -> tuple[int, int] | None:
     return None if found["min"] is None else (found["min"], found["max"])
 
 
-def _out_of_order(run: Folded, spark: SparkSession | None, bits: int, slab: int) -> list[Longs]:
+def _out_of_order(run: Folded, hands: Hands, bits: int, slab: int) -> list[Longs]:
     """Where what was acknowledged later stands at or below what was acknowledged before."""
     slabs = order.slabs(run.parts["sends"], run.folds["sends"], slab)
-    found = order.odd_places(lambda asked: each(spark, order.look_into, asked), slabs)
+    found = order.odd_places(lambda asked: hands.each(order.look_into, asked), slabs)
     made = []
     for topic, partition, offsets in found:
         stretches = np.unique(offsets >> bits)
@@ -118,10 +116,10 @@ def _out_of_order(run: Folded, spark: SparkSession | None, bits: int, slab: int)
     return made
 
 
-def _waits(run: Folded, lines: Lines, spark: SparkSession | None) -> Iterable[Wait]:
+def _waits(run: Folded, lines: Lines, hands: Hands) -> Iterable[Wait]:
     found = pauses.pauses(run.sums, lines)
     asked = [part for part in run.parts["sends"] if found and pauses.may_wait(part, found)]
-    return pauses.rows_of(each(spark, partial(pauses.waited, found=found, lines=lines), asked), lines)
+    return pauses.rows_of(hands.each(partial(pauses.waited, found=found, lines=lines), asked), lines)
 
 
 def unequal(

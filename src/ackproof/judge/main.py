@@ -6,13 +6,16 @@ itself raises from here; it becomes `unknown`, with its reason, which never coun
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -23,8 +26,12 @@ from ackproof.journal import TABLES
 from ackproof.judge.checks import CHECKS, Check
 from ackproof.judge.compare import Findings, verdict_of, write_verdict
 from ackproof.judge.fates import fate_counts
+from ackproof.judge.from_kafka import Kafka, with_log_of
+from ackproof.judge.kept import NAME as KEPT
+from ackproof.judge.kept import Kept, kept_folder
 from ackproof.judge.large import Looked, counted_tables, left_out, look, unequal
 from ackproof.judge.moments import claims, exits, lives, moments, phases
+from ackproof.judge.parts import BY_THREADS, Hands
 from ackproof.judge.reserved import Producer, irregular, producers_of, unreported, unreported_counts
 from ackproof.judge.sources import Source, Unreadable, damaged_inside, opened
 from ackproof.judge.spark import LARGE_ROWS, Session, few_rows, first_line, fit_to, warm
@@ -34,10 +41,12 @@ from ackproof.judge.witnesses import run_checks
 from ackproof.verdict import Fitness, Verdict, not_judged
 
 Progress = Callable[[str], None]
-Answered = Callable[[int, int], None]  # so many questions of so many
+SoFar = Callable[[int, int, str], None]  # so many of so many, and of what
 
 # Questions that are no checks, asked beside them: how many sends met each fate, what is odd about the numbers.
 FATES, RECORDS, UNREPORTED, IRREGULAR = "_fates", "_records", "_unreported", "_irregular"
+EVENTS_A_SECOND = 1_000_000  # that one processor folds, more or less
+LONG_S = 60.0
 NARROW_ROWS = 200_000  # below, everything is looked at sooner than folded
 _PRODUCER = T.StructType([T.StructField("run", T.LongType()), T.StructField("producer", T.IntegerType())])
 
@@ -47,11 +56,13 @@ def judge(
     master: str = "local[*]",
     progress: Progress | None = None,
     session: Session | None = None,
-    answered: Answered | None = None,
+    so_far: SoFar | None = None,
+    kafka: Kafka | None = None,
 ) -> list[Verdict]:
     """One verdict for each directory, in their order, also written to its `verdict/`.
 
-    A session from `warm()` may be given, and stays the caller's to close.
+    A session from `warm()` may be given, and stays the caller's to close. With `kafka` the final log is read from
+    there, and the session must have Spark's connector.
     """
     say = progress or (lambda _: None)
     verdicts: dict[int, Verdict] = {}
@@ -67,8 +78,14 @@ def judge(
             if session is None:
                 say("starting Spark")
                 session = stack.enter_context(warm(master, large=_rows(sources.values()) >= LARGE_ROWS))
-            say(f"judging {len(batch)} run{'s' if len(batch) > 1 else ''}")
-            verdicts |= _judge_batch(session, batch, answered or (lambda *_: None))
+            if kafka is not None:
+                folder = Path(
+                    stack.enter_context(TemporaryDirectory(prefix=".log-", dir=_shared(session, list(batch.values()))))
+                )
+                say(f"reading the log from {kafka.bootstrap}")
+                batch = {place: with_log_of(session, source, kafka, folder) for place, source in batch.items()}
+            say(_words(list(batch.values())))
+            verdicts |= _judge_batch(session, batch, so_far or (lambda *_: None))
     return [verdicts[place] for place in range(len(run_directories))]
 
 
@@ -91,15 +108,18 @@ def _rows(sources: Iterable[Source]) -> int:
     return sum(source.rows[table] for source in sources for table in ("sends", "reads", "log"))
 
 
-def _judge_batch(session: Session, batch: dict[int, Source], answered: Answered) -> dict[int, Verdict]:
+def _judge_batch(session: Session, batch: dict[int, Source], so_far: SoFar) -> dict[int, Verdict]:
     folder = _folder(session, list(batch.values()))
+    finished = False
     try:
-        findings = _try(session, list(batch.values()), folder / "first", answered)
+        findings = _try(session, list(batch.values()), folder / "first", so_far)
         if findings is None or findings.broken:
             # A damaged page, or a hash table that did not fit: without such files, and as if the journal were large.
             batch = {place: source.without(damaged_inside(source)) for place, source in batch.items()}
-            findings = _find(session, list(batch.values()), folder / "again", True, answered)
-        return {place: _finish(source, findings) for place, source in batch.items()}
+            findings = _find(session, list(batch.values()), folder / "again", True, so_far)
+        verdicts = {place: _finish(source, findings) for place, source in batch.items()}
+        finished = True
+        return verdicts
     except Exception as error:  # noqa: BLE001  Spark died, or a bug of ours: no evidence, so unknown
         text = f"The judge could not do its work: {first_line(error)}."
         return {
@@ -109,26 +129,40 @@ def _judge_batch(session: Session, batch: dict[int, Source], answered: Answered)
     finally:
         with suppress(Exception):  # a Spark that died has no cache
             session.spark.catalog.clearCache()
-        shutil.rmtree(folder, ignore_errors=True)
+        if finished or folder.name != KEPT:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _folder(session: Session, sources: Sequence[Source]) -> Path:
-    """Where this process and Spark's workers see the same files: with the run, where they are on other machines."""
-    shared = session.folder if session.is_local else sources[0].home or sources[0].directory
-    return Path(tempfile.mkdtemp(prefix=".witnesses-", dir=shared))
+    """Where this process and Spark's workers see the same files: with the run, where they are on other machines, or
+    where it will take long, so that what is done need not be done again."""
+    if len(sources) == 1 and _rows(sources) >= LARGE_ROWS and (kept := kept_folder(sources[0])):
+        return kept
+    return Path(tempfile.mkdtemp(prefix=".witnesses-", dir=_shared(session, sources)))
 
 
-def _try(session: Session, sources: Sequence[Source], folder: Path, answered: Answered) -> Findings | None:
+def _shared(session: Session, sources: Sequence[Source]) -> Path:
+    return session.folder if session.is_local else sources[0].home or sources[0].directory
+
+
+def _words(sources: Sequence[Source]) -> str:
+    """What will be done, and about how long it takes where that is long."""
+    said = f"judging {len(sources)} run{'s' if len(sources) > 1 else ''}"
+    seconds = _rows(sources) / (EVENTS_A_SECOND * (os.cpu_count() or 1))
+    return said if seconds < LONG_S else f"{said} of {_rows(sources):,} events: about {seconds / 60:.0f} min here"
+
+
+def _try(session: Session, sources: Sequence[Source], folder: Path, so_far: SoFar) -> Findings | None:
     try:
-        return _find(session, sources, folder, False, answered)
+        return _find(session, sources, folder, False, so_far)
     except Exception:  # noqa: BLE001  whatever it was, it will be said if it happens again
         return None
 
 
-def _find(session: Session, sources: Sequence[Source], folder: Path, careful: bool, answered: Answered) -> Findings:
+def _find(session: Session, sources: Sequence[Source], folder: Path, careful: bool, so_far: SoFar) -> Findings:
     """`careful` takes nothing for small."""
     spark = session.spark
-    looked = _look(session, sources, folder / "_narrow")
+    looked = _look(session, sources, folder, so_far)
     asked = {name: check for name, check in CHECKS.items() if _is_asked(name, check, sources)}
     rows = _rows(sources)
     if looked is not None and not any(check.whole for check in asked.values()):
@@ -177,25 +211,47 @@ def _find(session: Session, sources: Sequence[Source], folder: Path, careful: bo
     for name, check in sorted(asked.items(), key=lambda one: one[1].asks_fates):
         questions[name] = partial(check.function, closer if check.closer else tables)
     at_once = max(2, min(4, spark.sparkContext.defaultParallelism))
-    broken = run_checks(questions, folder, small, at_once, answered)
+    broken = run_checks(questions, folder, small, at_once, lambda count, of: so_far(count, of, "questions answered"))
     essential = [name for name in broken if name not in CHECKS]
     if essential:
         raise RuntimeError(f"the sends could not be counted: {broken[essential[0]]}")
     return Findings(folder, producers, broken)
 
 
-def _look(session: Session, sources: Sequence[Source], folder: Path) -> list[Looked] | None:
+def _look(session: Session, sources: Sequence[Source], folder: Path, so_far: SoFar) -> list[Looked] | None:
     """Folded, where that is worth it and every run can be."""
     if _rows(sources) < NARROW_ROWS or any(map(_is_compacted, sources)):
         return None
-    workers = session.spark if _rows(sources) >= LARGE_ROWS or not session.is_local else None
+    large = _rows(sources) >= LARGE_ROWS
     found = []
     for source in sources:
-        looked = look(source, folder / str(source.record.run), workers)
+        own = folder / "_narrow" / str(source.record.run)
+        hands = BY_THREADS
+        if large or not session.is_local:
+            hands = Hands(session.spark, Pace(so_far), Kept(folder / "_folds" if len(sources) == 1 else None))
+        looked = look(source, own, hands)
         if looked is None:
             return None
         found.append(looked)
     return found
+
+
+class Pace:
+    """How far folding is, how fast, and how long it will take."""
+
+    def __init__(self, so_far: SoFar) -> None:
+        self._so_far = so_far
+        self._begun: tuple[float, int] | None = None
+
+    def __call__(self, done: int, of: int) -> None:
+        now = time.monotonic()
+        words = "events folded"
+        if self._begun is None:
+            self._begun = now, done
+        elif now > self._begun[0]:
+            pace = (done - self._begun[1]) / (now - self._begun[0])
+            words += f", {pace:,.0f} a second, {(of - done) / max(pace, 1):,.0f} s left"
+        self._so_far(done, of, words)
 
 
 def _is_compacted(source: Source) -> bool:

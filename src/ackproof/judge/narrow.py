@@ -29,13 +29,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
 from ackproof.journal import TABLES
 from ackproof.judge import folds, steps, sums
 from ackproof.judge.folds import BITS, FAR, KEY, Bools, Columns, Longs, grouped
+from ackproof.judge.kept import Tree
+from ackproof.judge.parts import BY_THREADS, Hands, Part
 from ackproof.judge.parts import TABLES as TABLES_FOLDED
-from ackproof.judge.parts import Part, each
 from ackproof.judge.sums import KEYS, Lines, Sums, added
 from ackproof.record import RunRecord
 
@@ -60,33 +60,37 @@ class Folded:
     steps: Columns | None  # of consumers, other than to the next offset; null where rows are not in order
 
 
-Made = tuple[Columns, Sums, tuple[Columns, Columns] | None]
-
-
-def folded(parts: Sequence[Part], lines: Lines, bits: int = BITS, spark: SparkSession | None = None) -> Folded:
-    made = each(spark, partial(fold_part, lines=lines, bits=bits), parts)
+def folded(parts: Sequence[Part], lines: Lines, bits: int = BITS, hands: Hands = BY_THREADS) -> Folded:
+    made = hands.each_part(partial(fold_part, lines=lines, bits=bits), parts)
     by_table = {table: [part for part in parts if part.table == table] for table in TABLES_FOLDED}
     found = {}
     for table in TABLES_FOLDED:
-        own = [columns for part, (columns, _, _) in zip(parts, made, strict=True) if part.table == table]
-        found[table] = together(
-            [{**columns, "part": np.full(len(columns["producer"]), n)} for n, columns in enumerate(own)]
-        )
-    counted = {name: added([sums[name] for _, sums, _ in made if name in sums], key) for name, key in KEYS.items()}
-    walks = [walked for _, _, walked in made if walked is not None]
-    return Folded(by_table, found, counted, steps.joined([odd for odd, _ in walks], [edges for _, edges in walks]))
+        own = [one["folds"] for part, one in zip(parts, made, strict=True) if part.table == table]
+        found[table] = together([{**one, "part": np.full(len(one["producer"]), n)} for n, one in enumerate(own)])
+    counted = {
+        name: added([one["sums"][name] for one in made if name in one["sums"]], key) for name, key in KEYS.items()
+    }
+    walks = [one for one in made if "edges" in one]
+    odd = steps.joined([one["odd"] for one in walks], [one["edges"] for one in walks])
+    return Folded(by_table, found, counted, odd)
 
 
-def fold_part(part: Part, lines: Lines, bits: int) -> Made:
-    """One group of rows of a file."""
+def fold_part(part: Part, lines: Lines, bits: int) -> Tree:
+    """One group of rows of a file: its folds, what is only counted, and how consumers moved in it."""
     if part.table == "sends":
         rows = part.read([*folds.SENDS, *sums.SENDS])
-        return folds.fold_sends(rows, bits), sums.sum_sends(rows, lines), None
+        return {"folds": folds.fold_sends(rows, bits), "sums": sums.sum_sends(rows, lines)}
     if part.table == "reads":
         rows = part.read(list(dict.fromkeys([*folds.READS, *sums.READS, *steps.READS])))
-        return folds.fold_reads(rows, bits), sums.sum_reads(rows, lines), steps.walk(rows)
+        odd, edges = steps.walk(rows)
+        return {
+            "folds": folds.fold_reads(rows, bits),
+            "sums": sums.sum_reads(rows, lines),
+            "odd": odd,
+            "edges": edges,
+        }
     rows = part.read(folds.LOG)
-    return folds.fold_log(rows, bits), sums.sum_log(rows), None
+    return {"folds": folds.fold_log(rows, bits), "sums": sums.sum_log(rows)}
 
 
 def together(parts: Sequence[Columns]) -> Columns:
@@ -145,7 +149,7 @@ def first_seen(state: Sequence[Path]) -> list[dict[str, Any]]:
 
 
 def narrowed(
-    run: Folded, table: str, found: Closer, into: Path, bits: int = BITS, spark: SparkSession | None = None
+    run: Folded, table: str, found: Closer, into: Path, bits: int = BITS, hands: Hands = BY_THREADS
 ) -> tuple[list[str], int]:
     """The rows of a table of one run that are worth a look, as files, and how many; parts without any are not read."""
     wanted = _Wanted(found, bits)
@@ -153,7 +157,7 @@ def narrowed(
     asked = np.unique(parts["part"][wanted.blocks(parts) | wanted.touched(parts)]).tolist() if parts else []
     into.mkdir(parents=True, exist_ok=True)
     tasks = [(run.parts[table][number], str(into / f"{table}-{number}.parquet")) for number in asked]
-    rows = each(spark, partial(_narrow_part, wanted=wanted), tasks)
+    rows = hands.each(partial(_narrow_part, wanted=wanted), tasks)
     return [path for (_, path), count in zip(tasks, rows, strict=True) if count], sum(rows)
 
 

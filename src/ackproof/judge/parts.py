@@ -7,11 +7,10 @@ workers need the files where this process sees them, and nothing else: our own c
 from __future__ import annotations
 
 import pickle
-import tempfile
-import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,11 +18,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-import ackproof
+from ackproof.judge.kept import NOTHING_KEPT, Kept, Tree
 from ackproof.judge.spark import collected
 
 TABLES = ("sends", "log", "reads")
-TASKS = 16  # for each processor: fine enough for progress and for a worker that is lost
+CHUNK = 128  # parts between two words of how far it is
+TASKS = 16  # of a chunk, for each processor: what a worker that is lost had done is little
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -65,12 +65,45 @@ def _of_file(table: str, path: Path) -> Iterator[Part]:
         yield Part(table, str(path), group, rows.num_rows, bounds, frozenset(nulls))
 
 
-def each(spark: SparkSession | None, work: Callable[[Item], Made], items: Sequence[Item]) -> list[Made]:
-    """What becomes of each, in their order: by Spark's workers where Spark is given, and else by threads."""
-    if spark is None or not items:
-        with ThreadPoolExecutor() as pool:
-            return list(pool.map(work, items))
+@dataclass(frozen=True)
+class Hands:
+    """Who works on parts: Spark's workers where Spark is given, and else threads of this process."""
 
+    spark: SparkSession | None = None
+    so_far: Callable[[int, int], None] = lambda *_: None  # so many rows of so many
+    kept: Kept = NOTHING_KEPT  # what was done before
+
+    def each(self, work: Callable[[Item], Made], items: Sequence[Item]) -> list[Made]:
+        """What becomes of each, in their order."""
+        if self.spark is None or not items:
+            return list(_threads().map(work, items))
+        return _by_spark(self.spark, work, items)
+
+    def each_part(self, work: Callable[[Part], Tree], parts: Sequence[Part]) -> list[Tree]:
+        """The same of parts, a chunk at a time, with word of how far it is; what was kept is not done again."""
+        made: list[Tree] = []
+        rows, done = sum(part.rows for part in parts), 0
+        for first in range(0, len(parts), CHUNK):
+            chunk = parts[first : first + CHUNK]
+            own = self.kept.find(f"parts-{first}")
+            if own is None:
+                own = self.each(work, chunk)
+                self.kept.keep(f"parts-{first}", own)
+            made += own
+            done += sum(part.rows for part in chunk)
+            self.so_far(done, rows)
+        return made
+
+
+BY_THREADS = Hands()
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(thread_name_prefix="parts")
+
+
+def _by_spark(spark: SparkSession, work: Callable[[Item], Made], items: Sequence[Item]) -> list[Made]:
     def at_work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column("id").to_pylist():
@@ -80,14 +113,3 @@ def each(spark: SparkSession | None, work: Callable[[Item], Made], items: Sequen
     answers = spark.range(0, len(items), 1, tasks).mapInArrow(at_work, "id long, made binary")
     made: dict[int, Made] = {row["id"]: pickle.loads(row["made"]) for row in collected(answers)}  # noqa: S301  our own
     return [made[number] for number in range(len(items))]
-
-
-def send_our_code(spark: SparkSession) -> None:
-    """To workers of other machines, which have Python, Spark, numpy and pyarrow, and not us."""
-    home = Path(ackproof.__file__).parent
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "ackproof.zip"
-        with zipfile.ZipFile(path, "w") as packed:
-            for file in sorted(home.rglob("*.py")):
-                packed.write(file, Path("ackproof") / file.relative_to(home))
-        spark.sparkContext.addPyFile(str(path))

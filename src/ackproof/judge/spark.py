@@ -12,8 +12,10 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import sys
 import tempfile
 import warnings
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -30,6 +32,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
+import ackproof
 from ackproof.errors import CannotHere
 from ackproof.judge.jvm import DidNotStart, Jvm, start
 
@@ -140,14 +143,18 @@ def _start(master: str, folder: Path, large: bool, extras: Extras) -> tuple[Spar
                 gateway = _connect(jvm)
             else:
                 settings["spark.driver.extraJavaOptions"] = " ".join(_java_options(folder, large))
+                settings |= {"spark.jars": ",".join(map(str, extras.jars))} if extras.jars else {}
                 conf.setAll(list(settings.items()))
                 gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
         except (PySparkRuntimeError, OSError, DidNotStart) as error:
             said = (folder / "spark.log").read_text(errors="replace").splitlines()[-5:]
             raise CannotHere("Spark's Java did not start; is Java 17 or newer on the PATH?", said) from error
     conf.setAll(list(settings.items()))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # of the workers; not whichever is first on the PATH
     try:
         spark = SparkSession(SparkContext(conf=conf, gateway=gateway))
+        if not master.startswith("local"):
+            send_our_code(spark.sparkContext)
         # If we are killed, Java sees its input end, and takes the folder away.
         java: Any = gateway.jvm
         java.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(java.java.io.File(str(folder)))
@@ -233,6 +240,17 @@ def fit_to(spark: SparkSession, rows: int, small: bool) -> None:
         "spark.sql.maxSinglePartitionBytes": "1t" if small else "128m",
     }.items():
         spark.conf.set(name, value)
+
+
+def send_our_code(context: SparkContext) -> None:
+    """To workers of other machines, which have Python, Spark, numpy and pyarrow, and not us."""
+    home = Path(ackproof.__file__).parent
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "ackproof.zip"
+        with zipfile.ZipFile(path, "w") as packed:
+            for file in sorted(home.rglob("*.py")):
+                packed.write(file, Path("ackproof") / file.relative_to(home))
+        context.addPyFile(str(path))
 
 
 def few_rows(spark: SparkSession, rows: Iterable[Sequence[Any]], schema: T.StructType) -> DataFrame:

@@ -46,10 +46,15 @@ def run_checks(
     """Ask every question and write its rows below `folder`; the answer names those that broke, and why."""
 
     def ask(name: str) -> str | None:
+        if (folder / name).is_dir():
+            return None  # it was answered before
+        aside = folder / f".{name}"
         try:
-            (_fetch if small else _write)(questions[name](), folder / name)
+            shutil.rmtree(aside, ignore_errors=True)
+            (_fetch if small else _write)(questions[name](), aside)
+            aside.rename(folder / name)
         except Exception as error:  # noqa: BLE001  whatever a check dies of, the others go on
-            shutil.rmtree(folder / name, ignore_errors=True)
+            shutil.rmtree(aside, ignore_errors=True)
             return first_line(error)
         return None
 
@@ -63,6 +68,7 @@ def run_checks(
 def _fetch(frame: DataFrame, folder: Path) -> None:
     """Of a small journal, what Spark answers fits in memory; its way of writing files would cost more than the rows."""
     table = frame.toArrow()
+    folder.mkdir(parents=True)
     for run in pc.unique(table.column("run")).to_pylist():
         (folder / f"_run={run}").mkdir(parents=True)
         own = table.filter(pc.field("run") == run)

@@ -1,0 +1,214 @@
+"""The final log straight from Kafka: Spark's own connector reads it, where a copy would be too big to be drained.
+
+Only read: offsets, descriptions and records are asked for; no group is joined and nothing is committed. The settings
+that the cluster wants (security, for the most part) are handed on to Kafka's Java client and kept nowhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ackproof.clients.common import MAGIC, MESSAGE, unpack
+from ackproof.errors import CannotHere
+from ackproof.journal import TABLES
+from ackproof.judge.schemas import spark_schema
+from ackproof.judge.sources import Source
+from ackproof.judge.spark import Session, first_line
+from ackproof.verdict import Fitness
+
+RECORDS_A_TASK = 4_000_000
+ROW_GROUP = 16 * 2**20
+_HEADER = np.dtype([("magic", "S4"), ("producer", ">i4"), ("seq", ">i8")])
+
+
+@dataclass(frozen=True)
+class Kafka:
+    """A cluster that is not ours."""
+
+    bootstrap: str
+    settings: Mapping[str, str]
+
+    def all_settings(self) -> dict[str, str]:
+        return {**self.settings, "bootstrap.servers": self.bootstrap}
+
+    def hide(self, text: str) -> str:
+        """The text without what the settings hold."""
+        for value in sorted(self.settings.values(), key=len, reverse=True):
+            if len(value) > 3:
+                text = text.replace(value, "***")
+        return text
+
+
+def with_log_of(session: Session, source: Source, kafka: Kafka, folder: Path) -> Source:
+    """The run with the log that the cluster holds now, in place of a copy of it."""
+    names = dict(enumerate(source.record.topics))
+    if source.record.mirrors:
+        raise CannotHere("a run with a mirror has two clusters; its log cannot be read from one of them")
+    try:
+        ends = _ends(session, kafka, names, source)
+        _read(session, kafka, names, ends, source, folder / "log")
+    except Exception as error:  # noqa: BLE001  whatever Java or Spark say, without what the settings hold
+        why = kafka.hide(first_line(error))
+        raise CannotHere(f"the log could not be read from {kafka.bootstrap}:", [why]) from None
+    (folder / "ends").mkdir()
+    path = folder / "ends" / "kafka.parquet"
+    pq.write_table(pa.Table.from_pylist(ends, TABLES["ends"].schema), path)
+    log = tuple(sorted((folder / "log").glob("*.parquet")))
+    rows = sum(pq.read_metadata(each).num_rows for each in log)
+    words = f"The log was read from Kafka itself: {rows:,} records of {len(ends)} partitions."
+    others = tuple(remark for remark in source.remarks if not _is_about_the_copy(remark))
+    return replace(
+        source,
+        files={**source.files, "log": log, "ends": (path,)},
+        rows={**source.rows, "log": rows, "ends": len(ends)},
+        remarks=(*others, Fitness("journal", True, words)),
+        small={**source.small, "ends": ends},
+    )
+
+
+def _is_about_the_copy(remark: Fitness) -> bool:
+    return any(words in remark.text for words in ("`log`", "`ends`", "log/", "ends/"))
+
+
+def _ends(session: Session, kafka: Kafka, names: Mapping[int, str], source: Source) -> list[dict[str, Any]]:
+    """Every partition as its cluster tells it."""
+    java: Any = session.spark.sparkContext._jvm
+    settings = java.java.util.HashMap()
+    for name, value in kafka.all_settings().items():
+        settings.put(name, value)
+    admin = java.org.apache.kafka.clients.admin.Admin.create(settings)
+    try:
+        told = admin.describeTopics(list_of(java, names.values())).allTopicNames().get()
+        found = []
+        transactional = _transactional(source)
+        for number, topic in names.items():
+            config = _config(java, admin, topic)
+            for partition in told.get(topic).partitions():
+                place = java.org.apache.kafka.common.TopicPartition(topic, partition.partition())
+                leader = partition.leader()
+                found.append(
+                    {
+                        "run": source.record.run,
+                        "topic": number,
+                        "partition": partition.partition(),
+                        "log_start": _offset(java, admin, place, "earliest"),
+                        "high_watermark": (end := _offset(java, admin, place, "latest")),
+                        "log_end": end,
+                        "read_to": end,
+                        "leader": None if leader is None else leader.id(),
+                        "leader_epoch": None,
+                        "replicas": [each.id() for each in partition.replicas()],
+                        "isr": [each.id() for each in partition.isr()],
+                        "min_isr": int(config("min.insync.replicas")),
+                        "compacted": "compact" in config("cleanup.policy"),
+                        "transactional": number in transactional,
+                        "at_ns": source.record.ended_at.monotonic_ns if source.record.ended_at else 0,
+                    }
+                )
+        return found
+    finally:
+        admin.close()
+
+
+def list_of(java: Any, values: Iterable[str]) -> Any:
+    made = java.java.util.ArrayList()
+    for value in values:
+        made.add(value)
+    return made
+
+
+def _offset(java: Any, admin: Any, place: Any, which: str) -> int:
+    asked = java.java.util.HashMap()
+    asked.put(place, getattr(java.org.apache.kafka.clients.admin.OffsetSpec, which)())
+    return int(admin.listOffsets(asked).partitionResult(place).get().offset())
+
+
+def _config(java: Any, admin: Any, topic: str) -> Any:
+    kinds = getattr(java.org.apache.kafka.common.config, "ConfigResource$Type")
+    resource = java.org.apache.kafka.common.config.ConfigResource(kinds.TOPIC, topic)
+    asked = java.java.util.ArrayList()
+    asked.add(resource)
+    found = admin.describeConfigs(asked).all().get().get(resource)
+    return lambda name: str(found.get(name).value())
+
+
+def _transactional(source: Source) -> set[int]:
+    plans = source.record.plan.get("producers", [])
+    return {source.record.topics.index(plan["topic"]) for plan in plans if plan.get("transactions")}
+
+
+def _read(
+    session: Session, kafka: Kafka, names: Mapping[int, str], ends: list[dict[str, Any]], source: Source, into: Path
+) -> None:
+    """Each partition from its start to its end, by Spark's workers, into files like those of a journal."""
+    first, last = (_offsets(names, ends, column) for column in ("log_start", "high_watermark"))
+    options = {f"kafka.{name}": value for name, value in kafka.all_settings().items()}
+    options |= {
+        "assign": json.dumps({topic: sorted(map(int, own)) for topic, own in first.items()}),
+        "startingOffsets": json.dumps(first),
+        "endingOffsets": json.dumps(last),
+        "failOnDataLoss": "true",
+        "kafka.isolation.level": "read_committed",
+        "minPartitions": str(1 + sum(end["high_watermark"] for end in ends) // RECORDS_A_TASK),
+    }
+    records = session.spark.read.format("kafka").options(**options).load()
+    numbers = {topic: number for number, topic in names.items()}
+    foreign = [producer.id for producer in source.record.producers if _is_foreign(source, producer.id)]
+    run = source.record.run
+
+    def parsed(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        for batch in batches:
+            yield parse(batch, run, numbers, foreign)
+
+    schema = spark_schema("log")
+    rows = records.select("topic", "partition", "offset", "value").mapInArrow(parsed, schema)
+    rows.write.option("parquet.block.size", str(ROW_GROUP)).parquet(str(into))
+
+
+def _is_foreign(source: Source, producer: int) -> bool:
+    plans = source.record.each("producers")
+    return producer < len(plans) and bool(plans[producer].get("command"))
+
+
+def _offsets(names: Mapping[int, str], ends: list[dict[str, Any]], column: str) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for end in ends:
+        found.setdefault(names[end["topic"]], {})[str(end["partition"])] = end[column]
+    return found
+
+
+def parse(batch: pa.RecordBatch, run: int, topics: Mapping[str, int], foreign: list[int]) -> pa.RecordBatch:
+    """Records of Kafka as rows of the journal's log."""
+    size = batch.num_rows
+    values = batch.column("value")
+    long_enough = pc.fill_null(pc.greater_equal(pc.binary_length(values), MESSAGE.size), False).to_numpy(False)
+    heads = pc.binary_slice(pc.filter(values, pa.array(long_enough)), 0, MESSAGE.size)
+    head = np.frombuffer(b"".join(heads.to_pylist()), _HEADER)
+    producer, seq = np.full(size, -1, np.int32), np.full(size, -1, np.int64)
+    ours = np.zeros(size, np.bool_)
+    ours[long_enough] = head["magic"] == MAGIC
+    producer[ours], seq[ours] = (head[name][head["magic"] == MAGIC] for name in ("producer", "seq"))
+    if foreign:
+        for place in np.flatnonzero(~ours):
+            producer[place], seq[place] = unpack(values[int(place)].as_py(), foreign)
+    columns = {
+        "run": np.full(size, run),
+        "topic": np.array([topics[name] for name in batch.column("topic").to_pylist()], np.int32),
+        "partition": batch.column("partition"),
+        "offset": batch.column("offset"),
+        "leader_epoch": pa.nulls(size, pa.int32()),
+        "producer": producer,
+        "seq": seq,
+        "digest": pa.nulls(size, pa.int64()),
+    }
+    schema = pa.schema([pa.field(field.name, field.type) for field in TABLES["log"].schema])
+    return pa.RecordBatch.from_arrays([pa.array(columns[field.name], field.type) for field in schema], schema=schema)

@@ -1,0 +1,101 @@
+"""What a judge of a large journal has done so far, kept with the run, so that one who is interrupted can go on.
+
+It is worth something only for the same files and the same code, which a signature says; else it is thrown away. Arrays
+are kept as arrays: nothing that is read back can be a program.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import ackproof
+from ackproof.judge.sources import Source
+
+NAME = ".judging"
+_SIGNATURE = "signature"
+
+
+def kept_folder(source: Source) -> Path | None:
+    """Where it is kept, emptied of what is of other files or other code; null where nothing can be written."""
+    if source.home is None:
+        return None
+    folder = source.home / NAME
+    signature = _signature(source)
+    if not (folder / _SIGNATURE).is_file() or (folder / _SIGNATURE).read_text() != signature:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        (folder / _SIGNATURE).write_text(signature)
+    return folder
+
+
+def _signature(source: Source) -> str:
+    told = hashlib.sha256(repr(source.record).encode())
+    for path in sorted(path for paths in source.files.values() for path in paths):
+        about = path.stat()
+        told.update(f"{path.name} {about.st_size} {about.st_mtime_ns}\n".encode())
+    for path in sorted(Path(ackproof.__file__).parent.rglob("*.py")):
+        told.update(path.read_bytes())
+    return told.hexdigest()
+
+
+Tree = dict[str, Any]  # of names to arrays, or to further trees
+
+
+class Kept:
+    """Trees of arrays, a list of them under each name."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def find(self, name: str) -> list[Tree] | None:
+        """What was kept under this name; null where there is nothing, or nothing whole."""
+        if self._folder is None or not (path := self._folder / f"{name}.npz").is_file():
+            return None
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                trees: list[Tree] = [{} for _ in range(int(arrays["size"]))]
+                for key in arrays.files:
+                    place, *names = key.split("/")
+                    if names:
+                        _put(trees[int(place)], names, arrays[key])
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+            return None
+        return trees
+
+    def keep(self, name: str, trees: Sequence[Tree]) -> None:
+        if self._folder is None:
+            return
+        arrays: dict[str, Any] = {
+            f"{place}/{key}": array for place, tree in enumerate(trees) for key, array in _leaves(tree)
+        }
+        aside = self._folder / f".{name}.npz"
+        with aside.open("wb") as file:
+            np.savez(file, size=np.array(len(trees)), **arrays)
+        aside.rename(self._folder / f"{name}.npz")
+
+
+NOTHING_KEPT = Kept(None)
+
+
+def _leaves(tree: Tree, before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{before}{name}/")
+        else:
+            yield f"{before}{name}", value
+
+
+def _put(tree: Tree, names: Sequence[str], array: Any) -> None:
+    *outer, last = names
+    for name in outer:
+        tree = tree.setdefault(name, {})
+    tree[last] = array

@@ -9,8 +9,9 @@ the memory of all that it starts, and must find exactly these:
     ours    our judge
     duckdb  the same questions as plain exact SQL (`bench_judge_sql.py`)
     plain   our judge without its folds: joins and windows over all rows
+    bare    no judge: Spark is started, and every file of the journal is read once
 
-Journals are kept below `--folder`, and used again.
+Journals are kept below `--folder`, and used again. With `--write` the figures go to docs/performance.md.
 """
 
 from __future__ import annotations
@@ -33,9 +34,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
+from performance import keep
 
 from ackproof.journal import ROW_GROUP, TABLES, Writer, parquet_options
 from ackproof.judge import main as judge_main
+from ackproof.judge.sources import opened
+from ackproof.judge.tables import read_table
 from ackproof.record import Clock, ConsumerRecord, FaultRecord, Marks, ProducerRecord, RunRecord, write_record
 from ackproof.screen import console, say_json, table
 
@@ -59,8 +63,9 @@ def main() -> int:
     options = argparse.ArgumentParser(description="How fast the judge is.")
     options.add_argument("--events", type=int, default=10_000_000)
     options.add_argument("--folder", type=Path, default=HOME / "runs" / "bench")
-    options.add_argument("--peers", default="ours,duckdb,plain", help="with commas: ours, duckdb, plain")
+    options.add_argument("--peers", default="ours,duckdb,plain", help="with commas: ours, duckdb, plain, bare")
     options.add_argument("--json", action="store_true")
+    options.add_argument("--write", action="store_true", help="also into docs/performance.md")
     options.add_argument("--ask", nargs=2, help=argparse.SUPPRESS)
     given = options.parse_args()
     if given.ask:
@@ -73,7 +78,12 @@ def main() -> int:
         began = time.monotonic()
         make(directory, given.events // 3, planted)
         print(f"made {given.events:,} events in {time.monotonic() - began:.0f} s", file=sys.stderr)
-    rows = [measured(name, directory, given.events, planted) for name in given.peers.split(",")]
+    rows = []
+    for name in given.peers.split(","):
+        rows.append(measured(name, directory, given.events, planted))
+        print(rows[-1], file=sys.stderr, flush=True)
+    if given.write:
+        write(rows, given.events, f"scripts/bench judge --events {given.events} --peers {given.peers} --write")
     if given.json:
         say_json(rows)
     else:
@@ -81,7 +91,44 @@ def main() -> int:
         for row in rows:
             shown.add_row(*(f"{value:,}" if isinstance(value, int | float) else str(value) for value in row.values()))
         console().print(shown)
-    return 0 if all(row["right"] for row in rows) else 3
+    return 0 if all(row["right"] for row in rows if row["judge"] != "bare") else 3
+
+
+def found_in_words(row: dict[str, Any]) -> str:
+    if row["judge"] == "bare":
+        return "-"
+    return "exactly what was planted" if row["right"] else f"**wrong: {row['found']}**"
+
+
+def write(rows: list[dict[str, Any]], events: int, command: str) -> None:
+    ours = next((row for row in rows if row["judge"] == "ours"), None)
+    names = {"ours": "our judge", "duckdb": "DuckDB, plain SQL", "plain": "Spark, plain", "bare": "Spark, one read"}
+    lines = [
+        [
+            names[row["judge"]],
+            f"{row['seconds']:,.1f} s",
+            f"{row['events/s']:,}",
+            f"{row['seconds'] / ours['seconds']:.2f}" if ours else "-",
+            f"{row['memory, GiB']:.2f} GiB",
+            "-"
+            if row["judge"] == "bare"
+            else "exactly what was planted"
+            if row["right"]
+            else f"**wrong: {row['found']}**",
+        ]
+        for row in rows
+    ]
+    keep(
+        f"judge {events:012}",
+        f"The judge, {events:,} events",
+        command,
+        "A journal of a third sends, a third records of the healed log and a third reads; ten producers, four"
+        " partitions, a leader that failed in the middle. Each in a process of its own, from its start to its end;"
+        " memory is that of all processes together at its highest.",
+        ["", "time", "events a second", "its time / ours", "memory", "found"],
+        lines,
+        f"{rows[0]['bytes/event']} bytes of journal for each event.",
+    )
 
 
 def plan(messages: int) -> Planted:
@@ -291,10 +338,21 @@ def ask(name: str, directory: Path) -> dict[str, int | None]:
     """What one of the peers finds; `plain` is our judge without its folds."""
     if name == "duckdb":
         return ask_duckdb(directory)
+    if name == "bare":
+        return read_once(directory)
     if name == "plain":
         judge_main.NARROW_ROWS = 2**63
     (verdict,) = judge_main.judge([directory])
     return {check.name: check.found for check in verdict.checks if check.name in ("lost", "duplicated", "reordered")}
+
+
+def read_once(directory: Path) -> dict[str, int | None]:
+    with judge_main.warm() as session, opened(directory) as source:
+        for name, paths in source.files.items():
+            if paths:
+                table = read_table(session.spark, name, [str(path) for path in paths])
+                table.write.format("noop").mode("overwrite").save()
+    return {}
 
 
 def ask_duckdb(directory: Path) -> dict[str, int | None]:

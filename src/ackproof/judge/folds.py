@@ -46,7 +46,7 @@ def fold_sends(sends: pa.Table, bits: int = BITS) -> Columns:
         **_sums(seq, offset, order, starts),
         **_bounds("offset", offset, order, starts),
         **_bounds("done", done, order, starts),
-        "numbers": _reduced(np.add, hashed(seq), order, starts),
+        **{name: _reduced(np.add, hashes, order, starts) for name, hashes in hashed(seq).items()},
     }
 
 
@@ -132,7 +132,7 @@ def _key(keys: Sequence[Longs], order: Longs, starts: Longs) -> Columns:
 
 def _sums(seq: Longs, offset: Longs, order: Longs, starts: Longs) -> Columns:
     first = _mixed(_mixed(seq.view(np.uint64)) + offset.view(np.uint64))
-    second = _mixed(first ^ np.uint64(0xD6E8FEB86659FD93))
+    second = _again(first)
     return {
         "count": np.diff(np.append(starts, len(order))),
         "one": _reduced(np.add, first.view(np.int64), order, starts),
@@ -140,9 +140,14 @@ def _sums(seq: Longs, offset: Longs, order: Longs, starts: Longs) -> Columns:
     }
 
 
-def hashed(number: Longs) -> Longs:
-    found: Longs = _mixed(number.view(np.uint64)).view(np.int64)
-    return found
+def hashed(number: Longs) -> Columns:
+    """Two hashes of a number by itself."""
+    first = _mixed(number.view(np.uint64))
+    return {"number_one": first.view(np.int64), "number_two": _again(first).view(np.int64)}
+
+
+def _again(first: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    return _mixed(first ^ np.uint64(0xD6E8FEB86659FD93))
 
 
 def _mixed(number: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

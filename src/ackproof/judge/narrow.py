@@ -236,7 +236,7 @@ def _merged(
     order, starts = grouped([parts[name] for name in key])
     made = {name: parts[name][order[starts]] for name in key}
     for name, column in parts.items():
-        how = np.add if name in ("count", "one", "two", "numbers") else _HOW.get(name.split("_")[0])
+        how = np.add if name in ("count", "one", "two") else _HOW.get(name.split("_")[0])
         if name not in key and how is not None:
             made[name] = how.reduceat(column[order], starts) if len(starts) else column[:0]
     return {**made, **(also(parts, order, starts) if also else {})}

@@ -38,7 +38,7 @@ def reservations(paths: Sequence[Path]) -> Columns:
 
 
 def fold_reserved(own: Columns, bits: int = BITS) -> Columns:
-    """By producer and block: how many numbers, and the sum of their hashes."""
+    """By producer and block: how many numbers, and two sums of their hashes."""
     pieces = [_piece(producer, first, end, bits) for producer, first, end in _pieces(own)]
     return added(pieces, ("producer", "block"))
 
@@ -57,19 +57,18 @@ def _piece(producer: int, first: int, end: int, bits: int) -> Columns:
         "producer": np.full(len(starts), producer),
         "block": block[starts],
         "count": np.diff(np.append(starts, len(seq))),
-        "numbers": np.add.reduceat(hashed(seq), starts),
+        **{name: np.add.reduceat(hashes, starts) for name, hashes in hashed(seq).items()},
     }
 
 
 def differing(sends: Columns, reserved: Columns) -> Longs:
     """Producer and block, where what was reported is not exactly what was reserved. `sends` are folds of parts."""
-    minus = {name: reserved[name] * (-1 if name in ("count", "numbers") else 1) for name in reserved}
-    names = ("producer", "block", "count", "numbers")
-    sides = [{name: side[name] for name in names} for side in (sends, minus) if side]
-    both = added(sides, names[:2])
+    key, compared = ("producer", "block"), ("count", "number_one", "number_two")
+    minus = {name: -column if name in compared else column for name, column in reserved.items()}
+    both = added([{name: side[name] for name in (*key, *compared)} for side in (sends, minus) if side], key)
     if not both:
         return np.zeros((0, 2), np.int64)
-    which = (both["count"] != 0) | (both["numbers"] != 0)
+    which = np.logical_or.reduce([both[name] != 0 for name in compared])
     return np.stack([both["producer"][which], both["block"][which]], axis=1)
 
 

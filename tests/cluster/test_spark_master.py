@@ -1,0 +1,124 @@
+"""A judge whose Spark is a cluster: a standalone master and two workers on loopback, one of which may die."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from ackproof.kafka.java import find_java
+from ackproof.verdict import read_verdict
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+HOME = Path(__file__).resolve().parents[2]
+EVENTS = 600_000
+START_S = 60.0
+
+
+@dataclass(frozen=True)
+class Standalone:
+    master: str
+    workers: list[subprocess.Popen[bytes]]
+
+
+def started(folder: Path, name: str, main: str, *arguments: str) -> subprocess.Popen[bytes]:
+    jars = Path(pyspark.__file__).parent / "jars"
+    command = [str(find_java().home / "bin" / "java"), "-Xmx512m", "-cp", f"{jars}/*", main, *arguments]
+    environment = {**os.environ, **spark_environment(), "SPARK_HOME": str(jars.parent)}
+    with (folder / f"{name}.log").open("wb") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=folder)
+
+
+def spark_environment() -> dict[str, str]:
+    return {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(find_java().home)}
+
+
+def said(log: Path, words: str, times: int = 1) -> str:
+    """The first line with these words, once there are so many."""
+    deadline = time.monotonic() + START_S
+    while True:
+        lines = [line for line in log.read_text(errors="replace").splitlines() if words in line]
+        if len(lines) >= times:
+            return lines[0]
+        assert time.monotonic() < deadline, log.read_text(errors="replace")
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def standalone(tmp_path: Path) -> Iterator[Standalone]:
+    where = ["--host", "127.0.0.1", "--webui-port", "0"]
+    with ExitStack() as stack:
+
+        def run(name: str, *arguments: str) -> subprocess.Popen[bytes]:
+            process = started(tmp_path, name, *arguments)
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            return process
+
+        run("master", "org.apache.spark.deploy.master.Master", "--port", "0", *where)
+        line = said(tmp_path / "master.log", "Starting Spark master at")
+        master = line.split(" at ")[1].strip()
+        workers = [
+            run(
+                f"worker{number}", "org.apache.spark.deploy.worker.Worker", *where, "--cores", "1", "--memory", "1g",
+                "--work-dir", str(tmp_path / f"work{number}"), master,
+            )
+            for number in (1, 2)
+        ]  # fmt: skip
+        said(tmp_path / "master.log", "Registering worker", times=2)
+        yield Standalone(master, workers)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A journal with losses, copies and changed places, judged on this machine."""
+    sys.path.insert(0, str(HOME / "scripts"))
+    try:
+        spec = importlib.util.spec_from_file_location("bench_judge", HOME / "scripts" / "bench_judge.py")
+        assert spec is not None
+        assert spec.loader is not None
+        bench = importlib.util.module_from_spec(spec)
+        sys.modules["bench_judge"] = bench
+        spec.loader.exec_module(bench)
+    finally:
+        sys.path.remove(str(HOME / "scripts"))
+    directory = tmp_path_factory.mktemp("runs") / "made"
+    bench.make(directory, EVENTS // 3, bench.plan(EVENTS // 3))
+    judged(directory)
+    assert read_verdict(directory).lost == EVENTS // 3 // 5_000
+    return directory
+
+
+def judged(directory: Path, *options: str, to_kill: subprocess.Popen[bytes] | None = None) -> bytes:
+    command = [sys.executable, "-m", "ackproof", "judge", str(directory), *options]
+    environment = {**os.environ, **spark_environment()}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment) as judge:
+        assert judge.stderr is not None
+        words = b""
+        for line in judge.stderr:
+            words += line
+            if to_kill is not None and b"questions answered" in line and to_kill.poll() is None:
+                to_kill.kill()
+    assert judge.returncode == 0, words.decode()
+    assert to_kill is None or to_kill.poll() is not None, "it was over before the worker died"
+    assert not list(directory.glob(".*")), "nothing stays behind"
+    return (directory / "verdict" / "verdict.json").read_bytes()
+
+
+def test_the_verdict_is_the_same(made: Path, standalone: Standalone) -> None:
+    alone = (made / "verdict" / "verdict.json").read_bytes()
+    assert judged(made, "--master", standalone.master) == alone
+
+
+def test_a_worker_that_dies_changes_nothing(made: Path, standalone: Standalone) -> None:
+    alone = (made / "verdict" / "verdict.json").read_bytes()
+    assert judged(made, "--master", standalone.master, to_kill=standalone.workers[0]) == alone

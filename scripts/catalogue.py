@@ -159,7 +159,7 @@ def measures(cell: Cell) -> bool:
     name, shape, _ = cell
     scenario: Scenario = load(find(name), shape)
     timed = any(producer.after for producer in scenario.producers) or any(each.receiver for each in scenario.consumers)
-    return timed or scenario.health is not None or scenario.judge.rate_line is not None
+    return timed or bool(scenario.mirrors) or scenario.health is not None or scenario.judge.rate_line is not None
 
 
 def run(cell: Cell, runs: Path, judged: bool) -> None:

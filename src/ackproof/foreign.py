@@ -32,7 +32,7 @@ KAFKA_TOOL = "kafka-"  # how the first word of a command begins where it is one 
 _OURS = {
     ProducerPlan: (
         "size", "keys", "print", "pauses", "topic_check", "topic_timeout_s", "outbox", "transactions", "user",
-        "from_host", "refused", "settings",
+        "from_host", "refused", "partition", "threads", "settings",
     ),
     ConsumerPlan: (
         "also", "protocol", "static", "commit", "isolation", "user", "from_host", "print", "receiver", "settings",
@@ -45,6 +45,8 @@ UNTOLD_BY_PRODUCERS = {
     "realtime_order": "when a send began",
     "late": "when a send was due, nor when it began",
     "rate": "when a send was made",
+    "dips": "when an acknowledgement reached it",
+    "throughput": "when a send began, nor when an acknowledgement reached it",
     "phases": "when a send was made",
     "unavailable": "since when a send waited",
     "zombie_ack": "when an acknowledgement reached it",

@@ -27,6 +27,7 @@ from ackproof.verdict import Fitness
 
 RECORDS_A_TASK = 4_000_000
 ROW_GROUP = 16 * 2**20
+PATIENCE = {"request.timeout.ms": "10000", "default.api.timeout.ms": "20000"}
 _HEADER = np.dtype([("magic", "S4"), ("producer", ">i4"), ("seq", ">i8")])
 
 
@@ -38,7 +39,7 @@ class Kafka:
     settings: Mapping[str, str]
 
     def all_settings(self) -> dict[str, str]:
-        return {**self.settings, "bootstrap.servers": self.bootstrap}
+        return {**PATIENCE, **self.settings, "bootstrap.servers": self.bootstrap}
 
     def hide(self, text: str) -> str:
         """The text without what the settings hold."""
@@ -50,6 +51,8 @@ class Kafka:
 
 def with_log_of(session: Session, source: Source, kafka: Kafka, folder: Path) -> Source:
     """The run with the log that the cluster holds now, in place of a copy of it."""
+    if session.connected:
+        raise CannotHere("a log cannot be read from Kafka through Spark Connect; give a Spark master")
     names = dict(enumerate(source.record.topics))
     if source.record.mirrors:
         raise CannotHere("a run with a mirror has two clusters; its log cannot be read from one of them")

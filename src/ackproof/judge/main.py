@@ -34,7 +34,7 @@ from ackproof.judge.moments import claims, exits, lives, moments, phases
 from ackproof.judge.parts import BY_THREADS, Hands
 from ackproof.judge.reserved import Producer, irregular, producers_of, unreported, unreported_counts
 from ackproof.judge.sources import Source, Unreadable, damaged_inside, opened
-from ackproof.judge.spark import LARGE_ROWS, Session, few_rows, first_line, fit_to, warm
+from ackproof.judge.spark import LARGE_ROWS, Session, cores, few_rows, first_line, fit_to, warm
 from ackproof.judge.tables import TP, Span, Tables, looking_closer, make_tables, read_table
 from ackproof.judge.windows import awaited, covers
 from ackproof.judge.witnesses import run_checks
@@ -210,7 +210,7 @@ def _find(session: Session, sources: Sequence[Source], folder: Path, careful: bo
     # Those that ask for fates last: one at a time fills the cache, and the others would only wait for it.
     for name, check in sorted(asked.items(), key=lambda one: one[1].asks_fates):
         questions[name] = partial(check.function, closer if check.closer else tables)
-    at_once = max(2, min(4, spark.sparkContext.defaultParallelism))
+    at_once = max(2, min(4, cores(spark)))
     broken = run_checks(questions, folder, small, at_once, lambda count, of: so_far(count, of, "questions answered"))
     essential = [name for name in broken if name not in CHECKS]
     if essential:

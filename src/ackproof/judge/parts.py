@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from ackproof.judge.kept import NOTHING_KEPT, Kept, Tree
-from ackproof.judge.spark import collected
+from ackproof.judge.spark import collected, cores
 
 TABLES = ("sends", "log", "reads")
 CHUNK = 128  # parts between two words of how far it is
@@ -109,7 +109,7 @@ def _by_spark(spark: SparkSession, work: Callable[[Item], Made], items: Sequence
             for number in batch.column("id").to_pylist():
                 yield pa.RecordBatch.from_pydict({"id": [number], "made": [pickle.dumps(work(items[number]))]})
 
-    tasks = min(len(items), TASKS * spark.sparkContext.defaultParallelism)
+    tasks = min(len(items), TASKS * cores(spark))
     answers = spark.range(0, len(items), 1, tasks).mapInArrow(at_work, "id long, made binary")
     made: dict[int, Made] = {row["id"]: pickle.loads(row["made"]) for row in collected(answers)}  # noqa: S301  our own
     return [made[number] for number in range(len(items))]

@@ -39,6 +39,8 @@ from ackproof.judge.jvm import DidNotStart, Jvm, start
 # From so many rows on a journal is worth exchanges, broadcasts and plans that adapt.
 LARGE_ROWS = 3_000_000
 
+CONNECT = "sc://"
+CORES_ELSEWHERE = 8
 MEMORY = os.environ.get("ACKPROOF_JUDGE_MEMORY", "2g")  # of a local judge
 
 _QUIET = """\
@@ -62,6 +64,7 @@ class Session:
     spark: SparkSession
     folder: Path
     jvm: Jvm | None
+    connected: bool = False  # to a Spark that somebody else runs, by Spark Connect
 
     @property
     def is_local(self) -> bool:
@@ -73,6 +76,11 @@ class Session:
         return self.folder / "spark.log"
 
     def close(self) -> None:
+        if self.connected:
+            with suppress(Exception):  # it may be gone already
+                self.spark.stop()
+            shutil.rmtree(self.folder, ignore_errors=True)
+            return
         gateway = self.spark.sparkContext._gateway
         try:
             with suppress(Exception):  # it may be dead already; what matters is that it is gone afterwards
@@ -114,11 +122,37 @@ def warm(master: str = "local[*]", large: bool = False, extras: Extras | None = 
     _silence()
     folder = Path(tempfile.mkdtemp(prefix="ackproof-judge-"))
     try:
+        if master.startswith(CONNECT):
+            return Session(_connected_to(master), folder, None, connected=True)
         spark, jvm = _start(master, folder, large, extras or Extras())
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     return Session(spark, folder, jvm)
+
+
+def _connected_to(address: str) -> SparkSession:
+    """A Spark that is there already; what `_settings` says of a session it is told here."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    try:
+        spark = SparkSession.builder.remote(address).getOrCreate()
+        for name in ("spark.sql.session.timeZone", "spark.sql.ansi.enabled"):
+            spark.conf.set(name, _settings(address, Path())[name])
+        with _packed() as code:
+            spark.addArtifacts(str(code), pyfile=True)
+    except ImportError as error:
+        raise CannotHere("Spark Connect needs packages that are not here; `pip install ackproof[connect]`") from error
+    except Exception as error:
+        raise CannotHere(f"{address} does not answer:", [first_line(error)]) from error
+    return spark
+
+
+def cores(spark: SparkSession) -> int:
+    """How many tasks run at once; a Spark of somebody else does not say."""
+    try:
+        return spark.sparkContext.defaultParallelism
+    except PySparkException:
+        return CORES_ELSEWHERE
 
 
 def _silence() -> None:
@@ -231,8 +265,7 @@ def fit_to(spark: SparkSession, rows: int, small: bool) -> None:
     Tables of one partition are joined and grouped where they lie: no exchange, no broadcast, and all checks together
     are one stage. For a run of ordinary size that is most of the time saved, for the rows cost less than the stages.
     """
-    cores = spark.sparkContext.defaultParallelism
-    partitions = 1 if small else max(2, 2 * cores, min(4096, rows // 1_000_000))
+    partitions = 1 if small else max(2, 2 * cores(spark), min(4096, rows // 1_000_000))
     for name, value in {
         "spark.sql.shuffle.partitions": str(partitions),
         "spark.sql.autoBroadcastJoinThreshold": "-1" if small else "10m",
@@ -244,13 +277,19 @@ def fit_to(spark: SparkSession, rows: int, small: bool) -> None:
 
 def send_our_code(context: SparkContext) -> None:
     """To workers of other machines, which have Python, Spark, numpy and pyarrow, and not us."""
+    with _packed() as code:
+        context.addPyFile(str(code))
+
+
+@contextmanager
+def _packed() -> Iterator[Path]:
     home = Path(ackproof.__file__).parent
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ackproof.zip"
         with zipfile.ZipFile(path, "w") as packed:
             for file in sorted(home.rglob("*.py")):
                 packed.write(file, Path("ackproof") / file.relative_to(home))
-        context.addPyFile(str(path))
+        yield path
 
 
 def few_rows(spark: SparkSession, rows: Iterable[Sequence[Any]], schema: T.StructType) -> DataFrame:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -155,7 +156,7 @@ def test_a_long_stream_is_ended_and_sealed_while_its_writer_goes_on(
     writer = Writer(tmp_path, "probes", 7, "observer")
     for first in range(0, 170, 10):
         numbers = list(range(first, first + 10))
-        row = {"fault": [1] * 10, "at_ns": numbers, "held": [True] * 10, "text": ["held"] * 10}
+        row: dict[str, list[Any]] = {"fault": [1] * 10, "at_ns": numbers, "held": [True] * 10, "text": ["held"] * 10}
         writer.add_columns(row)
     writer.close()
     files = sealed_files(tmp_path, "probes")

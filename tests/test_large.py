@@ -98,7 +98,8 @@ def test_odd_steps_are_those_that_are_not_to_the_next_offset(
     table = rows("reads", *reads).sort_by([(name, "ascending") for name in TABLES["reads"].order])
     found = folded(parts(tmp_path_factory.mktemp("steps"), "reads", table, size), LINES).steps
     assert found is not None
-    expected, last = [], {}
+    expected = []
+    last: dict[tuple[Any, Any], Any] = {}
     for read in reads:
         key = read["consumer"], read["partition"]
         if key in last and read["offset"] != last[key] + 1:
@@ -142,7 +143,7 @@ def test_a_pause_counts_from_the_moment_that_somebody_waits(tmp_path: Path) -> N
 
 
 def test_who_never_hears_waits_to_the_end(tmp_path: Path) -> None:
-    sends = [
+    sends: list[dict[str, Any]] = [
         {"seq": 0, "offset": 0, "sent_ns": 0, "done_ns": 10},
         {"seq": 1, "offset": None, "sent_ns": 50, "done_ns": None, "outcome": "info"},
         {"seq": 2, "offset": None, "sent_ns": 60, "done_ns": 300, "outcome": "fail"},
@@ -152,7 +153,7 @@ def test_who_never_hears_waits_to_the_end(tmp_path: Path) -> None:
 
 
 def test_a_send_of_no_partition_waits_for_the_only_one(tmp_path: Path) -> None:
-    sends = [
+    sends: list[dict[str, Any]] = [
         {"seq": 0, "offset": 0, "sent_ns": 0, "done_ns": 10},
         {"seq": 1, "offset": None, "partition": -1, "sent_ns": 50, "done_ns": 400, "outcome": "fail"},
     ]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Annotated
 
 import msgspec
@@ -16,7 +16,7 @@ from ackproof.cli_options import Name, bootstrap
 from ackproof.errors import UsageProblem, did_you_mean
 from ackproof.lab import control
 from ackproof.lab.spec import DEFAULT_NAME
-from ackproof.screen import Steps, plain
+from ackproof.screen import Steps, console, plain
 from ackproof.sites import named, placed
 
 
@@ -59,11 +59,22 @@ def health(
     plan = HealthPlan(topic, line, webhook, prometheus)
     nodes = control.call(name, "nodes")["nodes"]
     config = msgspec.structs.replace(health_config(plan, nodes, servers, min_isr), tethered=True)
-    outlets = Outlets(webhook, prometheus, lambda said: print(plain(said), flush=True))
-    try:
-        raise typer.Exit(_watch(name, msgspec.json.encode(config), outlets.put))
-    finally:
-        outlets.close()
+    with _shown_rate(topic) as show_rate:
+        outlets = Outlets(webhook, prometheus, lambda said: print(plain(said), flush=True), show_rate)
+        try:
+            raise typer.Exit(_watch(name, msgspec.json.encode(config), outlets.put))
+        finally:
+            outlets.close()
+
+
+@contextmanager
+def _shown_rate(topic: str) -> Iterator[Callable[[float], None]]:
+    """The rate as it is counted, in a line that changes; elsewhere than on a terminal nothing."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    with console(stderr=True).status(plain(f"{topic}: Spark has not counted yet")) as status:
+        yield lambda rate: status.update(plain(f"{topic}: {rate:,.0f} messages a second"))
 
 
 def _watch(name: str, config: bytes, put: Callable[[str], None]) -> int:

@@ -138,3 +138,13 @@ def test_what_is_no_webhook(url: str) -> None:
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9000/hook", "https://example.org"])
 def test_what_is_a_webhook(url: str) -> None:
     assert webhook_problem(url) is None
+
+
+def test_the_rate_is_for_whoever_looks_and_is_no_alert() -> None:
+    told: list[str] = []
+    shown: list[float] = []
+    outlets = Outlets(None, None, told.append, shown.append)
+    outlets.put('{"rule": "rate", "event": "rate", "value": 1003.0, "text": "1,003 a second"}')
+    outlets.put('{"rule": "rate", "event": "rate", "value": null, "text": "nobody counts"}')
+    outlets.close()
+    assert (told, shown) == ([], [1003.0])

@@ -138,8 +138,12 @@ class Endpoint:
 class Outlets:
     """Takes the health check's lines, tells a person, and passes them on."""
 
-    def __init__(self, webhook: str | None, prometheus: int | None, tell: Tell) -> None:
+    def __init__(
+        self, webhook: str | None, prometheus: int | None, tell: Tell, show_rate: Callable[[float], None] | None = None
+    ) -> None:
+        """`show_rate` is for somebody who looks: the rate itself is told to nobody else but Prometheus."""
         self._tell = tell
+        self._show_rate = show_rate or (lambda _: None)
         self._endpoint = None if prometheus is None else Endpoint(prometheus)
         self._webhook = None if webhook is None else Webhook(webhook, tell)
 
@@ -151,6 +155,8 @@ class Outlets:
             return
         if alert.event != "rate":
             self._tell(in_words(alert))
+        elif alert.value is not None:
+            self._show_rate(alert.value)
         for outlet in (self._endpoint, self._webhook):
             if outlet is not None:
                 outlet.put(alert)

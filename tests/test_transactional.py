@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -193,6 +194,31 @@ def test_a_fenced_client_is_followed_by_a_new_one(tmp_path: Path, monkeypatch: p
     sends, _ = ran(cluster, tmp_path, monkeypatch)
     assert cluster.clients == 2
     assert [row["outcome"] for row in sends] == ["info", "info", "ok", "ok"]
+
+
+@pytest.mark.parametrize(("call", "outcome"), [("send_offsets_to_transaction", "fail"), ("commit_transaction", "info")])
+def test_a_client_that_does_not_come_back_is_followed_by_a_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, outcome: str
+) -> None:
+    cluster = Cluster(2)
+    for_ever = threading.Event()
+
+    class Hanging(Client):
+        def _hang(self, *_: object) -> None:
+            for_ever.wait()
+
+        def __getattribute__(self, name: str) -> Any:
+            hangs = cluster.clients == 1 and name in (call, "abort_transaction")
+            return super().__getattribute__("_hang" if hangs else name)
+
+    monkeypatch.setattr(f"{__name__}.Client", Hanging)
+    monkeypatch.setattr(transactional, "HUNG_S", 0.05)
+    try:
+        sends, _ = ran(cluster, tmp_path, monkeypatch)
+    finally:
+        for_ever.set()
+    assert cluster.clients == 2
+    assert [row["outcome"] for row in sends] == [outcome, outcome, "ok", "ok"]
 
 
 def test_a_group_whose_offset_is_not_known_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

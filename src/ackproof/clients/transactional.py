@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -34,6 +36,7 @@ POLL_S = 0.05
 LINGER_S = 1.0  # after which a transaction ends although it is not full
 IDLE_S = 30.0  # without input, there is no more of it
 CALL_S = 5.0
+HUNG_S = 20.0  # after which a call that should have taken five will not come back
 PATIENCE_S = 90.0  # for what may be tried again
 AGAIN_S = 0.1  # later, where it was refused at once
 
@@ -279,11 +282,30 @@ def _insist(call: Callable[[float], T], any_error: bool = False) -> T:
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
-            return call(CALL_S)
+            return _within(HUNG_S, partial(call, CALL_S))
         except KafkaException as problem:
             if time.monotonic() > deadline or not (any_error or problem.args[0].retriable()):
                 raise
             time.sleep(AGAIN_S)
+
+
+def _within(seconds: float, call: Callable[[], T]) -> T:
+    """librdkafka has been seen not to come back from `send_offsets_to_transaction`, whatever time it was given, after
+    the coordinator had died: such a call is left to itself."""
+    answer: Future[T] = Future()
+
+    def ask() -> None:
+        try:
+            answer.set_result(call())
+        except BaseException as problem:  # noqa: BLE001  it is for whoever asked
+            answer.set_exception(problem)
+
+    threading.Thread(target=ask, daemon=True).start()
+    try:
+        return answer.result(timeout=seconds)
+    except TimeoutError:
+        error = KafkaError(KafkaError._FAIL, f"the client did not come back after {seconds:g} s", fatal=True)
+        raise KafkaException(error) from None
 
 
 def _input_settings(config: ProducerConfig) -> dict[str, Any]:

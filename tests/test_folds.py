@@ -103,3 +103,14 @@ def test_a_part_between_whose_bounds_nothing_is_asked_for_is_not_read(tmp_path: 
     (kept,), count = narrowed(run, "sends", found, tmp_path / "narrow", bits=1)
     assert pq.read_table(kept)["seq"].to_pylist() == [6, 7]
     assert count == 2
+
+
+@pytest.mark.parametrize("table", ["sends", "log"])
+def test_a_run_of_which_only_one_side_is_there_is_looked_at_in_full(tmp_path: Path, table: str) -> None:
+    path = tmp_path / f"{table}.parquet"
+    pq.write_table(rows(table, *SENT), path, row_group_size=3)
+    run = folded(parts_of({"sends": [], "log": [], "reads": [], table: [path]}), LINES, bits=1)
+    views = [{"topic": 0, "partition": 0, "leader_epoch": 1, "seen_ns_min": 0}]
+    found = closer(RECORD, run.folds, views, NONE, bits=1)
+    _, count = narrowed(run, table, found, tmp_path / "narrow", bits=1)
+    assert count == len(SENT)

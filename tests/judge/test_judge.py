@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,7 +17,9 @@ from asking import session
 from histories import FIRST_RUN, History
 
 from ackproof.judge import CHECKS, checks, judge, main, sources
+from ackproof.judge.compare import Findings
 from ackproof.judge.fitness import log_was_read
+from ackproof.judge.spark import Session
 from ackproof.judge.tables import Tables
 from ackproof.verdict import CheckResult, Verdict, read_verdict
 
@@ -347,3 +350,19 @@ def test_spark_that_dies_is_unknown_and_judging_again_works(monkeypatch: pytest.
     assert read_verdict(directory) == verdict
     (again,) = judge([directory], session=session())
     assert again.result == "confirmed"
+
+
+def test_a_run_that_breaks_the_judge_breaks_it_for_itself_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    find = main._find
+
+    def breaks(session: Session, sources: Sequence[sources.Source], *others: Any) -> Findings:
+        if any(source.record.run == FIRST_RUN + 1 for source in sources):
+            raise RuntimeError("a bug of ours")
+        return find(session, sources, *others)
+
+    monkeypatch.setattr(main, "_find", breaks)
+    good, bad = judge([healthy(0).write(tmp_path / "good"), healthy(1).write(tmp_path / "bad")], session=session())
+    assert good.result == "confirmed"
+    assert (bad.result, unfit(bad)) == ("unknown", ["The judge could not do its work: RuntimeError: a bug of ours."])

@@ -121,6 +121,8 @@ def _judge_batch(session: Session, batch: dict[int, Source], so_far: SoFar) -> d
         finished = True
         return verdicts
     except Exception as error:  # noqa: BLE001  Spark died, or a bug of ours: no evidence, so unknown
+        if len(batch) > 1:  # what one run brings about is not the others' fault
+            return {place: verdict for each in batch.items() for place, verdict in _alone(session, each, so_far)}
         text = f"The judge could not do its work: {first_line(error)}."
         return {
             place: write_verdict(source.home, not_judged(source.record, Fitness("judge", False, text)), None)
@@ -131,6 +133,11 @@ def _judge_batch(session: Session, batch: dict[int, Source], so_far: SoFar) -> d
             session.spark.catalog.clearCache()
         if finished or folder.name != KEPT:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _alone(session: Session, run: tuple[int, Source], so_far: SoFar) -> list[tuple[int, Verdict]]:
+    place, source = run
+    return list(_judge_batch(session, {place: source}, so_far).items())
 
 
 def _folder(session: Session, sources: Sequence[Source]) -> Path:

@@ -114,7 +114,7 @@ def closer(
         odd.append(_blocks(sends, sends["partition"] < 0))
     if log:
         odd += [_blocks(log, ~log["rising"]), _blocks(log, _overlapping(log))]
-    both = _merged(together([_signed(sends, 1), _signed(log, -1)]) if sends and log else sends or log)
+    both = _merged(together([_signed(table, sign) for table, sign in ((sends, 1), (log, -1)) if table]))
     if both:
         odd += [_blocks(both, _unbalanced(both)), _blocks(both, _out_of_its_time(both, list(views)))]
         odd += [_blocks(both, _first_of_epoch(both))]

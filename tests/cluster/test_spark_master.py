@@ -1,9 +1,10 @@
-"""A judge whose Spark is a cluster: a standalone master and two workers on loopback, one of which may die."""
+"""A judge whose Spark is a cluster, on loopback: a master and two workers, one of which may die; and Spark Connect."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -122,3 +123,26 @@ def test_the_verdict_is_the_same(made: Path, standalone: Standalone) -> None:
 def test_a_worker_that_dies_changes_nothing(made: Path, standalone: Standalone) -> None:
     alone = (made / "verdict" / "verdict.json").read_bytes()
     assert judged(made, "--master", standalone.master, to_kill=standalone.workers[0]) == alone
+
+
+@pytest.fixture
+def connect(tmp_path: Path) -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    settings = {"connect.grpc.binding.port": port, "connect.grpc.binding.address": "127.0.0.1", "ui.enabled": "false"}
+    server = started(
+        tmp_path, "connect", "org.apache.spark.deploy.SparkSubmit",
+        "--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "--master", "local[2]",
+        *(part for name, value in settings.items() for part in ("--conf", f"spark.{name}={value}")), "spark-internal",
+    )  # fmt: skip
+    try:
+        said(tmp_path / "connect.log", "Spark Connect server started")
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_spark_connect_gives_the_same_verdict(made: Path, connect: str) -> None:
+    alone = (made / "verdict" / "verdict.json").read_bytes()
+    assert judged(made, "--master", connect) == alone

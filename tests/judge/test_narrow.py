@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache
@@ -27,7 +28,7 @@ from ackproof.judge.sources import Source
 from ackproof.judge.spark import collected, few_rows
 from ackproof.judge.tables import Tables, looking_closer, read_table
 
-HISTORIES = 400
+HISTORIES = int(os.environ.get("ACKPROOF_HISTORIES", "200"))
 BITS = 2  # blocks of four numbers
 MESSAGES = 24
 STEP_MS = 150  # between two messages of a producer: some 13 a second
@@ -143,7 +144,7 @@ def _source(folder: Path, history: History) -> Source:
         if table == "log" and history.run % 2:
             found = found.drop_columns(["digest"])  # as an older journal has it
         path = folder / f"{history.run}-{table}.parquet"
-        pq.write_table(found, path, row_group_size=10)  # blocks lie in several groups of rows
+        pq.write_table(found, path, row_group_size=16)  # blocks lie in several groups of rows
         files[table] = (path,) if rows else ()
     return Source(folder, None, history.record(), files, {}, small={"ends": complete["ends"]})
 

@@ -28,6 +28,7 @@ from pathlib import Path
 
 import msgspec
 
+from ackproof.cli_run import SECTIONS
 from ackproof.judging import Judging
 from ackproof.record import RunRecord, read_record
 from ackproof.scenario import Scenario
@@ -225,13 +226,6 @@ HEAD = """# Results
 Written by `scripts/catalogue` from the verdicts of real runs, which are kept in `docs/results.json`. *Lost* counts
 acknowledged messages that the healed log does not hold. `docs/catalogue.md` says in words what was seen.
 """
-SECTIONS = {
-    "A": "What an acknowledgement is worth",
-    "B": "Clustering and failure",
-    "C": "Running it",
-    "D": "Consumers and brokers, as taught",
-    "E": "Replication",
-}
 Column = tuple[str, Callable[[list[Row]], str]]
 
 

@@ -182,6 +182,15 @@ def _check_runs(runs: list[Path]) -> None:
             raise UsageProblem(f"{path} is no run directory")
 
 
+SECTIONS = {
+    "A": "What an acknowledgement is worth",
+    "B": "Clustering and failure",
+    "C": "Running it",
+    "D": "Consumers and brokers, as taught",
+    "E": "Replication",
+}
+
+
 def list_(as_json: Json = False) -> None:
     """List the scenarios.
 
@@ -202,9 +211,13 @@ def list_(as_json: Json = False) -> None:
         say_json(told)
         return
     width = max(len(scenario.name) for scenario in scenarios)
-    for scenario in scenarios:
+    headed = ""
+    for scenario in sorted(scenarios, key=lambda one: one.section):
+        if scenario.section != headed:
+            headed = scenario.section
+            say(f"{headed}. {SECTIONS.get(headed, '')}".rstrip())
         expects = ", ".join(f"{name} {expected}" for name, expected in scenario.expect.items())
-        say(f"{scenario.section}  {scenario.name:{width}}  {scenario.title}  [{expects}]")
+        say(f"  {scenario.name:{width}}  {scenario.title}  [{expects}]")
 
 
 def show(scenario: Annotated[str, typer.Argument(autocompletion=bundled)], shape: Shape = "base") -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -256,6 +256,7 @@ def carry_out(run: Ongoing, watch: Callable[[dict[str, int]], None], under_way: 
         _prepare(run)
         _timeline(run, watch, under_way)
         run.clients.wait_for_outcomes(watch)
+        run.tell(_all_sent(run.clients.counts()))
         run.clients.export_outboxes()
         _final_read(run)
         run.note(ended="complete")
@@ -271,6 +272,11 @@ def carry_out(run: Ongoing, watch: Callable[[dict[str, int]], None], under_way: 
         run.close()
         journal.seal_all(run.directory)
         run.note(ended_at=Clock(time.time_ns(), time.monotonic_ns()))
+
+
+def _all_sent(counts: Mapping[str, int]) -> str:
+    told = ", ".join(f"{counts[name]:,} {name}" for name in ("sent", "acked", "failed", "unknown"))
+    return f"the load is over ({told}); the final read waits until every replica is in sync"
 
 
 def _prepare(run: Ongoing) -> None:
@@ -329,6 +335,7 @@ def _final_read(run: Ongoing) -> None:
     run.mirrors.settle(run.tell)
     run.clients.final_read(SETTLE_S, run.tell)
     run.mark(drained_ns=time.monotonic_ns())
+    run.tell("every partition is read to its end; the lab goes down")
     run.clients.stop_watching()
 
 

@@ -500,7 +500,8 @@ def _times(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem
         return
     ends = [each for each in (fault.until_s, fault.until_messages, fault.until) if each is not None]
     if fault.lasting and len(ends) != 1:
-        yield where, f'{fault.kind} lasts: give one of until_s, until_messages, until = "load-ended"'
+        few = "exactly one" if ends else "one"
+        yield where, f'{fault.kind} lasts: give {few} of until_s, until_messages, until = "load-ended"'
     if not fault.lasting and ends:
         yield where, f"{fault.kind} does not last, so it has no end: use start, or another fault, to undo it"
     if any(producer.count < 1 for producer in scenario.producers):
@@ -536,6 +537,9 @@ def _unknown(scenario: Scenario, name: str) -> str | None:
                 return _unknown_transactions(scenario, what)
             if _is_partition(scenario, what):
                 return None
+            topic = what.partition("/")[0]
+            if "/" in what and topic not in (known := [each.name for each in scenario.topics]):
+                return f"{name}: no topic {topic!r}{did_you_mean(topic, known)}"
             return f"{name}: no such partition; write it as {prefix}TOPIC/PARTITION"
     if name.startswith(CLIENTS):
         return _unknown_client(scenario, name)

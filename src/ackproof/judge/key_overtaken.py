@@ -16,10 +16,11 @@ def key_overtaken(t: Tables) -> DataFrame:
     """A message that was first given to a group later than one sent after it, and how much later."""
     given = t.reads.groupBy(*VALUE, "group").agg(F.min("read_ns").alias("read_ns"))
     keyed = t.sends.filter(F.col("key").isNotNull()).select(*VALUE, "topic", "partition", "key")
+    # From the last to the first: what lies behind a row is added up once, what lies ahead of it for each row anew.
     sent_later = (
         Window.partitionBy("run", "group", "producer", "topic", "key")
-        .orderBy("seq")
-        .rowsBetween(1, Window.unboundedFollowing)
+        .orderBy(F.desc("seq"))
+        .rowsBetween(Window.unboundedPreceding, -1)
     )
     return (
         given.join(keyed, on=list(VALUE), how="inner")

@@ -16,7 +16,12 @@ def vanished(t: Tables) -> DataFrame:
     """A stretch of answers of one source that did not name a broker which an earlier answer of it had named."""
     known = t.members.select("run", F.explode("brokers").alias("broker")).distinct()
     by_time = Window.partitionBy("run", "source", "broker").orderBy("at_ns")
-    later = by_time.rowsBetween(1, Window.unboundedFollowing)
+    # From the last to the first, so that what comes later is added up once.
+    later = (
+        Window.partitionBy("run", "source", "broker")
+        .orderBy(F.desc("at_ns"))
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
     return (
         t.members.join(t.beside(known), on=["run"], how="inner")
         .withColumn("named", F.array_contains("brokers", F.col("broker")))

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _STYLES = {"confirmed": "green", "refuted": "red", "unknown": "yellow"}
 _HEADLINE = ("lost", "duplicated", "reordered")
+# What no scenario permits is told where it was found, and else only in the report.
+_NEVER = ("phantom", "aborted_read", "resurrected", "offset_gap", "exits", "claims")
 PARTITIONS_SHOWN = 12
 
 
@@ -74,6 +76,10 @@ def _numbers(verdict: Verdict) -> Table:
             told = check.result if fit else "unknown"
             result = Text(f"{RESULTS[told][0]} {told if fit else 'no evidence'}", style=_STYLES[told])
             made.add_row(name, "?" if check.found is None else _count(count), check.expected, result)
+    for check in verdict.checks:
+        if fit and check.name not in (*_HEADLINE, *_NEVER) and check.expected != "allowed" and check.found is not None:
+            result = Text(f"{RESULTS[check.result][0]} {check.result}", style=_STYLES[check.result])
+            made.add_row(plain(check.name), _count(check.found), check.expected, result)
     return made
 
 

@@ -372,7 +372,7 @@ def test_seven_mistakes_in_one_file_are_seven_lines() -> None:
         "'2' is none of 0, 1, all",
         "a number is wanted, not text",
         "did you mean pause?",
-        "leader:order/1: no such partition",
+        "leader:order/1: no topic 'order' (did you mean orders?)",
         "did you mean until?",
         "required, allowed or forbidden",
     ):

@@ -49,6 +49,8 @@ CHUNK = 2_000_000  # messages made at a time
 RUN = 1_700_000_000_000_000
 START = 10**12
 EVERY_NS = 50_000  # 20,000 messages a second
+READ_NS = 8_000_000  # after it was due
+POLL_NS = 25_000_000
 Longs = npt.NDArray[np.int64]
 
 
@@ -214,7 +216,8 @@ def _copy(files: Files, ends: Longs, before: int, count: int) -> None:
     number = number[_partition(number) == 1][-count:]
     offset = ends[1] + np.arange(count)
     ends[1] += count
-    _write_records(files, number, np.full(count, 1), offset, before * EVERY_NS + START + np.arange(count), epoch=0)
+    read_ns = START + before * EVERY_NS + READ_NS + np.arange(count)
+    _write_records(files, number, np.full(count, 1), offset, read_ns, epoch=0)
 
 
 def _swap(number: Longs, partition: Longs, offset: Longs, count: int) -> int:
@@ -239,7 +242,7 @@ def _write(
             outcome=pa.DictionaryArray.from_arrays(np.zeros(mine.sum(), np.int8), ["ok"]).dictionary_decode(),
             offset=offset[mine],
         )  # fmt: skip
-    _write_records(files, number[~lost], partition[~lost], offset[~lost], due[~lost] + 8_000_000, epoch)
+    _write_records(files, number[~lost], partition[~lost], offset[~lost], due[~lost] + READ_NS, epoch)
 
 
 def _write_records(files: Files, number: Longs, partition: Longs, offset: Longs, read_ns: Longs, epoch: int) -> None:
@@ -257,7 +260,7 @@ def _write_records(files: Files, number: Longs, partition: Longs, offset: Longs,
         files.add(
             "reads", f"consumer{each + 1}", **record,
             consumer=same, group=np.zeros(len(mine), np.int64), read_ns=in_order,
-            poll=offset[mine] // 500 + 1, assignment=np.ones(len(mine), np.int64),
+            poll=(in_order - START) // POLL_NS + 1, assignment=np.ones(len(mine), np.int64),
         )  # fmt: skip
 
 

@@ -77,7 +77,7 @@ def judge(
         for batch in _batches(sources):
             if session is None:
                 say("starting Spark")
-                session = stack.enter_context(warm(master, large=_rows(sources.values()) >= LARGE_ROWS))
+                session = stack.enter_context(warm(master, large=any(map(_is_heavy, sources.values()))))
             if kafka is not None:
                 folder = Path(
                     stack.enter_context(TemporaryDirectory(prefix=".log-", dir=_shared(session, list(batch.values()))))
@@ -259,6 +259,12 @@ class Pace:
             pace = (done - self._begun[1]) / (now - self._begun[0])
             words += f", {pace:,.0f} a second, {(of - done) / max(pace, 1):,.0f} s left"
         self._so_far(done, of, words)
+
+
+def _is_heavy(source: Source) -> bool:
+    """Whether Spark itself will look at millions of rows, and not only at what folding leaves."""
+    whole = any(check.whole and _is_asked(name, check, [source]) for name, check in CHECKS.items())
+    return _rows([source]) >= LARGE_ROWS and (whole or _is_compacted(source) or _rows([source]) < NARROW_ROWS)
 
 
 def _is_compacted(source: Source) -> bool:

@@ -17,9 +17,10 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from ackproof.judge.kept import NOTHING_KEPT, Kept, Tree
-from ackproof.judge.spark import collected, cores
+from ackproof.judge.spark import collected, cores, sockets_left_alone
 
 TABLES = ("sends", "log", "reads")
 CHUNK = 128  # parts between two words of how far it is
@@ -104,12 +105,19 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def _by_spark(spark: SparkSession, work: Callable[[Item], Made], items: Sequence[Item]) -> list[Made]:
+    numbers = range(len(items))
+    tasks = min(len(items), TASKS * cores(spark))
+    if not is_remote():
+        with sockets_left_alone():
+            rows = spark.sparkContext.parallelize(numbers, tasks)
+            made = dict(rows.map(lambda number: (number, work(items[number]))).collect())
+        return [made[number] for number in numbers]
+
     def at_work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column("id").to_pylist():
                 yield pa.RecordBatch.from_pydict({"id": [number], "made": [pickle.dumps(work(items[number]))]})
 
-    tasks = min(len(items), TASKS * cores(spark))
     answers = spark.range(0, len(items), 1, tasks).mapInArrow(at_work, "id long, made binary")
-    made: dict[int, Made] = {row["id"]: pickle.loads(row["made"]) for row in collected(answers)}  # noqa: S301  our own
-    return [made[number] for number in range(len(items))]
+    found: dict[int, Made] = {row["id"]: pickle.loads(row["made"]) for row in collected(answers)}  # noqa: S301  our own
+    return [found[number] for number in numbers]

@@ -39,6 +39,7 @@ from performance import keep
 from ackproof.journal import ROW_GROUP, TABLES, Writer, parquet_options
 from ackproof.judge import main as judge_main
 from ackproof.judge.sources import opened
+from ackproof.judge.spark import warm
 from ackproof.judge.tables import read_table
 from ackproof.record import Clock, ConsumerRecord, FaultRecord, Marks, ProducerRecord, RunRecord, write_record
 from ackproof.screen import console, say_json, table
@@ -350,7 +351,7 @@ def ask(name: str, directory: Path) -> dict[str, int | None]:
 
 
 def read_once(directory: Path) -> dict[str, int | None]:
-    with judge_main.warm() as session, opened(directory) as source:
+    with warm() as session, opened(directory) as source:
         for name, paths in source.files.items():
             if paths:
                 table = read_table(session.spark, name, [str(path) for path in paths])

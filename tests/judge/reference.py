@@ -191,3 +191,116 @@ def unavailable(h: Rows) -> Answer:
                 if end - begin > SECOND:
                     found.add((*place, begin, end))
     return found
+
+
+def read_of(row: dict[str, Any]) -> tuple[Any, ...]:
+    return (row["consumer"], row["read_ns"], *position(row), *value(row))
+
+
+def unstable_read(h: Rows) -> Answer:
+    holder = {position(row): value(row) for row in h["log"]}
+    ends = {tp(row): row for row in h["ends"]}
+    found = set()
+    for row in h["reads"]:
+        now, end = holder.get(position(row)), ends.get(tp(row))
+        rightly_gone = now is None and end is not None and (end["compacted"] or row["offset"] < end["log_start"])
+        if now != value(row) and not rightly_gone:
+            found.add(read_of(row))
+    return found
+
+
+def phantom(h: Rows) -> Answer:
+    reserved = set()
+    for block in h["blocks"]:
+        reserved |= {(block["producer"], block["first_seq"] + place) for place in range(block["count"])}
+    seen = [("log", row) for row in h["log"]] + [("read", row) for row in h["reads"]]
+    return {(by, *position(row), *value(row)) for by, row in seen if value(row) not in reserved}
+
+
+def aborted_read(h: Rows) -> Answer:
+    failed = {value(row) for row in h["sends"] if row["outcome"] == "fail"}
+    return {read_of(row) for row in h["reads"] if value(row) in failed}
+
+
+def resurrected(h: Rows) -> Answer:
+    copies = Counter(value(row) for row in h["log"])
+    return {(*row[:2], copies[row[:2]]) for row in fates(h) if row[2] == "resurrected"}
+
+
+def delivered_twice(h: Rows) -> Answer:
+    given = defaultdict(list)
+    for row in h["reads"]:
+        given[row["group"], *position(row)].append(row["consumer"])
+    return {(*place, len(takers), len(set(takers))) for place, takers in given.items() if len(takers) > 1}
+
+
+def undelivered(h: Rows) -> Answer:
+    begins: dict[tuple[int, int, int], int] = {}
+    for member in h["members_of"]:
+        for end in h["ends"]:
+            if member["start"] == "earliest" and end["topic"] == member["topic"]:
+                begins[member["group"], *tp(end)] = 0
+    for row in sorted(h["groups"], key=lambda row: -int(row["at_ns"])):
+        if row["event"] == "assigned" and row["position"] is not None:
+            begins[row["group"], *tp(row)] = row["position"]
+    given = {(row["group"], *value(row)) for row in h["reads"]}
+    found = set()
+    for (group, topic, partition), begin in begins.items():
+        for row in h["log"]:
+            ours = row["producer"] >= 0 and row["seq"] >= 0
+            if tp(row) == (topic, partition) and row["offset"] >= begin and ours and (group, *value(row)) not in given:
+                found.add((group, *position(row), *value(row)))
+    return found
+
+
+def commit_back(h: Rows) -> Answer:
+    highest: dict[tuple[int, int, int], int] = {}
+    found = set()
+    for row in sorted(h["commits"], key=lambda row: int(row["at_ns"])):
+        if row["outcome"] != "ok":
+            continue
+        place = (row["group"], *tp(row))
+        if row["offset"] < highest.get(place, 0):
+            found.add((*place, row["consumer"], row["at_ns"], highest[place], row["offset"]))
+        highest[place] = max(row["offset"], highest.get(place, 0))
+    return found
+
+
+def watermark_fell(h: Rows) -> Answer:
+    shown = defaultdict(list)
+    for row in [row for row in h["state"] if row["leader"] == row["broker"]] + h["ends"]:
+        if row["leader_epoch"] is not None and row["high_watermark"] is not None:
+            shown[tp(row), row["leader_epoch"]].append(row["high_watermark"])
+    found = set()
+    for (place, epoch), marks in shown.items():
+        older = [m for (other, before), theirs in shown.items() if other == place and before < epoch for m in theirs]
+        if older and min(marks) < max(older):
+            found.add((*place, epoch, max(older), min(marks)))
+    return found
+
+
+def dual_leader(h: Rows) -> Answer:
+    lanes = defaultdict(list)
+    for row in sorted(h["state"], key=lambda row: int(row["at_ns"])):
+        lanes[(*tp(row), row["broker"])].append(row)
+    claims = []
+    for (topic, partition, broker), answers in lanes.items():
+        standing: tuple[int, list[dict[str, Any]]] | None = None
+        for row in [*answers, None]:
+            claimed = row is not None and row["error"] is None and row["leader"] == broker
+            epoch = (
+                (-1 if row["leader_epoch"] is None else row["leader_epoch"]) if row is not None and claimed else None
+            )
+            if standing is not None and epoch != standing[0]:
+                first = min(each["at_ns"] + each["took_ns"] for each in standing[1])
+                claims.append((topic, partition, broker, standing[0], first, standing[1][-1]["at_ns"]))
+                standing = None
+            if row is not None and epoch is not None:
+                standing = (epoch, [*(standing[1] if standing else []), row])
+    found = set()
+    for one in claims:
+        for other in claims:
+            begin, end = max(one[4], other[4]), min(one[5], other[5])
+            if one[:2] == other[:2] and one[2] < other[2] and begin <= end:
+                found.add((*one[:2], begin, end, one[2], one[3], other[2], other[3]))
+    return found

@@ -675,7 +675,14 @@ def parquet_options(schema: pa.Schema) -> dict[str, Any]:
 def seal_all(run_directory: Path) -> list[Damage]:
     """Seal every stream that its writer did not: it was killed, or left it to us."""
     streams = sorted((run_directory / "journal").glob(f"*/*{STREAM_SUFFIX}"))
-    return [damage for path in streams if (damage := seal_stream(path)) is not None]
+    return [damage for path in streams if (damage := _sealed_here(path)) is not None]
+
+
+def _sealed_here(path: Path) -> Damage | None:
+    """A run may come from somebody else: nothing is sealed where a link of theirs leads."""
+    if any(place.is_symlink() for place in (path, path.parent, path.parent.parent)):
+        return Damage(path, path.stat().st_size if path.exists() else 0, "it is a link, which is not followed")
+    return seal_stream(path)
 
 
 def sealed_files(run_directory: Path, table: str) -> list[Path]:

@@ -61,6 +61,7 @@ def run(directory: Path, program: str = PROGRAM, **environment: str) -> tuple[st
     return ended.stdout.strip(), ended.stderr.strip()
 
 
+@pytest.mark.proves("F4")
 def test_nothing_is_said_nothing_is_left_and_only_loopback_is_listened_on(tmp_path: Path) -> None:
     history = History()
     for seq in range(5):
@@ -82,6 +83,7 @@ def test_without_java_it_is_said_in_words(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.proves("C8")
 def test_with_too_small_a_heap_it_is_said_in_words(tmp_path: Path) -> None:
     out, err = run(tmp_path, ACKPROOF_JUDGE_MEMORY="100m", TMPDIR=str(tmp_path))
     assert err == ""
@@ -146,6 +148,7 @@ def test_a_small_heap_is_enough_or_it_is_unknown(
     record_property("figure", f"{count:,} messages in a heap of 512 MB: {result}, the journal the same bytes")
 
 
+@pytest.mark.proves("A1")
 def test_a_judge_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
     killed = (
         "import os, signal\nfrom ackproof.judge import warm\ns = warm('local[1]')\nprint(s.jvm.process.pid, flush=True)"

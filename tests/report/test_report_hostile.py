@@ -53,6 +53,7 @@ def verdict(runs: Path) -> Verdict:
     return read_verdict(runs / "hostile")
 
 
+@pytest.mark.proves("F1")
 def test_the_page_has_the_tags_of_a_harmless_one_and_holds_every_string_as_text(runs: Path) -> None:
     hostile = Structure(write_report(runs / "hostile").read_text(encoding="utf-8"))
     harmless = Structure(write_report(runs / "small").read_text(encoding="utf-8"))
@@ -64,6 +65,7 @@ def test_the_page_has_the_tags_of_a_harmless_one_and_holds_every_string_as_text(
         assert visible(string).strip() in pieces, repr(string)
 
 
+@pytest.mark.proves("F1")
 def test_the_index_shows_names_as_text_and_links_only_to_relative_paths(runs: Path) -> None:
     odd = runs / "javascript:alert(1)\"'<b> #?%"
     if not odd.exists():
@@ -80,6 +82,7 @@ def test_the_index_shows_names_as_text_and_links_only_to_relative_paths(runs: Pa
     assert all(link.startswith("./") for link in links)
 
 
+@pytest.mark.proves("F2")
 def test_the_terminal_gets_no_control_character_and_no_markup(verdict: Verdict) -> None:
     from rich.console import Console
 
@@ -97,6 +100,7 @@ def test_the_terminal_gets_no_control_character_and_no_markup(verdict: Verdict) 
             assert all(char.isprintable() or char == "\n" for char in text)
 
 
+@pytest.mark.proves("F2")
 def test_junit_parses_and_json_holds_the_strings(verdict: Verdict, tmp_path: Path) -> None:
     refuted = msgspec.structs.replace(verdict, result="refuted")
     path = write_junit([verdict, refuted], tmp_path / "junit.xml")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -12,6 +14,7 @@ import pytest
 from hostile_strings import HOSTILE, make_hostile_run
 from made_story import SHAPES
 from make_run import make_run
+from rich.console import Console
 
 from ackproof.report.contract import run_json, write_junit
 from ackproof.report.html import visible
@@ -84,8 +87,6 @@ def test_the_index_shows_names_as_text_and_links_only_to_relative_paths(runs: Pa
 
 @pytest.mark.proves("F2")
 def test_the_terminal_gets_no_control_character_and_no_markup(verdict: Verdict) -> None:
-    from rich.console import Console
-
     for colour in (None, "truecolor"):
         out = io.StringIO()
         console = Console(file=out, width=500, color_system=colour, force_terminal=colour is not None, markup=True)
@@ -110,3 +111,21 @@ def test_junit_parses_and_json_holds_the_strings(verdict: Verdict, tmp_path: Pat
     assert "<script>window.pwned=1</script>" in failure.attrib["message"]
     document = msgspec.json.decode(msgspec.json.encode({"runs": [run_json(verdict, "report.html")]}))
     assert document["runs"][0]["scenario"] == "</title><img src=x>"
+
+
+@pytest.mark.proves("F2")
+@pytest.mark.parametrize("string", HOSTILE)
+def test_each_string_comes_through_every_output_as_text(
+    string: str, verdict: Verdict, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    told = msgspec.structs.replace(verdict, scenario=string, sentence=string, run=string, result="refuted")
+    document = json.loads(msgspec.json.encode({"runs": [run_json(told, "report.html")]}))
+    assert document["runs"][0]["scenario"] == string
+    root = ElementTree.fromstring(write_junit([told], tmp_path / "junit.xml").read_bytes())  # noqa: S314 - ours
+    assert {element.tag for element in root.iter()} <= {"testsuites", "testsuite", "testcase", "failure", "system-out"}
+    assert root.attrib["failures"] == "1"
+    out = io.StringIO()
+    for part in terminal_summary(told):
+        Console(file=out, width=500, color_system=None, markup=True).print(part)
+    assert all(char.isprintable() or char == "\n" for char in out.getvalue())
+    record_property("figure", f"{len(HOSTILE)} strings to terminal, JSON and JUnit: all parse, no control sequence")

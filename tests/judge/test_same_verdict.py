@@ -9,7 +9,10 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+import sysconfig
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -201,6 +204,7 @@ def figures(verdict: Verdict) -> dict[str, Any]:
 @pytest.mark.parametrize("way", ["shuffled", "split"])
 def test_rows_and_files_may_come_in_any_order(folder: Path, way: str, record_property: Told) -> None:
     for own, other in zip(verdicts(folder)["as it is"], verdicts(folder)[way], strict=True):
+        assert own.fitness == other.fitness
         assert plain(own) == plain(other)
     record_property("figure", f"{RUNS} runs told in {len(TOLD) - 1} other ways: the same verdicts")
 
@@ -248,41 +252,52 @@ JUDGE = "import sys; from pathlib import Path; from ackproof.judge import judge;
 ANOTHER_UID = 65534
 
 
+def by_somebody_else(environment: dict[str, str], *program: str) -> subprocess.CompletedProcess[str]:
+    """By another user, with a Python that is in its reach."""
+    paths = [sysconfig.get_path("purelib"), str(Path(ackproof.__file__).parents[1])]
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    for python in (sys.executable, f"/usr/bin/{version}", f"/usr/local/bin/{version}"):
+        with suppress(PermissionError, FileNotFoundError):
+            return subprocess.run(
+                [python, "-P", "-c", *program],
+                env={**environment, "PYTHONPATH": ":".join(paths)},
+                user=ANOTHER_UID,
+                group=ANOTHER_UID,
+                extra_groups=[],
+                cwd="/",
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=110,
+            )
+    return cannot_run(f"no {version} that another user can run")
+
+
+@pytest.fixture
+def somewhere_else() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="ackproof-test-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
 @pytest.mark.proves("G3")
 def test_judged_elsewhere_by_somebody_else_it_is_the_same_byte_for_byte(
-    tmp_path_factory: pytest.TempPathFactory, record_property: Told
+    tmp_path: Path, somewhere_else: Path, record_property: Told
 ) -> None:
     if os.getuid() != 0:
         cannot_run("only root can become somebody else")
-    base = tmp_path_factory.mktemp("elsewhere", numbered=True)
-    here, there = base / "here" / "run0", base / "there" / "run0"
+    here, there = tmp_path / "run0", somewhere_else / "run0"
     made(0).write(here)
     shutil.copytree(here, there)
-    for path in (base.parent, base, there.parent, *there.rglob("*"), there):
-        if path.is_relative_to(there):
-            os.chown(path, ANOTHER_UID, ANOTHER_UID)
-        else:
-            path.chmod(path.stat().st_mode | 0o755)
+    for path in (there, *there.rglob("*")):
+        os.chown(path, ANOTHER_UID, ANOTHER_UID)
     judge([here], session=session())
     home = there / "home"
     home.mkdir()
     os.chown(home, ANOTHER_UID, ANOTHER_UID)
     kept = {name: os.environ[name] for name in ("PATH", "JAVA_HOME") if name in os.environ}
     environment = {**kept, "HOME": str(home), "TMPDIR": str(home), "LC_ALL": "C", "TZ": "Asia/Tokyo"}
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", JUDGE, str(there)],
-        env={**environment, "PYTHONPATH": str(Path(ackproof.__file__).parents[1])},
-        user=ANOTHER_UID,
-        group=ANOTHER_UID,
-        extra_groups=[],
-        cwd="/",
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=110,
-    )
-    if "Permission denied" in done.stderr:
-        cannot_run("another user cannot read this Python")
+    done = by_somebody_else(environment, JUDGE, str(there))
     assert done.returncode == 0, done.stderr
     assert (here / "verdict" / "verdict.json").read_bytes() == (there / "verdict" / "verdict.json").read_bytes()
     assert (there / "verdict" / "verdict.json").stat().st_uid == ANOTHER_UID

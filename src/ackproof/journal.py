@@ -595,8 +595,8 @@ class Damage:
     what: str
 
 
-def checksum(batch: pa.RecordBatch) -> str:
-    return f"{zlib.crc32(batch.serialize()):08x}"
+def checksum(batch: pa.RecordBatch) -> bytes:
+    return f"{zlib.crc32(batch.serialize()):08x}".encode()
 
 
 def read_stream(path: Path) -> tuple[pa.Table, Damage | None]:
@@ -617,7 +617,7 @@ def read_stream(path: Path) -> tuple[pa.Table, Damage | None]:
             good = source.tell()
             for batch, metadata in reader.iter_batches_with_custom_metadata():
                 batch.validate(full=True)
-                if metadata is not None and metadata.get(CHECKSUM, b"").decode() != checksum(batch):
+                if metadata is not None and metadata.get(CHECKSUM) != checksum(batch):
                     raise pa.ArrowInvalid(DIFFERS)
                 batches.append(batch)
                 good = source.tell()

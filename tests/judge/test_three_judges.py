@@ -97,7 +97,7 @@ def _read(history: History, lots: Random) -> None:
 
 
 def _observe(history: History, lots: Random) -> None:
-    for place in range(lots.choice([0, 0, 6, 12])):
+    for place in range(lots.choice([0, 8, 12, 16])):
         broker = lots.randint(1, 2)
         error = lots.choice([None, None, None, None, "REQUEST_TIMED_OUT"])
         history.state(

@@ -19,7 +19,6 @@ import tomllib
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -137,7 +136,7 @@ def tests_by_promise() -> dict[str, list[str]]:
 
 
 def proved(name: str, size: str, promise: Promise, tests: list[str], known: dict[str, list[Came]]) -> Proof:
-    began = time.monotonic()
+    began, code, tests_code = time.monotonic(), digest_of_source(), digest_of(files_of(tests))
     missing = [test for test in tests if test not in known]
     if missing:
         for line in pytest_says(["--proves", name, f"--timeout={TIMEOUT_S[size]}", *missing], size, aloud=True):
@@ -147,6 +146,8 @@ def proved(name: str, size: str, promise: Promise, tests: list[str], known: dict
     silent = [test for test in tests if test not in known]
     failed = [came for came in all_came if came.outcome == "failed"]
     passed = [came for came in all_came if came.outcome == "passed"]
+    if (code, tests_code) != (digest_of_source(), digest_of(files_of(tests))):
+        silent.append("the code was changed while it was proved, so that it")
     return Proof(
         id=name,
         size=size,
@@ -160,8 +161,8 @@ def proved(name: str, size: str, promise: Promise, tests: list[str], known: dict
         commit=commit(),
         command=f"scripts/prove --only {name}" + (" --quick" if size == "quick" else ""),
         seconds=round(time.monotonic() - began, 1),
-        code=digest_of_source(),
-        tests_code=digest_of(files_of(tests)),
+        code=code,
+        tests_code=tests_code,
     )
 
 
@@ -221,7 +222,6 @@ def files_of(tests: list[str]) -> list[Path]:
     return sorted({HOME / test.partition("::")[0] for test in tests})
 
 
-@cache
 def digest_of_source() -> str:
     return digest_of(path for path in sorted((HOME / "src").rglob("*")) if "__pycache__" not in path.parts)
 

@@ -286,7 +286,8 @@ def dual_leader(h: Rows) -> Answer:
     claims = []
     for (topic, partition, broker), answers in lanes.items():
         standing: tuple[int, list[dict[str, Any]]] | None = None
-        for row in [*answers, None]:
+        row: dict[str, Any] | None
+        for row in (*answers, None):
             claimed = row is not None and row["error"] is None and row["leader"] == broker
             epoch = (
                 (-1 if row["leader_epoch"] is None else row["leader_epoch"]) if row is not None and claimed else None

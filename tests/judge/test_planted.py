@@ -19,7 +19,7 @@ from proving import size
 
 Told = Callable[[str, object], None]
 AT_ONCE = 250  # histories in one job
-MESSAGES = {1: 75, 10: 25, 100: 10}  # of each partition, by the number of partitions
+MESSAGES = {1: 75, 10: 25, 100: 5}  # of each partition, by the number of partitions
 
 
 @cache

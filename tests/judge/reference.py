@@ -6,7 +6,7 @@ It shares no code with the real one. Where the two disagree, one of them is wron
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -279,25 +279,24 @@ def watermark_fell(h: Rows) -> Answer:
     return found
 
 
+def _claimed_epoch(row: dict[str, Any]) -> int | None:
+    """The epoch in which a broker says of itself that it leads; -1 where it names none."""
+    if row["error"] is not None or row["leader"] != row["broker"]:
+        return None
+    return -1 if row["leader_epoch"] is None else int(row["leader_epoch"])
+
+
 def dual_leader(h: Rows) -> Answer:
     lanes = defaultdict(list)
     for row in sorted(h["state"], key=lambda row: int(row["at_ns"])):
         lanes[(*tp(row), row["broker"])].append(row)
     claims = []
-    for (topic, partition, broker), answers in lanes.items():
-        standing: tuple[int, list[dict[str, Any]]] | None = None
-        row: dict[str, Any] | None
-        for row in (*answers, None):
-            claimed = row is not None and row["error"] is None and row["leader"] == broker
-            epoch = (
-                (-1 if row["leader_epoch"] is None else row["leader_epoch"]) if row is not None and claimed else None
-            )
-            if standing is not None and epoch != standing[0]:
-                first = min(each["at_ns"] + each["took_ns"] for each in standing[1])
-                claims.append((topic, partition, broker, standing[0], first, standing[1][-1]["at_ns"]))
-                standing = None
-            if row is not None and epoch is not None:
-                standing = (epoch, [*(standing[1] if standing else []), row])
+    for place, answers in lanes.items():
+        for epoch, told in groupby(answers, _claimed_epoch):
+            stretch = list(told)
+            if epoch is not None:
+                begin = min(row["at_ns"] + row["took_ns"] for row in stretch)
+                claims.append((*place, epoch, begin, stretch[-1]["at_ns"]))
     found = set()
     for one in claims:
         for other in claims:

@@ -146,6 +146,7 @@ cli.main()
 """
 
 
+@pytest.mark.proves("A2")
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupt_while_it_ends_in_good_order_ends_it_at_once(state: Path, first: signal.Signals) -> None:
     slow = subprocess.Popen([sys.executable, "-c", SLOW_TO_END], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -351,6 +352,7 @@ def test_times_and_shares_reach_the_lab_as_numbers(run: Run, monkeypatch: pytest
     assert asked["partition"] == {"groups": ["kafka1,kafka2", "kafka3"]}
 
 
+@pytest.mark.proves("E3")
 def test_too_little_memory_is_told_before_anything_starts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     from ackproof.kafka import config
 
@@ -360,6 +362,7 @@ def test_too_little_memory_is_told_before_anything_starts(run: Run, monkeypatch:
     assert "fewer --brokers" in err
 
 
+@pytest.mark.proves("E3")
 def test_a_state_folder_that_cannot_be_written_is_told_with_the_way_out(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

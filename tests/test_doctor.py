@@ -22,6 +22,7 @@ def network_interfaces() -> set[str]:
     return {path.name for path in Path("/sys/class/net").iterdir()}
 
 
+@pytest.mark.proves("E3")
 def test_every_question_is_answered_and_nothing_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     before, place, mounts = network_interfaces(), Path("/proc/self/ns/net").readlink(), Path("/proc/mounts").read_text()
@@ -76,6 +77,7 @@ def test_an_attempt_tells_what_went_wrong_or_nothing(capfd: pytest.CaptureFixtur
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.proves("E3")
 @pytest.mark.parametrize(("value", "cure"), [("0", "as root: sysctl -w user.max=9"), ("1", "run ackproof as root")])
 def test_the_switch_that_is_off_is_named(
     value: str, cure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -87,6 +89,7 @@ def test_the_switch_that_is_off_is_named(
     assert doctor._rootless("x").way_out.startswith(cure)
 
 
+@pytest.mark.proves("E3")
 def test_rootless_is_needed_only_by_who_is_not_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_tried", lambda work: "no")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
@@ -102,12 +105,14 @@ def test_rules_that_could_not_be_tried_send_to_the_namespaces(monkeypatch: pytes
     assert "modprobe" in doctor._nftables("x").way_out
 
 
+@pytest.mark.proves("E3")
 @pytest.mark.parametrize(("available", "status"), [(1500, "ok"), (1499, "warn"), (500, "warn"), (499, "fail")])
 def test_memory_for_a_lab(available: int, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "available_mb", lambda: available)
     assert doctor._memory("x").status == status
 
 
+@pytest.mark.proves("E3")
 @pytest.mark.parametrize(("free_mb", "status"), [(400, "ok"), (399, "fail")])
 def test_disk_is_looked_up_where_the_directory_will_be(
     free_mb: int, status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -129,6 +134,7 @@ def test_a_file_in_the_place_of_a_directory_is_no_place(tmp_path: Path) -> None:
     assert (finding.status, "XDG_CACHE_HOME" in finding.way_out) == ("fail", True)
 
 
+@pytest.mark.proves("E3")
 def test_damaged_and_missing_jars_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jars, "cached", lambda: {"3.9.2": ["x.jar"], "4.3.1": [], "4.0.0": None})
     finding = doctor._cached("x")

@@ -36,6 +36,7 @@ from lab_network import (
     rule_set,
     wait_until,
 )
+from proving import size
 
 PORT = 9092
 ARRIVES_S = 2.0  # a deadline, met in well under a millisecond
@@ -277,6 +278,7 @@ def refuted(network: Network, match: str | None = None) -> Iterator[None]:
         yield
 
 
+@pytest.mark.proves("D1")
 @each_kind
 def test_a_fault_whose_rules_were_removed_is_found_out(match: Match) -> None:
     def work(network: Network) -> None:
@@ -288,6 +290,7 @@ def test_a_fault_whose_rules_were_removed_is_found_out(match: Match) -> None:
     in_a_lab_network(work)
 
 
+@pytest.mark.proves("D1")
 @each_kind
 def test_a_fault_that_lost_one_of_its_links_is_found_out(match: Match) -> None:
     def work(network: Network) -> None:
@@ -299,6 +302,7 @@ def test_a_fault_that_lost_one_of_its_links_is_found_out(match: Match) -> None:
     in_a_lab_network(work)
 
 
+@pytest.mark.proves("D1")
 @pytest.mark.parametrize("kind", ["cut", "reset", "loss"])
 def test_a_fault_whose_whole_table_is_gone_is_found_out(kind: str) -> None:
     def work(network: Network) -> None:
@@ -310,6 +314,7 @@ def test_a_fault_whose_whole_table_is_gone_is_found_out(kind: str) -> None:
     in_a_lab_network(work)
 
 
+@pytest.mark.proves("D1")
 @pytest.mark.parametrize("kind", ["port", "new connections of a port", "reset of a port"])
 def test_a_cut_that_stands_on_the_wrong_port_is_found_out(kind: str) -> None:
     def work(network: Network) -> None:
@@ -321,6 +326,7 @@ def test_a_cut_that_stands_on_the_wrong_port_is_found_out(kind: str) -> None:
     in_a_lab_network(work)
 
 
+@pytest.mark.proves("D1")
 def test_a_cut_of_a_port_that_cuts_every_port_is_found_out() -> None:
     def work(network: Network) -> None:
         with faults.severed(network, "f1", BOTH, Match(port=PORT)) as held:
@@ -331,6 +337,7 @@ def test_a_cut_of_a_port_that_cuts_every_port_is_found_out() -> None:
     in_a_lab_network(work)
 
 
+@pytest.mark.proves("D1")
 def test_a_one_way_cut_that_cuts_both_ways_is_found_out() -> None:
     def work(network: Network) -> None:
         with faults.severed(network, "f1", [("kafka1", "kafka2")], Match()) as held:
@@ -341,6 +348,7 @@ def test_a_one_way_cut_that_cuts_both_ways_is_found_out() -> None:
     in_a_lab_network(work)
 
 
+@pytest.mark.proves("D1")
 def test_new_connections_only_that_stops_old_ones_too_is_found_out() -> None:
     def work(network: Network) -> None:
         with faults.severed(network, "f1", BOTH, Match(new_connections=True)) as held:
@@ -351,6 +359,7 @@ def test_new_connections_only_that_stops_old_ones_too_is_found_out() -> None:
     in_a_lab_network(work)
 
 
+@pytest.mark.proves("D1")
 def test_a_reset_that_is_silent_is_found_out() -> None:
     def work(network: Network) -> None:
         with faults.severed(network, "f1", BOTH, Match(reset=True)) as held:
@@ -361,6 +370,7 @@ def test_a_reset_that_is_silent_is_found_out() -> None:
     in_a_lab_network(work)
 
 
+@pytest.mark.proves("D1")
 @pytest.mark.parametrize("wrong", [0.02, 0.9])
 def test_a_loss_of_another_share_is_found_out(wrong: float) -> None:
     def work(network: Network) -> None:
@@ -373,6 +383,7 @@ def test_a_loss_of_another_share_is_found_out(wrong: float) -> None:
     in_a_lab_network(work)
 
 
+@pytest.mark.proves("D1")
 def test_a_delay_that_does_not_delay_is_found_out() -> None:
     def work(network: Network) -> None:
         network.delay = network.undelay = lambda *_: None  # type: ignore[method-assign,assignment]
@@ -382,6 +393,7 @@ def test_a_delay_that_does_not_delay_is_found_out() -> None:
     in_a_lab_network(work)
 
 
+@pytest.mark.proves("D1")
 def test_a_fault_on_a_node_that_was_taken_away_is_told() -> None:
     def work(network: Network) -> None:
         with faults.severed(network, "f1", BOTH, Match()) as held:
@@ -392,6 +404,7 @@ def test_a_fault_on_a_node_that_was_taken_away_is_told() -> None:
     in_a_lab_network(work)
 
 
+@pytest.mark.proves("D1")
 def test_silence_at_a_node_whose_network_is_gone_proves_nothing() -> None:
     def work(network: Network) -> None:
         with faults.severed(network, "f1", BOTH, Match()) as held:
@@ -412,6 +425,7 @@ def test_a_mended_link_on_which_nothing_gets_through_is_told() -> None:
     in_a_lab_network(work)
 
 
+@pytest.mark.proves("D1")
 def test_a_fault_that_cannot_be_proved_is_undone() -> None:
     def work(network: Network) -> None:
         before = rule_set(network)
@@ -433,6 +447,7 @@ def test_a_fault_that_cannot_be_proved_is_undone() -> None:
 # -- faults together -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves("A6")
 def test_overlapping_cuts_are_their_union_and_healing_one_leaves_the_other(rootless: bool) -> None:
     def work(network: Network) -> None:
         group = sorted(severed_by_groups([["kafka1"]], NODES))
@@ -459,6 +474,7 @@ def test_every_kind_holds_on_links_that_are_cut_already() -> None:
     in_a_lab_network(work)
 
 
+@pytest.mark.proves("A4")
 def test_the_kernel_ends_every_kind_by_itself_when_its_time_is_up(rootless: bool) -> None:
     def work(network: Network) -> None:
         pairs = [sorted(severed_between([a], [b])) for a, b in combinations(NODES, 2)]
@@ -507,11 +523,12 @@ OPERATIONS = st.lists(
 )
 
 
+@pytest.mark.proves("A6")
 def test_any_sequence_of_cuts_and_heals_is_the_union_of_what_stands(rootless: bool) -> None:
     def work(network: Network) -> None:
         baseline = rule_set(network)
 
-        @settings(max_examples=8, deadline=None, database=None)
+        @settings(max_examples=size(8, 20, 100), deadline=None, database=None)
         @given(operations=OPERATIONS)
         def follows_the_model(operations: list[tuple[str, object]]) -> None:
             standing: dict[str, tuple[ExitStack, set[Link]]] = {}

@@ -489,6 +489,7 @@ def _pids(folder: Path) -> list[int]:
     return [int(pid) for pid in (folder / "pids").read_text().split()]
 
 
+@pytest.mark.proves("A3")
 def test_a_client_that_does_not_listen_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     client = Client(tmp_path, "producer", LASTING)
     pids = _pids(tmp_path)
@@ -498,6 +499,7 @@ def test_a_client_that_does_not_listen_is_ended_with_all_that_it_started(tmp_pat
     assert rows(tmp_path, "sends") == []
 
 
+@pytest.mark.proves("A3")
 def test_a_client_does_not_outlive_whoever_hears_it(tmp_path: Path) -> None:
     client = Client(tmp_path, "producer", LASTING)
     itself, other = _pids(tmp_path)
@@ -507,6 +509,7 @@ def test_a_client_does_not_outlive_whoever_hears_it(tmp_path: Path) -> None:
     os.kill(other, signal.SIGKILL)  # its own, which nobody can know of any more
 
 
+@pytest.mark.proves("A3")
 def test_whoever_is_started_by_one_that_is_dead_already_dies_too() -> None:
     code = "import sys; from ackproof.lab.kernel import die_with_parent; die_with_parent(9, int(sys.argv[1])); print(1)"
     for parent, told in ((os.getpid(), b"1\n"), (os.getppid(), b"")):
@@ -514,6 +517,7 @@ def test_whoever_is_started_by_one_that_is_dead_already_dies_too() -> None:
         assert (done.returncode, done.stdout) == (0 if told else -signal.SIGKILL, told)
 
 
+@pytest.mark.proves("A3")
 def test_a_listener_on_the_host_does_not_outlive_a_run_that_is_gone(tmp_path: Path) -> None:
     config = msgspec.structs.replace(told(tmp_path, "producer"), parent=os.getppid())
     (tmp_path / "config.json").write_bytes(msgspec.json.encode(config))

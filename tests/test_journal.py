@@ -43,6 +43,7 @@ def test_rows_that_were_not_flushed_are_not_there_and_flushed_ones_are(tmp_path:
     writer.close()
 
 
+@pytest.mark.proves("B1", "B2")
 def test_every_truncation_gives_whole_rows_and_counts_the_torn_bytes(tmp_path: Path) -> None:
     writer = probes(tmp_path, 3)
     writer.close(seal=False)
@@ -59,6 +60,7 @@ def test_every_truncation_gives_whole_rows_and_counts_the_torn_bytes(tmp_path: P
     assert set(seen) == {0, 1, 2, 3}
 
 
+@pytest.mark.proves("B1")
 def test_a_writer_killed_outright_leaves_what_it_flushed(tmp_path: Path) -> None:
     code = (
         "import os, signal, sys; from pathlib import Path; from ackproof.journal import Writer\n"
@@ -79,6 +81,7 @@ def test_sealing_sorts_and_takes_the_stream_away(tmp_path: Path) -> None:
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
+@pytest.mark.proves("B3")
 def test_a_seal_that_fails_leaves_the_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = probes(tmp_path, 2)
     writer.close(seal=False)
@@ -115,6 +118,7 @@ def test_a_stream_of_another_schema_is_named_and_kept(tmp_path: Path) -> None:
     assert path.exists()
 
 
+@pytest.mark.proves("B6")
 def test_a_stream_of_before_a_column_was_added_is_sealed_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "journal" / "log" / "w.arrows"
     path.parent.mkdir(parents=True)

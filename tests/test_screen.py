@@ -38,12 +38,14 @@ def obeyed(text: str) -> list[str]:
     return [char for char in text.replace("\n", "") if not char.isprintable()]
 
 
+@pytest.mark.proves("F2")
 @pytest.mark.parametrize("text", HOSTILE)
 def test_nothing_that_a_terminal_obeys_is_left(text: str) -> None:
     assert not obeyed(plain(text))
     assert "\n" not in plain(text)
 
 
+@pytest.mark.proves("F2")
 @given(st.text())
 def test_plain_text_has_only_what_can_be_printed_and_loses_no_place(text: str) -> None:
     assert plain(text).isprintable()
@@ -51,6 +53,7 @@ def test_plain_text_has_only_what_can_be_printed_and_loses_no_place(text: str) -
     assert plain(plain(text)) == plain(text)
 
 
+@pytest.mark.proves("F2")
 @pytest.mark.parametrize("text", HOSTILE)
 def test_problems_and_results_are_one_line_each(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     say(text)
@@ -60,6 +63,7 @@ def test_problems_and_results_are_one_line_each(text: str, capsys: pytest.Captur
     assert not obeyed(captured.out + captured.err)
 
 
+@pytest.mark.proves("F2")
 @pytest.mark.parametrize("text", HOSTILE)
 def test_an_event_is_one_line_whatever_it_holds(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     say(told({"at": "2026-01-01T00:00:00.000+00:00", "at_ns": 1, "event": "asked", "asked": text, "targets": [text]}))
@@ -68,6 +72,7 @@ def test_an_event_is_one_line_whatever_it_holds(text: str, capsys: pytest.Captur
     assert not obeyed(captured.out)
 
 
+@pytest.mark.proves("F2")
 @pytest.mark.parametrize("text", [text for text in HOSTILE if "\udc80" not in text])
 def test_json_is_one_document_that_gives_back_the_text(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     say_json({"topic": text})
@@ -126,6 +131,7 @@ def printed(parts: list[Any]) -> str:
     return capture.get()
 
 
+@pytest.mark.proves("F2")
 @pytest.mark.parametrize("text", HOSTILE)
 def test_tables_and_the_status_hold_hostile_names_as_text(text: str) -> None:
     out = printed([partitions_table([partition(text)]), *status_parts(status(text))])

@@ -247,6 +247,7 @@ def test_a_look_leaves_out_the_proof_every_second_that_a_fault_holds(
 # -- a terminal is not to obey data
 
 
+@pytest.mark.proves("F2")
 @pytest.mark.parametrize("ansi", [False, True])
 def test_hostile_names_are_text(ansi: bool) -> None:
     dead = node("kafka2", "broker", "down", rack=HOSTILE, last_exit=HOSTILE)

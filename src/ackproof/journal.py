@@ -9,8 +9,9 @@ A stream of two million rows is ended and sealed while its writer goes on with t
 so that a long run takes up neither the disk with streams nor the memory of whoever seals them.
 
 One writer per file. A stream that was torn by a crash is readable up to its last whole batch; how many bytes were torn
-is reported, never an error that hides the rest. All times are `time.monotonic_ns()` of the one machine that ran it.
-Ids are integers; `run.json` holds their names. Every table carries `run`, so that one Spark job can judge many runs.
+is reported, never an error that hides the rest. Batches of a stream carry a checksum, as pages of a sealed file do.
+All times are `time.monotonic_ns()` of the one machine that ran it. Ids are integers; `run.json` holds their names.
+Every table carries `run`, so that one Spark job can judge many runs.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import os
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -37,6 +39,8 @@ ROW_GROUP = 1 << 18
 STREAM_SUFFIX = ".arrows"
 SEALED_SUFFIX = ".parquet"
 TORN_BYTES, TORN_WHAT = b"ackproof.torn_bytes", b"ackproof.torn"  # in a sealed file's metadata, where it was torn
+CHECKSUM = b"ackproof.crc32"  # in the metadata of a stream's batch; older streams have none
+DIFFERS = "a batch differs from its checksum"
 
 
 @dataclass(frozen=True)
@@ -563,7 +567,8 @@ class Writer:
                 arrays.append(column if isinstance(column, pa.Array) else pa.array(column, type=field.type))
             else:
                 arrays.append(same(None, field.type, count))
-        self._stream.write_batch(pa.record_batch(arrays, schema=self._schema))
+        batch = pa.record_batch(arrays, schema=self._schema)
+        self._stream.write_batch(batch, custom_metadata={CHECKSUM: checksum(batch)})
         self._flushed = time.monotonic()
         self._written += count
         if self._written >= STREAM_ROWS:
@@ -590,6 +595,10 @@ class Damage:
     what: str
 
 
+def checksum(batch: pa.RecordBatch) -> bytes:
+    return f"{zlib.crc32(batch.serialize()):08x}".encode()
+
+
 def read_stream(path: Path) -> tuple[pa.Table, Damage | None]:
     """Every whole batch of a stream, and what is torn behind the last of them."""
     schema = TABLES[path.parent.name].schema
@@ -606,8 +615,10 @@ def read_stream(path: Path) -> tuple[pa.Table, Damage | None]:
             if not reader.schema.equals(schema):
                 return schema.empty_table(), Damage(path, size, "it is of another schema than this version knows")
             good = source.tell()
-            for batch in reader:
+            for batch, metadata in reader.iter_batches_with_custom_metadata():
                 batch.validate(full=True)
+                if metadata is not None and metadata.get(CHECKSUM) != checksum(batch):
+                    raise pa.ArrowInvalid(DIFFERS)
                 batches.append(batch)
                 good = source.tell()
             good = source.tell()  # past the end mark, where there is one
@@ -664,7 +675,14 @@ def parquet_options(schema: pa.Schema) -> dict[str, Any]:
 def seal_all(run_directory: Path) -> list[Damage]:
     """Seal every stream that its writer did not: it was killed, or left it to us."""
     streams = sorted((run_directory / "journal").glob(f"*/*{STREAM_SUFFIX}"))
-    return [damage for path in streams if (damage := seal_stream(path)) is not None]
+    return [damage for path in streams if (damage := _sealed_here(path)) is not None]
+
+
+def _sealed_here(path: Path) -> Damage | None:
+    """A run may come from somebody else: nothing is sealed where a link of theirs leads."""
+    if any(place.is_symlink() for place in (path, path.parent, path.parent.parent)):
+        return Damage(path, path.stat().st_size if path.exists() else 0, "it is a link, which is not followed")
+    return seal_stream(path)
 
 
 def sealed_files(run_directory: Path, table: str) -> list[Path]:

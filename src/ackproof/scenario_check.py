@@ -5,6 +5,7 @@ Each problem is a place in the file and a sentence. Pure; nothing is started to 
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ from fnmatch import fnmatchcase
 from ackproof import foreign
 from ackproof.errors import UsageProblem, did_you_mean
 from ackproof.kafka.jars import DEFAULT_KRAFT, DEFAULT_ZOOKEEPER
-from ackproof.lab.spec import BROKERS_MAX, QUORUM_SIZES, LabSpec, Setting, check, client
+from ackproof.lab.spec import BROKERS_MAX, LOG_DIRS_MAX, QUORUM_SIZES, LabSpec, Setting, check, client
 from ackproof.lab.targets import TRANSACTION
 from ackproof.scenario import (
     CLIENT_KINDS,
@@ -147,6 +148,12 @@ def _basics(scenario: Scenario) -> Iterator[Problem]:
         yield "cluster.brokers", f"brokers = {scenario.cluster.brokers}: from 1 to {BROKERS_MAX}"
     if scenario.cluster.quorum not in QUORUM_SIZES:
         yield "cluster.quorum", f"quorum = {scenario.cluster.quorum}: 1, 3 or 5"
+    if not 1 <= scenario.cluster.log_dirs <= LOG_DIRS_MAX:
+        yield "cluster.log_dirs", f"log_dirs = {scenario.cluster.log_dirs}: from 1 to {LOG_DIRS_MAX}"
+    for name in ("unavailable_ms", "late_ms", "rate_line", "dip_s"):
+        line = getattr(scenario.judge, name)
+        if line is not None and not 0 <= line < math.inf:
+            yield f"judge.{name}", f"{name} = {line:g}: a number, and not below 0"
     if not 1 <= scenario.timeout_s <= 86_400:
         yield "timeout_s", f"timeout_s = {scenario.timeout_s:g}: from 1 to 86400 seconds"
     if not scenario.topics:
@@ -516,8 +523,8 @@ def _times(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem
         yield f"{where}.after_s", f"after_s = {fault.after_s:g}: the load lasts {ends_s:g} s, so it would never begin"
     if fault.at_s is not None and not 0 <= fault.at_s < ends_s:
         yield f"{where}.at_s", f"at_s = {fault.at_s:g}: the load lasts {ends_s:g} s, so it would never begin"
-    if fault.until_s is not None and fault.at_s is not None and fault.until_s <= fault.at_s:
-        yield f"{where}.until_s", f"until_s = {fault.until_s:g} is not after at_s = {fault.at_s:g}"
+    if fault.until_s is not None and not fault.until_s > (fault.at_s or 0):
+        yield f"{where}.until_s", f"until_s = {fault.until_s:g} is not after at_s = {fault.at_s or 0:g}"
     if fault.until_messages is not None and fault.at_messages is not None and fault.until_messages <= fault.at_messages:
         yield f"{where}.until_messages", "until_messages is not after at_messages"
     if fault.until_messages is not None and fault.until_messages > scenario.total:

@@ -151,7 +151,10 @@ def _follows(where: str, what: str, found: Sequence[tuple[str, str]]) -> bool:
         return True  # of the table as a whole: perhaps for want of the very key that was misspelt
     if any(what.endswith(f"required field `{where.rpartition('.')[2]}`") for _, what in found):
         return True
-    topics_mended = any(place.startswith("topics") for place in tables)
+    missing = " ".join(what for _, what in found if "required field" in what)
+    if "`producers`" in missing and "messages are sent" in what:
+        return True
+    topics_mended = "`topics`" in missing or any(place.startswith("topics") for place in tables)
     return topics_mended and ("no such partition" in what or "no topic" in what)
 
 
@@ -257,7 +260,7 @@ def located(source: Source, where: str, what: str) -> str:
     path, lines, place = source.path, line_numbers(source.text), where
     while place and place not in lines:
         place = place.rpartition(".")[0]
-    number = lines.get(place)
+    number = lines.get(place) or lines.get(f"{where}.0")  # the first of its [[tables]]
     return f"{path}:{number}: {what}" if number else f"{path}: {what}"
 
 

@@ -103,6 +103,7 @@ def test_a_restart_with_an_empty_disk_serves_again(kraft: RealLab) -> None:
     assert kraft.connect("client", "kafka2", 9092) == "connected"
 
 
+@pytest.mark.proves("A1")
 def test_killing_the_supervisor_leaves_nothing(kraft: RealLab) -> None:
     before = host()
     supervisor = kraft.status()["supervisor_pid"]

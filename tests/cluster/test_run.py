@@ -82,6 +82,7 @@ def rows(directory: Path, table: str) -> list[dict[str, Any]]:
     return [row for path in files for row in pq.ParquetFile(path).read().to_pylist()]
 
 
+@pytest.mark.proves("A2")
 def test_an_interrupted_run_heals_seals_and_says_that_it_was_not_judged(us: User, tmp_path: Path) -> None:
     run = begun(us, tmp_path, "severed")
     run.send_signal(signal.SIGINT)
@@ -99,6 +100,7 @@ def test_an_interrupted_run_heals_seals_and_says_that_it_was_not_judged(us: User
     assert json.loads(judged.stdout)["runs"][0]["result"] == "unknown"
 
 
+@pytest.mark.proves("A2")
 def test_a_second_interrupt_ends_a_run_at_once_and_nothing_goes_on(us: User, tmp_path: Path) -> None:
     run = begun(us, tmp_path, "severed")
 
@@ -115,6 +117,7 @@ def test_a_second_interrupt_ends_a_run_at_once_and_nothing_goes_on(us: User, tmp
     assert list(only_run(tmp_path).glob("journal/sends/*"))
 
 
+@pytest.mark.proves("A1", "B1")
 def test_a_run_killed_outright_leaves_a_journal_that_can_be_judged(us: User, tmp_path: Path) -> None:
     run = begun(us, tmp_path, "severed")
     os.kill(run.pid, signal.SIGKILL)

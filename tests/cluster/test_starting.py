@@ -60,6 +60,7 @@ def test_zookeeper_without_root_comes_up_serves_and_goes_down(ordinary: User) ->
     assert host() == before
 
 
+@pytest.mark.proves("A5")
 def test_two_labs_do_not_meet_and_one_that_is_killed_does_not_harm_the_other(us: User) -> None:
     with lab(us, "one", *SMALL, "--expose") as one, lab(us, "two", *SMALL, "--mode", "kraft", "--expose") as two:
         first, second = one.status(), two.status()
@@ -79,6 +80,7 @@ def test_two_labs_do_not_meet_and_one_that_is_killed_does_not_harm_the_other(us:
         wait_until(lambda: not alive(spared), "every process of the other is gone")
 
 
+@pytest.mark.proves("A3")
 def test_a_lab_whose_supervisor_is_stopped_can_be_ended(us: User) -> None:
     with lab(us, "stuck", *SMALL) as made:
         supervisor = made.status()["supervisor_pid"]
@@ -117,6 +119,7 @@ MOMENTS = {
 }
 
 
+@pytest.mark.proves("A1", "A2")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_an_interrupted_start_leaves_nothing(moment: str, number: signal.Signals, us: User) -> None:
@@ -138,6 +141,7 @@ def test_an_interrupted_start_leaves_nothing(moment: str, number: signal.Signals
         assert not made.folder.exists()
 
 
+@pytest.mark.proves("A1")
 def test_after_an_interrupted_start_the_name_can_be_used_at_once(us: User) -> None:
     up = us.start("up", "--name", "again", *SMALL)
     the_name_is_claimed(up, RealLab(us, "again"))
@@ -151,6 +155,7 @@ def test_after_an_interrupted_start_the_name_can_be_used_at_once(us: User) -> No
 # -- broken ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves("E2")
 @pytest.mark.parametrize(
     ("setting", "evidence"),
     [("kafka1.jvm=-XX:+NoSuchFlag", "NoSuchFlag"), ("broker.log.retention.hours=banana", "banana")],
@@ -171,6 +176,7 @@ def test_a_broker_that_dies_while_starting_shows_its_last_lines_and_leaves_nothi
     assert host() == before
 
 
+@pytest.mark.proves("E2")
 def test_a_broker_that_will_not_start_again_is_told_and_the_lab_lives_on(us: User) -> None:
     with lab(us, "worn", *SMALL, "--mode", "kraft") as made:
         made.do("kill", "kafka1")

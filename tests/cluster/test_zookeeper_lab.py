@@ -90,6 +90,7 @@ def test_names_resolve_inside_and_every_node_stands_in_a_network_of_its_own(zk: 
     assert len({Path(f"/proc/{pid}/ns/net").readlink() for pid in pids}) == len(pids)
 
 
+@pytest.mark.proves("F4")
 def test_only_the_owner_can_open_the_control_socket_and_ports_are_on_loopback_alone(zk: RealLab) -> None:
     assert (zk.folder / "control.sock").stat().st_mode & 0o777 == 0o600
     assert zk.folder.stat().st_mode & 0o777 == 0o700
@@ -270,6 +271,7 @@ def stop_supervisor(zk: RealLab) -> Iterator[int]:
         os.kill(supervisor, signal.SIGCONT)
 
 
+@pytest.mark.proves("A4")
 def test_a_cut_with_a_time_ends_in_the_kernel_though_the_supervisor_is_stopped(
     zk: RealLab, stop_supervisor: int
 ) -> None:
@@ -286,6 +288,7 @@ def test_a_cut_with_a_time_ends_in_the_kernel_though_the_supervisor_is_stopped(
     assert zk.status()["faults"] == []
 
 
+@pytest.mark.proves("A4")
 def test_a_pause_with_a_time_ends_by_its_watchdog_though_the_supervisor_is_stopped(
     zk: RealLab, stop_supervisor: int
 ) -> None:
@@ -356,6 +359,7 @@ def test_a_restart_with_an_empty_disk_keeps_nothing_of_the_old_one(zk: RealLab) 
     assert zk.connect("client", "kafka2", 9092) == "connected"
 
 
+@pytest.mark.proves("D2")
 def test_a_broker_that_dies_by_itself_is_named_as_that(zk: RealLab) -> None:
     os.kill(zk.node("kafka3")["pid"], signal.SIGKILL)
     wait_until(lambda: zk.node("kafka3")["state"] == "down", "it is seen to be down", 10)
@@ -379,6 +383,7 @@ def test_stopping_a_broker_whose_zookeeper_is_gone_ends_in_time_with_one_sentenc
 # -- the end ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves("A1", "A3")
 def test_killing_the_supervisor_leaves_nothing(zk: RealLab, before: dict[str, Any]) -> None:
     zk.do("cut", "kafka1", "kafka2")
     zk.do("pause", "zk2")

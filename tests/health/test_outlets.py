@@ -107,6 +107,7 @@ def test_prometheus_reads_what_stands() -> None:
         endpoint.close()
 
 
+@pytest.mark.proves("E4")
 def test_a_port_that_is_taken_is_a_sentence() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -6,7 +6,7 @@ It shares no code with the real one. Where the two disagree, one of them is wron
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -190,4 +190,117 @@ def unavailable(h: Rows) -> Answer:
                 end = max(min(done, closed) for _, done in waiting)
                 if end - begin > SECOND:
                     found.add((*place, begin, end))
+    return found
+
+
+def read_of(row: dict[str, Any]) -> tuple[Any, ...]:
+    return (row["consumer"], row["read_ns"], *position(row), *value(row))
+
+
+def unstable_read(h: Rows) -> Answer:
+    holder = {position(row): value(row) for row in h["log"]}
+    ends = {tp(row): row for row in h["ends"]}
+    found = set()
+    for row in h["reads"]:
+        now, end = holder.get(position(row)), ends.get(tp(row))
+        rightly_gone = now is None and end is not None and (end["compacted"] or row["offset"] < end["log_start"])
+        if now != value(row) and not rightly_gone:
+            found.add(read_of(row))
+    return found
+
+
+def phantom(h: Rows) -> Answer:
+    reserved = set()
+    for block in h["blocks"]:
+        reserved |= {(block["producer"], block["first_seq"] + place) for place in range(block["count"])}
+    seen = [("log", row) for row in h["log"]] + [("read", row) for row in h["reads"]]
+    return {(by, *position(row), *value(row)) for by, row in seen if value(row) not in reserved}
+
+
+def aborted_read(h: Rows) -> Answer:
+    failed = {value(row) for row in h["sends"] if row["outcome"] == "fail"}
+    return {read_of(row) for row in h["reads"] if value(row) in failed}
+
+
+def resurrected(h: Rows) -> Answer:
+    copies = Counter(value(row) for row in h["log"])
+    return {(*row[:2], copies[row[:2]]) for row in fates(h) if row[2] == "resurrected"}
+
+
+def delivered_twice(h: Rows) -> Answer:
+    given = defaultdict(list)
+    for row in h["reads"]:
+        given[row["group"], *position(row)].append(row["consumer"])
+    return {(*place, len(takers), len(set(takers))) for place, takers in given.items() if len(takers) > 1}
+
+
+def undelivered(h: Rows) -> Answer:
+    begins: dict[tuple[int, int, int], int] = {}
+    for member in h["members_of"]:
+        for end in h["ends"]:
+            if member["start"] == "earliest" and end["topic"] == member["topic"]:
+                begins[member["group"], *tp(end)] = 0
+    for row in sorted(h["groups"], key=lambda row: -int(row["at_ns"])):
+        if row["event"] == "assigned" and row["position"] is not None:
+            begins[row["group"], *tp(row)] = row["position"]
+    given = {(row["group"], *value(row)) for row in h["reads"]}
+    found = set()
+    for (group, topic, partition), begin in begins.items():
+        for row in h["log"]:
+            ours = row["producer"] >= 0 and row["seq"] >= 0
+            if tp(row) == (topic, partition) and row["offset"] >= begin and ours and (group, *value(row)) not in given:
+                found.add((group, *position(row), *value(row)))
+    return found
+
+
+def commit_back(h: Rows) -> Answer:
+    highest: dict[tuple[int, int, int], int] = {}
+    found = set()
+    for row in sorted(h["commits"], key=lambda row: int(row["at_ns"])):
+        if row["outcome"] != "ok":
+            continue
+        place = (row["group"], *tp(row))
+        if row["offset"] < highest.get(place, 0):
+            found.add((*place, row["consumer"], row["at_ns"], highest[place], row["offset"]))
+        highest[place] = max(row["offset"], highest.get(place, 0))
+    return found
+
+
+def watermark_fell(h: Rows) -> Answer:
+    shown = defaultdict(list)
+    for row in [row for row in h["state"] if row["leader"] == row["broker"]] + h["ends"]:
+        if row["leader_epoch"] is not None and row["high_watermark"] is not None:
+            shown[tp(row), row["leader_epoch"]].append(row["high_watermark"])
+    found = set()
+    for (place, epoch), marks in shown.items():
+        older = [m for (other, before), theirs in shown.items() if other == place and before < epoch for m in theirs]
+        if older and min(marks) < max(older):
+            found.add((*place, epoch, max(older), min(marks)))
+    return found
+
+
+def _claimed_epoch(row: dict[str, Any]) -> int | None:
+    """The epoch in which a broker says of itself that it leads; -1 where it names none."""
+    if row["error"] is not None or row["leader"] != row["broker"]:
+        return None
+    return -1 if row["leader_epoch"] is None else int(row["leader_epoch"])
+
+
+def dual_leader(h: Rows) -> Answer:
+    lanes = defaultdict(list)
+    for row in sorted(h["state"], key=lambda row: int(row["at_ns"])):
+        lanes[(*tp(row), row["broker"])].append(row)
+    claims = []
+    for place, answers in lanes.items():
+        for epoch, told in groupby(answers, _claimed_epoch):
+            stretch = list(told)
+            if epoch is not None:
+                begin = min(row["at_ns"] + row["took_ns"] for row in stretch)
+                claims.append((*place, epoch, begin, stretch[-1]["at_ns"]))
+    found = set()
+    for one in claims:
+        for other in claims:
+            begin, end = max(one[4], other[4]), min(one[5], other[5])
+            if one[:2] == other[:2] and one[2] < other[2] and begin <= end:
+                found.add((*one[:2], begin, end, one[2], one[3], other[2], other[3]))
     return found

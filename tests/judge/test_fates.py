@@ -47,6 +47,12 @@ CASES: dict[str, tuple[str, Callable[[], History]]] = {
         "expired",
         lambda: History().send(0, 0, key=5).send(1, 1, key=5).log(1, 1).end(2, compacted=True),
     ),
+    "acked, gone, and a later value of its key of unknown outcome stands in a compacted topic": (
+        "expired",
+        lambda: (
+            History().send(0, 0, key=5).send(1, outcome="info", partition=-1, key=5).log(1, 1).end(2, compacted=True)
+        ),
+    ),
     "acked, gone, and a later value of another key stands in a compacted topic": (
         "lost_hole",
         lambda: History().send(0, 0, key=5).send(1, 1, key=6).log(1, 1).end(2, compacted=True),

@@ -109,6 +109,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.proves("D1")
 @pytest.mark.parametrize("case", FAULTS)
 def test_a_fault_must_be_proved_hold_and_heal(tmp_path: Path, case: str) -> None:
     make, problem = FAULTS[case]
@@ -117,6 +118,7 @@ def test_a_fault_must_be_proved_hold_and_heal(tmp_path: Path, case: str) -> None
     assert all(problem in text for text in found if problem)
 
 
+@pytest.mark.proves("D1")
 def test_a_probe_that_failed_is_a_fault_that_did_not_hold(tmp_path: Path) -> None:
     history = ordinary()
     history.rows["probes"].append({"fault": 1, "at_ns": at(20), "held": False, "text": "got through"})
@@ -179,6 +181,7 @@ def test_a_partition_that_was_never_read_is_unfit(tmp_path: Path) -> None:
     assert "orders/1 was never read" in found["final_log"]
 
 
+@pytest.mark.proves("B4")
 @pytest.mark.parametrize("irregular", ["holes", "twice", "unreserved"])
 def test_numbers_that_do_not_agree_are_unfit(tmp_path: Path, irregular: str) -> None:
     e = evidence(tmp_path, ordinary())
@@ -192,11 +195,13 @@ def test_numbers_of_a_producer_that_died_are_a_remark(tmp_path: Path) -> None:
     assert any("3 numbers were reserved" in line.text for line in fitness(fated))
 
 
+@pytest.mark.proves("B4")
 def test_a_producer_that_nothing_is_known_of_is_unfit(tmp_path: Path) -> None:
     e = evidence(tmp_path, ordinary())
     assert "Nothing is known of producer0." in dict(unfit(replace(e, producers=[])))["numbers"]
 
 
+@pytest.mark.proves("B4")
 def test_a_send_without_an_outcome_or_a_fate_is_unfit(tmp_path: Path) -> None:
     e = evidence(tmp_path, ordinary())
     odd = replace(e.producers[0], ok=9)
@@ -225,6 +230,7 @@ NODES: dict[str, tuple[dict[str, Any], str | None]] = {
 }
 
 
+@pytest.mark.proves("D2")
 @pytest.mark.parametrize("case", NODES)
 def test_a_server_that_dies_by_itself_is_named(tmp_path: Path, case: str) -> None:
     row, problem = NODES[case]
@@ -235,6 +241,7 @@ def test_a_server_that_dies_by_itself_is_named(tmp_path: Path, case: str) -> Non
     assert problem is None or problem in found["nodes"]
 
 
+@pytest.mark.proves("B5")
 def test_clocks_that_disagree_between_processes_are_unfit_and_a_wall_clock_that_was_set_is_not(tmp_path: Path) -> None:
     e = evidence(tmp_path, ordinary())
     assert "clocks" in dict(unfit(replace(e, producers=[replace(e.producers[0], backwards=1)])))

@@ -278,6 +278,7 @@ def test_faults_are_summed_up(verdicts: dict[str, Verdict]) -> None:
     assert (fault.kind, fault.targets, fault.proved) == ("isolate", ["kafka1"], True)
 
 
+@pytest.mark.proves("C4", "G3")
 def test_judging_again_gives_the_same_bytes_and_leaves_nothing_behind(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -305,6 +306,7 @@ def test_judging_again_gives_the_same_bytes_and_leaves_nothing_behind(
     assert list(session().folder.glob("witnesses-*")) == []
 
 
+@pytest.mark.proves("C8")
 def test_a_check_that_throws_is_unknown_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def at_once(_: object) -> None:
         raise ZeroDivisionError("no such thing")
@@ -328,6 +330,7 @@ def test_a_check_that_throws_is_unknown_and_the_others_go_on(monkeypatch: pytest
     assert verdict.unavailable_ms is None
 
 
+@pytest.mark.proves("B2")
 def test_a_damaged_page_is_named_and_the_rest_is_judged(tmp_path: Path) -> None:
     directory = lossy(1).write(tmp_path / "run")
     _flip(directory, "log")
@@ -337,6 +340,7 @@ def test_a_damaged_page_is_named_and_the_rest_is_judged(tmp_path: Path) -> None:
     assert verdict.acked == 20
 
 
+@pytest.mark.proves("C8")
 def test_spark_that_dies_is_unknown_and_judging_again_works(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def dead(*_: object) -> Sequence[object]:
         raise ConnectionRefusedError("Spark is gone")

@@ -81,6 +81,7 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdict]:
     return dict(zip(EXPECTED, found, strict=True))
 
 
+@pytest.mark.proves("B6")
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_recorded_run_is_judged_as_it_was(verdicts: dict[str, Verdict], name: str) -> None:
     verdict = verdicts[name]

@@ -9,11 +9,14 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from histories import History
 
 from ackproof.judge import CHECKS
+from proving import size
 
 PROGRAM = textwrap.dedent(
     """
@@ -46,9 +49,9 @@ PROGRAM = textwrap.dedent(
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
 
 
-def run(directory: Path, **environment: str) -> tuple[str, str]:
+def run(directory: Path, program: str = PROGRAM, **environment: str) -> tuple[str, str]:
     ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(directory)],
+        [sys.executable, "-c", program, str(directory)],
         capture_output=True,
         text=True,
         timeout=110,
@@ -58,6 +61,7 @@ def run(directory: Path, **environment: str) -> tuple[str, str]:
     return ended.stdout.strip(), ended.stderr.strip()
 
 
+@pytest.mark.proves("F4")
 def test_nothing_is_said_nothing_is_left_and_only_loopback_is_listened_on(tmp_path: Path) -> None:
     history = History()
     for seq in range(5):
@@ -79,6 +83,7 @@ def test_without_java_it_is_said_in_words(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.proves("C8")
 def test_with_too_small_a_heap_it_is_said_in_words(tmp_path: Path) -> None:
     out, err = run(tmp_path, ACKPROOF_JUDGE_MEMORY="100m", TMPDIR=str(tmp_path))
     assert err == ""
@@ -86,6 +91,64 @@ def test_with_too_small_a_heap_it_is_said_in_words(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+DIES = textwrap.dedent(
+    """
+    import json, os, signal, sys
+    from pathlib import Path
+    from ackproof.judge import judge, warm
+
+    with warm("local[1]") as session:
+        os.kill(session.jvm.process.pid, signal.SIGKILL)
+        (dead,) = judge([Path(sys.argv[1])], session=session)
+    with warm("local[1]") as session:
+        (again,) = judge([Path(sys.argv[1])], session=session)
+    print(json.dumps([dead.result, dead.sentence, again.result]))
+    """
+)
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+@pytest.mark.proves("C8")
+def test_a_spark_that_is_killed_gives_unknown_and_judging_again_works(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    history = History()
+    for seq in range(5):
+        history.send(seq, seq).log(seq, seq)
+    directory = history.write(tmp_path / "run")
+    before = contents(directory / "journal")
+    out, err = run(directory, program=DIES, TMPDIR=str(tmp_path))
+    dead, sentence, again = json.loads(out)
+    assert (dead, again) == ("unknown", "confirmed"), err
+    assert "The judge could not do its work" in sentence or "could not" in sentence
+    assert "Traceback" not in sentence
+    assert contents(directory / "journal") == before
+    record_property("figure", "Spark killed: unknown, the journal the same bytes, confirmed when judged again")
+
+
+@pytest.mark.proves("C8")
+def test_a_small_heap_is_enough_or_it_is_unknown(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    count = size(5_000, 50_000, 500_000)
+    history = History()
+    for seq in range(count):
+        history.send(seq, seq, sent=seq / 10).log(seq, seq)
+    history.block(0, count, count)
+    directory = history.write(tmp_path / "run")
+    before = contents(directory / "journal")
+    out, err = run(directory, ACKPROOF_JUDGE_MEMORY="512m", TMPDIR=str(tmp_path))
+    assert err == ""
+    result = json.loads(out)["result"]
+    assert result in ("confirmed", "unknown")
+    assert contents(directory / "journal") == before
+    record_property("figure", f"{count:,} messages in a heap of 512 MB: {result}, the journal the same bytes")
+
+
+@pytest.mark.proves("A1")
 def test_a_judge_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
     killed = (
         "import os, signal\nfrom ackproof.judge import warm\ns = warm('local[1]')\nprint(s.jvm.process.pid, flush=True)"

@@ -107,12 +107,14 @@ def test_the_first_call_fetches_and_tells_how_far_it_is(repository: Repository) 
     assert left_over() == ["3.5.0"]
 
 
+@pytest.mark.proves("F7")
 def test_later_calls_start_no_java(repository: Repository) -> None:
     jars.ensure("3.5.0", repository.java)
     jars.ensure("3.5.0", repository.java)
     assert repository.calls == 1
 
 
+@pytest.mark.proves("F7")
 @pytest.mark.parametrize("harm", ["damaged", "cut short", "missing"])
 def test_a_harmed_jar_is_mended_and_the_others_stay_as_they_are(harm: str, repository: Repository) -> None:
     kafka = jars.ensure("3.5.0", repository.java)
@@ -143,6 +145,7 @@ def test_a_harmed_jar_that_cannot_be_fetched_again_is_named(repository: Reposito
         jars.ensure("3.5.0", repository.java)
 
 
+@pytest.mark.proves("F7")
 def test_what_differs_from_the_first_fetch_is_never_used(repository: Repository) -> None:
     kafka = jars.ensure("3.5.0", repository.java)
     (kafka.directory / "kafka-tools-3.5.0.jar").unlink()
@@ -154,6 +157,7 @@ def test_what_differs_from_the_first_fetch_is_never_used(repository: Repository)
     assert not (jars.cache_root() / "ivy" / "kafka-tools-3.5.0.jar").exists()
 
 
+@pytest.mark.proves("F7")
 def test_pinned_jars_are_held_to_their_checksums(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     modules = "org.apache.kafka:kafka_2.13:3.5.0\n"
     pin(monkeypatch, modules, {"kafka_2.13-3.5.0.jar": "0" * 64})
@@ -248,6 +252,7 @@ def test_only_a_release_of_three_or_four_is_a_version(version: str, repository: 
     assert repository.calls == 0
 
 
+@pytest.mark.proves("F7")
 @pytest.mark.parametrize("version", [jars.DEFAULT_ZOOKEEPER, jars.DEFAULT_KRAFT])
 def test_the_pinned_lists_agree_and_have_one_logging_backend(version: str) -> None:
     folder = resources.files("ackproof.kafka") / "checksums"

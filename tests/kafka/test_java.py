@@ -37,6 +37,7 @@ def test_java_home_comes_before_the_path(tmp_path: Path, monkeypatch: pytest.Mon
     assert (found.version, found.text) == (21, "21.0.2")
 
 
+@pytest.mark.proves("E2", "E3")
 @pytest.mark.parametrize("version", ["1.8.0_392", "11.0.2", "16.0.1", "23", "25.0.3"])
 def test_a_java_home_that_does_not_fit_is_told_with_one_that_does(
     version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -99,6 +100,7 @@ def test_where_the_path_does_not_fit_the_newest_fitting_package_serves(
     assert find_java().text == "21.0.4"
 
 
+@pytest.mark.proves("E2", "E3")
 def test_no_java_at_all_says_what_to_install() -> None:
     with pytest.raises(CannotHere, match=r"No Java was found.*apt install"):
         find_java()

@@ -75,6 +75,7 @@ def test_a_lab_dies_with_the_process_that_holds_its_lock() -> None:
     assert directory.wait_until_gone(5)
 
 
+@pytest.mark.proves("F3")
 def test_what_a_dead_lab_left_is_swept_and_nothing_beyond_it(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -134,6 +135,7 @@ def test_of_many_claims_at_once_one_is_granted() -> None:
     assert (len(locks), len(refused)) == (1, 7)
 
 
+@pytest.mark.proves("F4")
 def test_only_the_owner_may_look_inside() -> None:
     before = os.umask(0)
     try:
@@ -150,6 +152,7 @@ def test_a_state_folder_that_cannot_be_written_is_told_with_the_way_out(tmp_path
         LabDirectory.of("a").claim()
 
 
+@pytest.mark.proves("F3")
 @pytest.mark.parametrize("name", ["../a", "/etc", "a/b", ""])
 def test_no_name_leads_out_of_the_state_folder(name: str) -> None:
     with pytest.raises(UsageProblem):

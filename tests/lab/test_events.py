@@ -7,6 +7,8 @@ import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from ackproof.lab.events import Events
 
 
@@ -45,6 +47,7 @@ def test_many_writers_at_once_lose_no_event(tmp_path: Path) -> None:
     assert sorted(event["number"] for event in Events(path).read()) == list(range(200))
 
 
+@pytest.mark.proves("F4")
 def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     before = os.umask(0)

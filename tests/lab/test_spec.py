@@ -97,6 +97,7 @@ def test_all_problems_are_told_at_once() -> None:
     assert len(told) == 6
 
 
+@pytest.mark.proves("F3")
 @pytest.mark.parametrize("name", ["", "-x", "_x", "Lab", "a/b", "..", ".", "a" * 33, "a b", "a\n", "é", "a\0"])
 def test_a_name_that_could_be_a_path_or_an_option_is_refused(name: str) -> None:
     with pytest.raises(UsageProblem, match="cannot be named"):

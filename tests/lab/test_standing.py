@@ -117,6 +117,7 @@ def test_a_pause_stops_every_thread_and_leaves_the_others_alone() -> None:
     in_a_lab(work)
 
 
+@pytest.mark.proves("D1")
 def test_a_pause_that_somebody_else_ended_is_found_out() -> None:
     def work(lab: Lab) -> None:
         standing = paused(lab)
@@ -129,6 +130,7 @@ def test_a_pause_that_somebody_else_ended_is_found_out() -> None:
     in_a_lab(work)
 
 
+@pytest.mark.proves("D1")
 def test_a_pause_of_a_process_that_died_is_found_out() -> None:
     def work(lab: Lab) -> None:
         standing = paused(lab)
@@ -143,6 +145,7 @@ def test_a_pause_of_a_process_that_died_is_found_out() -> None:
     in_a_lab(work)
 
 
+@pytest.mark.proves("D1")
 def test_a_fault_that_no_longer_holds_is_told_in_the_status_and_in_the_trail() -> None:
     def work(lab: Lab) -> None:
         standing = cut(lab)
@@ -170,6 +173,7 @@ def test_a_proof_that_breaks_in_an_unforeseen_way_does_not_end_the_proving_of_ot
     in_a_lab(work)
 
 
+@pytest.mark.proves("A4")
 def test_a_fault_with_a_time_ends_in_the_kernel_and_the_trail_says_so() -> None:
     def work(lab: Lab) -> None:
         before = rule_set(lab.network)
@@ -216,6 +220,7 @@ def test_a_link_that_stays_shut_after_healing_is_told_as_not_healed() -> None:
     in_a_lab(work)
 
 
+@pytest.mark.proves("D2")
 def test_a_node_that_dies_by_itself_is_named_as_that_and_one_that_was_killed_is_not() -> None:
     def work(lab: Lab) -> None:
         lab.processes.send("kafka1", signal.SIGKILL, ends=True)
@@ -229,6 +234,7 @@ def test_a_node_that_dies_by_itself_is_named_as_that_and_one_that_was_killed_is_
     in_a_lab(work)
 
 
+@pytest.mark.proves("A8")
 def test_fifty_cuts_leave_as_many_open_descriptors_as_before() -> None:
     def work(lab: Lab) -> None:
         def one() -> None:

@@ -116,6 +116,7 @@ def test_without_scripts_the_page_is_complete(browser: Browser, runs: Path) -> N
     assert page.console == []
 
 
+@pytest.mark.proves("F1")
 def test_hostile_content_is_text_and_nothing_else(browser: Browser, runs: Path) -> None:
     page = browser.open(url(runs / "hostile" / "report.html"))
     assert page.run("window.pwned") is None
@@ -128,6 +129,7 @@ def test_hostile_content_is_text_and_nothing_else(browser: Browser, runs: Path) 
     assert page.requests == [url(runs / "hostile" / "report.html")]
 
 
+@pytest.mark.proves("F1")
 def test_the_policy_alone_would_hold_where_escaping_failed(browser: Browser, runs: Path) -> None:
     broken = runs / "hostile" / "broken.html"
     report = (runs / "base" / "report.html").read_text(encoding="utf-8")

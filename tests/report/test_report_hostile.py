@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -12,6 +14,7 @@ import pytest
 from hostile_strings import HOSTILE, make_hostile_run
 from made_story import SHAPES
 from make_run import make_run
+from rich.console import Console
 
 from ackproof.report.contract import run_json, write_junit
 from ackproof.report.html import visible
@@ -53,6 +56,7 @@ def verdict(runs: Path) -> Verdict:
     return read_verdict(runs / "hostile")
 
 
+@pytest.mark.proves("F1")
 def test_the_page_has_the_tags_of_a_harmless_one_and_holds_every_string_as_text(runs: Path) -> None:
     hostile = Structure(write_report(runs / "hostile").read_text(encoding="utf-8"))
     harmless = Structure(write_report(runs / "small").read_text(encoding="utf-8"))
@@ -64,6 +68,7 @@ def test_the_page_has_the_tags_of_a_harmless_one_and_holds_every_string_as_text(
         assert visible(string).strip() in pieces, repr(string)
 
 
+@pytest.mark.proves("F1")
 def test_the_index_shows_names_as_text_and_links_only_to_relative_paths(runs: Path) -> None:
     odd = runs / "javascript:alert(1)\"'<b> #?%"
     if not odd.exists():
@@ -80,9 +85,8 @@ def test_the_index_shows_names_as_text_and_links_only_to_relative_paths(runs: Pa
     assert all(link.startswith("./") for link in links)
 
 
+@pytest.mark.proves("F2")
 def test_the_terminal_gets_no_control_character_and_no_markup(verdict: Verdict) -> None:
-    from rich.console import Console
-
     for colour in (None, "truecolor"):
         out = io.StringIO()
         console = Console(file=out, width=500, color_system=colour, force_terminal=colour is not None, markup=True)
@@ -97,6 +101,7 @@ def test_the_terminal_gets_no_control_character_and_no_markup(verdict: Verdict) 
             assert all(char.isprintable() or char == "\n" for char in text)
 
 
+@pytest.mark.proves("F2")
 def test_junit_parses_and_json_holds_the_strings(verdict: Verdict, tmp_path: Path) -> None:
     refuted = msgspec.structs.replace(verdict, result="refuted")
     path = write_junit([verdict, refuted], tmp_path / "junit.xml")
@@ -106,3 +111,21 @@ def test_junit_parses_and_json_holds_the_strings(verdict: Verdict, tmp_path: Pat
     assert "<script>window.pwned=1</script>" in failure.attrib["message"]
     document = msgspec.json.decode(msgspec.json.encode({"runs": [run_json(verdict, "report.html")]}))
     assert document["runs"][0]["scenario"] == "</title><img src=x>"
+
+
+@pytest.mark.proves("F2")
+@pytest.mark.parametrize("string", HOSTILE)
+def test_each_string_comes_through_every_output_as_text(
+    string: str, verdict: Verdict, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    told = msgspec.structs.replace(verdict, scenario=string, sentence=string, run=string, result="refuted")
+    document = json.loads(msgspec.json.encode({"runs": [run_json(told, "report.html")]}))
+    assert document["runs"][0]["scenario"] == string
+    root = ElementTree.fromstring(write_junit([told], tmp_path / "junit.xml").read_bytes())  # noqa: S314 - ours
+    assert {element.tag for element in root.iter()} <= {"testsuites", "testsuite", "testcase", "failure", "system-out"}
+    assert root.attrib["failures"] == "1"
+    out = io.StringIO()
+    for part in terminal_summary(told):
+        Console(file=out, width=500, color_system=None, markup=True).print(part)
+    assert all(char.isprintable() or char == "\n" for char in out.getvalue())
+    record_property("figure", f"{len(HOSTILE)} strings to terminal, JSON and JUnit: all parse, no control sequence")

@@ -190,6 +190,7 @@ def test_what_is_no_run_directory_is_said(tmp_path: Path) -> None:
         write_report(tmp_path)
 
 
+@pytest.mark.proves("F3")
 def test_a_planted_link_is_neither_followed_nor_read(tmp_path: Path) -> None:
     directory = make_run(tmp_path, SHAPES["small"])
     secret = tmp_path / "secret"

@@ -231,17 +231,25 @@ def write_verdict(home: Path | None, verdict: Verdict, witnesses: Path | None) -
     """`verdict/` as a whole: filled beside the old one, synced, and swapped in. Without a home, nothing is written."""
     if home is None:
         return verdict
-    new = witnesses or home / ".verdict-new"
+    new = witnesses or _cleared(home / ".verdict-new")
     new.mkdir(exist_ok=True)
     new.chmod(0o755)
     with (new / "verdict.json").open("wb") as out:
         out.write(msgspec.json.format(msgspec.json.encode(verdict), indent=2) + b"\n")
         out.flush()
         os.fsync(out.fileno())
-    old = home / ".verdict-old"
-    shutil.rmtree(old, ignore_errors=True)
-    if (home / "verdict").exists():
+    old = _cleared(home / ".verdict-old")
+    if (home / "verdict").is_symlink() or (home / "verdict").exists():
         (home / "verdict").rename(old)
     new.rename(home / "verdict")
-    shutil.rmtree(old, ignore_errors=True)
+    _cleared(old)
     return verdict
+
+
+def _cleared(path: Path) -> Path:
+    """A place where nothing stands any more; of a link, which somebody may have planted, the link alone is taken."""
+    if path.is_symlink():
+        path.unlink()
+    else:
+        shutil.rmtree(path, ignore_errors=True)
+    return path

@@ -271,12 +271,16 @@ def views(e: Evidence) -> list[Fitness]:
 
 
 def _gaps_ms(files: Sequence[Path], begin_ns: int | None, end_ns: int | None) -> npt.NDArray[np.float64]:
+    """By topic too: brokers of two clusters may have the same number, and no topic in common."""
+    names = ["broker", "topic", "at_ns"]
+    asked = [pq.read_table(path, columns=names) for path in files]
+    brokers, topics, at_ns = (
+        np.concatenate([np.zeros(0, np.int64), *(table[name].to_numpy() for table in asked)]) for name in names
+    )
+    during = (at_ns >= (begin_ns or 0)) & (at_ns <= (end_ns or at_ns.max(initial=0)))
     found = [np.zeros(0)]
-    asked = [pq.read_table(path, columns=["broker", "at_ns"]) for path in files]
-    for table in asked:
-        brokers, at_ns = table["broker"].to_numpy(), table["at_ns"].to_numpy()
-        during = (at_ns >= (begin_ns or 0)) & (at_ns <= (end_ns or at_ns.max(initial=0)))
-        found += [np.diff(np.unique(at_ns[during & (brokers == broker)])) / 1e6 for broker in np.unique(brokers)]
+    for broker, topic in np.unique(np.stack([brokers, topics]), axis=1).T:
+        found.append(np.diff(np.unique(at_ns[during & (brokers == broker) & (topics == topic)])) / 1e6)
     return np.concatenate(found)
 
 

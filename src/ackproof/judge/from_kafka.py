@@ -7,6 +7,7 @@ that the cluster wants (security, for the most part) are handed on to Kafka's Ja
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,8 +43,10 @@ class Kafka:
         return {**PATIENCE, **self.settings, "bootstrap.servers": self.bootstrap}
 
     def hide(self, text: str) -> str:
-        """The text without what the settings hold."""
-        for value in sorted(self.settings.values(), key=len, reverse=True):
+        """The text without what the settings hold, as a whole or in part: a JAAS line has its password inside."""
+        values = list(self.settings.values())
+        parts = [part for value in values for part in re.split(r"""[\s"';,=]+""", value)]
+        for value in sorted({*values, *parts}, key=len, reverse=True):
             if len(value) > 3:
                 text = text.replace(value, "***")
         return text

@@ -19,7 +19,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ackproof.journal import SCHEMA_VERSION, TABLES, TORN_BYTES, TORN_WHAT, Table, seal_all, sealed_files
+from ackproof.journal import DIFFERS, SCHEMA_VERSION, TABLES, TORN_BYTES, TORN_WHAT, Table, seal_all, sealed_files
 from ackproof.record import RunRecord, read_record
 from ackproof.verdict import Fitness
 
@@ -27,6 +27,9 @@ from ackproof.verdict import Fitness
 ESSENTIAL = ("blocks", "sends", "log", "ends")
 # Small by nature: read here, in this process, where fitness wants them row by row.
 SMALL = ("ends", "mirror_ends", "faults", "probes", "nodes", "oddities")
+READ_ROWS = (
+    200_000  # files up to this are read through beforehand; what is larger is folded, which reads it all as well
+)
 
 
 @dataclass(frozen=True)
@@ -102,32 +105,42 @@ def _source(directory: Path, home: Path | None, record: RunRecord) -> Source:
         remarks.append(Fitness("journal", False, f"The journal could not be sealed: {_first_line(error)}."))
     files: dict[str, tuple[Path, ...]] = {}
     rows: dict[str, int] = {}
+    small: dict[str, list[dict[str, Any]]] = {name: [] for name in SMALL}
     for table in TABLES:
         good: list[Path] = []
         rows[table] = 0
         for path in sealed_files(directory, table):
+            own: list[dict[str, Any]] = []
             try:
                 footer = pq.read_metadata(path)
-                schema = footer.schema.to_arrow_schema()
-            except (OSError, pa.ArrowException) as error:
-                remarks.append(_damaged(path, _first_line(error)))
-                continue
-            if problem := _other_schema(schema, TABLES[table]):
+                problem = _other_schema(footer.schema.to_arrow_schema(), TABLES[table])
+                if not problem and (table in SMALL or footer.num_rows <= READ_ROWS):
+                    contents = _read(path)
+                    own = contents.to_pylist() if table in SMALL else []
+                torn = _torn(path, footer.metadata or {})
+            except (OSError, pa.ArrowException, ValueError) as error:
+                problem = _first_line(error)
+            if problem:
                 remarks.append(_damaged(path, problem))
                 continue
-            if torn := (footer.metadata or {}).get(TORN_BYTES):
-                remarks.append(_torn(path, int(torn), (footer.metadata or {}).get(TORN_WHAT, b"torn").decode()))
+            if table in SMALL:
+                small[table] += own
+            remarks += torn
             good.append(path)
             rows[table] += footer.num_rows
         files[table] = tuple(good)
         if table in ESSENTIAL and not good:
             remarks.append(Fitness("journal", False, f"The journal has no table `{table}`."))
-    small = {name: _rows(files[name]) for name in SMALL}
     return Source(directory, home, record, files, rows, tuple(remarks), small)
 
 
 def _rows(paths: tuple[Path, ...]) -> list[dict[str, Any]]:
-    return [row for path in paths for row in pq.ParquetFile(path).read().to_pylist()]
+    return [row for path in paths for row in _read(path).to_pylist()]
+
+
+def _read(path: Path) -> pa.Table:
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        return file.read()
 
 
 def _other_schema(found: pa.Schema, table: Table) -> str | None:
@@ -148,8 +161,9 @@ def damaged_inside(source: Source) -> dict[Path, str]:
     for paths in source.files.values():
         for path in paths:
             try:
-                for _ in pq.ParquetFile(path, page_checksum_verification=True).iter_batches():
-                    pass
+                with pq.ParquetFile(path, page_checksum_verification=True) as file:
+                    for group in range(file.num_row_groups):
+                        file.read_row_group(group)
             except (OSError, pa.ArrowException) as error:
                 bad[path] = _first_line(error)
     return bad
@@ -159,9 +173,13 @@ def _damaged(path: Path, what: str) -> Fitness:
     return Fitness("journal", False, f"{path.parent.name}/{path.name} cannot be read and was left out: {what}.")
 
 
-def _torn(path: Path, size: int, what: str) -> Fitness:
+def _torn(path: Path, metadata: dict[bytes, bytes]) -> list[Fitness]:
+    """What a crash tears off is at the end and is no wrong byte: only the disk, or a person, changes one."""
+    if TORN_BYTES not in metadata:
+        return []
+    size, what = int(metadata[TORN_BYTES]), metadata.get(TORN_WHAT, b"torn").decode()
     text = f"{path.parent.name}/{path.name} was torn: its last {size:,} bytes cannot be read ({what})."
-    return Fitness("journal", True, f"{text} Everything before them was judged.")
+    return [Fitness("journal", what != DIFFERS, f"{text} Everything before them was judged.")]
 
 
 def _first_line(error: BaseException) -> str:

@@ -22,6 +22,7 @@ Mode = Literal["zookeeper", "kraft"]
 Role = Literal["broker", "zookeeper", "controller", "mirror", "client"]
 
 BROKERS_MAX = 9
+LOG_DIRS_MAX = 9
 QUORUM_SIZES = (1, 3, 5)
 DEFAULT_NAME = "lab"
 
@@ -196,8 +197,8 @@ def check(spec: LabSpec) -> LabSpec:
         problems.append(f"--brokers {spec.brokers}: a lab has 1 to {BROKERS_MAX} brokers")
     if spec.quorum not in QUORUM_SIZES:
         problems.append(f"--quorum {spec.quorum}: an ensemble has 1, 3 or 5 nodes")
-    if not 1 <= spec.log_dirs <= 9:
-        problems.append(f"--log-dirs {spec.log_dirs}: a broker has 1 to 9 log directories")
+    if not 1 <= spec.log_dirs <= LOG_DIRS_MAX:
+        problems.append(f"--log-dirs {spec.log_dirs}: a broker has 1 to {LOG_DIRS_MAX} log directories")
     if not 0 <= spec.second <= BROKERS_MAX:
         problems.append(f"--second {spec.second}: a second cluster has up to {BROKERS_MAX} brokers")
     if spec.mirror != "none" and not spec.second:

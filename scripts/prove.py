@@ -1,0 +1,347 @@
+"""Proves what the laboratory promises, and writes `docs/trust.md` with what was measured.
+
+`docs/proofs.toml` says what is promised and at which bar. Tests that are marked with the promise's id prove it; they
+are run by pytest, at full size or with `--quick` at that of CI. What came of each proof is kept in `docs/trust.json`
+with its date and commit, and the page is written anew from that after each proof. A proof that passed with this very
+code is not run again; one of other code is shown as older than the code. What no test proves is not proved yet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+HOME = Path(__file__).resolve().parents[1]
+PAGE, DATA, PROMISES = (HOME / "docs" / name for name in ("trust.md", "trust.json", "proofs.toml"))
+TIMEOUT_S = {"quick": 600, "full": 6 * 3600}  # of one test
+
+
+class Promise(msgspec.Struct, frozen=True):
+    promise: str
+    bar: str
+    quick: bool = True
+    lacks: str = ""  # what of the bar no test covers yet
+
+
+class Came(msgspec.Struct, frozen=True):
+    """What came of one test."""
+
+    test: str
+    outcome: str
+    figures: list[str]
+    problem: str = ""
+
+
+class Proof(msgspec.Struct, frozen=True):
+    """What came of one promise, as it was proved last at this size."""
+
+    id: str
+    size: str
+    promise: str
+    bar: str
+    figure: str
+    passed: bool
+    holes: list[str]  # what could not be run on that machine, and why
+    tests: list[str]
+    date: str
+    commit: str
+    command: str
+    seconds: float
+    code: str  # digests of src/, and of the tests' own files
+    tests_code: str
+
+
+Kept = dict[tuple[str, str], Proof]
+
+
+def main() -> int:
+    promises = read_promises()
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--only", type=lambda text: text.split(","), metavar="A1,C3", help="these alone")
+    options.add_argument("--quick", action="store_true", help="CI's share, at its size")
+    options.add_argument("--again", action="store_true", help="also what passed with this very code")
+    options.add_argument("--only-write", action="store_true", help="write the page from what is there; run nothing")
+    given = options.parse_args()
+    if unknown := [name for name in given.only or () if name not in promises]:
+        options.error(f"no promise {', '.join(unknown)}; there are {', '.join(promises)}")
+    size = "quick" if given.quick else "full"
+    asked = given.only or [name for name, promise in promises.items() if promise.quick or not given.quick]
+    passed = True
+    if not given.only_write:
+        passed = prove(asked, size, promises, given.again)
+    write_page(promises, read_kept())
+    print(f"{PAGE.relative_to(HOME)} is written", file=sys.stderr)
+    return 0 if passed else 1
+
+
+def read_promises() -> dict[str, Promise]:
+    document = tomllib.loads(PROMISES.read_text(encoding="utf-8"))
+    return {name: msgspec.convert(table, Promise) for name, table in document.items() if name != "groups"}
+
+
+def read_kept() -> Kept:
+    kept = msgspec.json.decode(DATA.read_bytes(), type=list[Proof]) if DATA.exists() else []
+    return {(proof.id, proof.size): proof for proof in kept}
+
+
+# -- proving ---------------------------------------------------------------------------------------------------------
+
+
+def prove(asked: list[str], size: str, promises: dict[str, Promise], again: bool) -> bool:
+    tests = tests_by_promise()
+    known: dict[str, list[Came]] = {}  # a test that proves two promises is run once
+    failed = []
+    for place, name in enumerate(asked, start=1):
+        before = f"{place} of {len(asked)}: {name}"
+        proof = read_kept().get((name, size))
+        if not tests[name]:
+            say(f"{before} NOT PROVED: no test proves it yet")
+            failed.append(name)
+        elif proof and proof.passed and is_of_this_code(proof) and proof.tests == tests[name] and not again:
+            say(f"{before} passed already: {proof.figure}")
+        else:
+            say(f"{before} ...")
+            proof = proved(name, size, promises[name], tests[name], known)
+            keep(proof, promises)
+            say(f"{before} {'passed' if proof.passed else 'FAILED'} in {proof.seconds:.0f} s: {proof.figure}")
+            for hole in proof.holes:
+                say(f"    could not be run here: {hole}")
+            failed += [] if proof.passed else [name]
+    say(f"{len(asked) - len(failed)} of {len(asked)} proved" + (f"; not {', '.join(failed)}" if failed else ""))
+    return not failed
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def tests_by_promise() -> dict[str, list[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for line in pytest_says(["--collect-only", "-q"], "quick", aloud=False):
+        for name in line["proves"]:
+            found[name].add(line["test"].partition("[")[0])
+    return defaultdict(list, {name: sorted(tests) for name, tests in found.items()})
+
+
+def proved(name: str, size: str, promise: Promise, tests: list[str], known: dict[str, list[Came]]) -> Proof:
+    began, code, tests_code = time.monotonic(), digest_of_source(), digest_of(files_of(tests))
+    missing = [test for test in tests if test not in known]
+    if missing:
+        for line in pytest_says(["--proves", name, f"--timeout={TIMEOUT_S[size]}", *missing], size, aloud=True):
+            came = msgspec.convert(line, Came)
+            known.setdefault(came.test.partition("[")[0], []).append(came)
+    all_came = [came for test in tests for came in known.get(test, [])]
+    silent = [test for test in tests if test not in known]
+    failed = [came for came in all_came if came.outcome == "failed"]
+    passed = [came for came in all_came if came.outcome == "passed"]
+    if (code, tests_code) != (digest_of_source(), digest_of(files_of(tests))):
+        silent.append("the code was changed while it was proved, so that it")
+    return Proof(
+        id=name,
+        size=size,
+        promise=promise.promise,
+        bar=promise.bar,
+        figure=figure_of(passed, failed, silent),
+        passed=bool(passed) and not failed and not silent,
+        holes=sorted({came.problem.removeprefix("Skipped: ") for came in all_came if came.outcome == "skipped"}),
+        tests=tests,
+        date=datetime.now(UTC).isoformat(timespec="minutes").removesuffix("+00:00"),
+        commit=commit(),
+        command=f"scripts/prove --only {name}" + (" --quick" if size == "quick" else ""),
+        seconds=round(time.monotonic() - began, 1),
+        code=code,
+        tests_code=tests_code,
+    )
+
+
+def figure_of(passed: list[Came], failed: list[Came], silent: list[str]) -> str:
+    """What the tests told; of those that told nothing, how many there were."""
+    told = list(dict.fromkeys(figure for came in (*failed, *passed) for figure in came.figures))
+    plain = sum(1 for came in passed if not came.figures)
+    parts = [f"{len(failed)} tests failed, first {failed[0].test}: {shortened(failed[0].problem)}"] if failed else []
+    parts += [f"{test} came to no end" for test in silent]
+    parts += told
+    if plain:
+        parts.append(f"{plain} {'more ' if told else ''}{'case' if plain == 1 else 'cases'} passed")
+    return "; ".join(parts)
+
+
+def shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 200 else f"{line[:200]}…"
+
+
+def pytest_says(arguments: list[str], size: str, aloud: bool) -> list[dict]:
+    """What the plugin in tests/proving.py wrote down; what pytest itself says goes to standard error."""
+    with tempfile.TemporaryDirectory() as folder:
+        told = Path(folder) / "proofs"
+        paths = [str(HOME / "src"), str(HOME / "tests"), os.environ.get("PYTHONPATH", "")]
+        environment = {**os.environ, "ACKPROOF_PROVE": size, "PYTHONPATH": ":".join(filter(None, paths))}
+        command = [sys.executable, "-P", "-m", "pytest", "-p", "proving", "-p", "no:cacheprovider", "-m", ""]
+        command += ["-q", "--proofs", str(told), *arguments]
+        out = sys.stderr if aloud else subprocess.DEVNULL
+        done = subprocess.run(command, cwd=HOME, env=environment, stdout=out, check=False)
+        if done.returncode not in (0, 1):
+            say(f"pytest ended with {done.returncode}")
+        lines = told.read_text(encoding="utf-8").splitlines() if told.exists() else []
+    return [msgspec.json.decode(line) for line in lines]
+
+
+# -- which code it was -----------------------------------------------------------------------------------------------
+
+
+def commit() -> str:
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=HOME, check=True, capture_output=True, text=True).stdout.strip()
+
+    changed = git("status", "--porcelain", "--", "src", "tests", "scripts")
+    return git("rev-parse", "--short", "HEAD") + (" with changes" if changed else "")
+
+
+def is_of_this_code(proof: Proof) -> bool:
+    return not is_older(proof) and proof.tests_code == digest_of(files_of(proof.tests))
+
+
+def is_older(proof: Proof) -> bool:
+    return proof.code != digest_of_source()
+
+
+def files_of(tests: list[str]) -> list[Path]:
+    return sorted({HOME / test.partition("::")[0] for test in tests})
+
+
+def digest_of_source() -> str:
+    return digest_of(path for path in sorted((HOME / "src").rglob("*")) if "__pycache__" not in path.parts)
+
+
+def digest_of(paths: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        if path.is_file():
+            digest.update(f"{path.relative_to(HOME)} {path.stat().st_size}\n".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+# -- the page --------------------------------------------------------------------------------------------------------
+
+HEAD = """# What the laboratory promises, and how far that is proved
+
+A tool that accuses Kafka of losing data must be beyond doubt itself. This page says what it promises, at which bar, and
+what was measured; `scripts/prove` runs the proofs and writes this page from `docs/trust.json`, and nothing here is
+written by hand but these paragraphs and the promises themselves (`docs/proofs.toml`).
+
+**What is promised.** That the judge reports what the journal holds, all of it and nothing else; that a fault which is
+reported as proved had its effect, was looked at every second while it stood, and was healed when the run says so; that
+a run which is no evidence is *unknown* and never a pass; that the laboratory leaves the machine as it found it,
+however it ends; that what was flushed to the journal before a crash is there after it; that what others write into
+topics, keys, names and logs is text to whoever reads our output.
+
+**What is not.** The laboratory sees what clients were told, what brokers said of themselves and what the healed log
+holds. It does not see a broker's memory or disk, so it says *that* a message is gone and who stands at its offset, and
+derives an epoch only where the rule of [judge.md](judge.md) allows it. One machine is not a data centre: all nodes
+share a clock, a kernel and a disk, power never fails, and a killed broker keeps what the kernel had taken from it. A
+fault is proved by probes about once a second: what came and went between two of them is not seen. That no loss was
+found in twenty runs does not say that none can happen; it says what was seen in these. Figures were measured on one
+machine; a proof at quick size is weaker than one in full, and each line says which it is. Anybody who is root on the
+machine, or the owner of the laboratory, can change a journal after the fact: it has checksums against accidents, and
+none against people.
+
+**How to read the tables.** *Not proved yet*: no test of it has been run, or there is none. *Older than the code*: it
+was measured, and `src/` has changed since. **FAILED** means what it says. *Not covered yet* is what the bar asks for
+and no test does. A hole is a test that could not be run on that machine.
+"""
+
+
+def keep(proof: Proof, promises: dict[str, Promise]) -> None:
+    kept = read_kept()
+    kept[proof.id, proof.size] = proof
+    in_order = sorted(kept.values(), key=lambda each: (place_of(each.id, promises), each.size))
+    DATA.write_bytes(msgspec.json.format(msgspec.json.encode(in_order)) + b"\n")
+    write_page(promises, kept)
+
+
+def place_of(name: str, promises: dict[str, Promise]) -> int:
+    return list(promises).index(name) if name in promises else len(promises)
+
+
+def write_page(promises: dict[str, Promise], kept: Kept) -> None:
+    PAGE.write_text(page(promises, kept), encoding="utf-8")
+
+
+def page(promises: dict[str, Promise], kept: Kept) -> str:
+    groups: dict[str, str] = tomllib.loads(PROMISES.read_text(encoding="utf-8"))["groups"]
+    parts = [HEAD, in_short(promises, kept)]
+    for letter, title in groups.items():
+        parts.append(f"\n## {letter}. {title}\n")
+        parts.append("| | promised | bar | measured | tests |\n| --- | --- | --- | --- | --- |")
+        for name, promise in promises.items():
+            if name.startswith(letter):
+                proofs = shown(name, kept)
+                measured = "<br>".join(cell(words_of(proof)) for proof in proofs) or "not proved yet"
+                measured += f"<br>**Not covered yet**: {cell(promise.lacks)}." if promise.lacks and proofs else ""
+                cells = [name, cell(promise.promise), cell(promise.bar), measured, tests_of(proofs)]
+                parts.append(f"| {' | '.join(cells)} |")
+    return "\n".join(parts) + "\n"
+
+
+def in_short(promises: dict[str, Promise], kept: Kept) -> str:
+    of: dict[str, list[str]] = defaultdict(list)
+    for name in promises:
+        proofs = shown(name, kept)
+        if not proofs:
+            of["not proved yet"].append(name)
+        elif any(not proof.passed for proof in proofs):
+            of["**FAILED**"].append(name)
+        else:
+            best = proofs[0]
+            part = ", in part" if promises[name].lacks else ""
+            of[("passed at full size" if best.size == "full" else "passed at quick size") + part + age(best)].append(
+                name
+            )
+    lines = [f"- {what}: {len(names)} ({', '.join(names)})" for what, names in of.items()]
+    return f"**In short**, of {len(promises)} promises:\n\n" + "\n".join(lines) + "\n"
+
+
+def shown(name: str, kept: Kept) -> list[Proof]:
+    """The full proof, if there is one; the quick one beside it only where it knows something newer."""
+    full, quick = kept.get((name, "full")), kept.get((name, "quick"))
+    if full and quick and is_older(full) and not is_older(quick):
+        return [full, quick]
+    return [proof for proof in (full or quick,) if proof]
+
+
+def words_of(proof: Proof) -> str:
+    result = "passed" if proof.passed else "**FAILED**"
+    holes = f" **Hole**: {'; '.join(proof.holes)}." if proof.holes else ""
+    when = f"`{proof.command}`, {proof.seconds:,.0f} s, {proof.date}, commit {proof.commit}"
+    return f"{result}{age(proof)}: {proof.figure}.{holes} ({when})"
+
+
+def age(proof: Proof) -> str:
+    return ", *older than the code*" if is_older(proof) else ""
+
+
+def tests_of(proofs: list[Proof]) -> str:
+    files = dict.fromkeys(test.partition("::")[0] for proof in proofs for test in proof.tests)
+    return "<br>".join(f"[{Path(name).stem}](../{name})" for name in files) or "-"
+
+
+def cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,505 @@
+"""Runs in which nothing is wrong, and anomalies and their legal look-alikes planted into them.
+
+A `World` is a run of some partitions, each with a producer of its own that writes a message every ten milliseconds,
+and one consumer that is given all of them. Whatever is planted goes into a slot: five messages of one partition, and
+the fifty milliseconds in which they were sent. It tells which witnesses of which checks it makes, and no other may be
+found.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from histories import History, at
+
+SLOT = 5  # messages
+EVERY = 10.0  # milliseconds from one message to the next
+PLAN = [{"transactions": {"input": "orders"}}]
+
+WITNESS = {
+    "lost": ("producer", "seq", "fate"),
+    "duplicated": ("producer", "seq", "copies"),
+    "reordered": ("partition", "producer", "seq"),
+    "inconsistent_offset": ("partition", "offset"),
+    "unstable_read": ("partition", "offset", "consumer", "producer", "seq"),
+    "phantom": ("by", "partition", "offset", "producer", "seq"),
+    "aborted_read": ("partition", "offset", "consumer", "producer", "seq"),
+    "resurrected": ("producer", "seq"),
+    "offset_gap": ("partition", "first_missing", "missing"),
+    "realtime_order": ("producer", "seq", "acked_before"),
+    "skipped_read": ("consumer", "partition", "offset", "skipped"),
+    "repeated_read": ("consumer", "partition", "offset"),
+    "zombie_ack": ("producer", "seq", "older_than"),
+    "dual_leader": ("partition", "from_ns", "to_ns", "one_broker", "other_broker"),
+    "watermark_fell": ("partition", "leader_epoch", "before", "after"),
+    "unavailable": ("partition", "from_ns", "to_ns"),
+    "undelivered": ("group", "partition", "offset", "producer", "seq"),
+    "delivered_twice": ("group", "partition", "offset", "times", "consumers"),
+    "two_owners": ("partition", "one_consumer", "other_consumer", "from_ns", "to_ns"),
+    "unowned": ("partition", "from_ns", "to_ns"),
+    "commit_back": ("partition", "at_ns", "highest", "offset"),
+    "torn": ("producer", "transaction", "in_log", "missing"),
+    "uncommitted_read": ("partition", "offset", "producer", "seq", "transaction"),
+    "hung": ("partition", "last_stable"),
+}
+Value = tuple[int, int]
+
+
+@dataclass
+class Sent:
+    partition: int
+    offset: int | None
+    sent: float
+    done: float
+    outcome: str = "ok"
+    key: int | None = None
+
+
+@dataclass
+class Extra:
+    """One more read, by another walk through the partition than the consumer's own."""
+
+    consumer: int
+    assignment: int
+    when: float
+
+
+@dataclass
+class World:
+    run: int
+    partitions: int
+    messages: int  # of each partition
+    transactional: bool = False
+    sends: dict[Value, Sent] = field(default_factory=dict)
+    log: dict[tuple[int, int], Value] = field(default_factory=dict)
+    tails: dict[int, int] = field(default_factory=dict)
+    starts: dict[int, int] = field(default_factory=dict)  # what retention left, where it took something
+    kinds: dict[int, str] = field(default_factory=dict)  # compacted or transactional partitions
+    unread: set[tuple[int, int]] = field(default_factory=set)
+    twice: set[tuple[int, int]] = field(default_factory=set)  # by the consumer itself
+    extra: dict[tuple[int, int], Extra] = field(default_factory=dict)
+    past: dict[int, list[Value]] = field(default_factory=lambda: defaultdict(list))  # read where the log has ended
+    outages: list[Value] = field(default_factory=list)
+    falls: dict[int, int] = field(default_factory=lambda: defaultdict(int))  # of the high watermark
+    expected: dict[str, set[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(set))
+    strangers: int = 1_000
+    history: History = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.history = History(run=self.run, producers=PLAN if self.transactional else [])
+        for partition in range(self.partitions):
+            self.tails[partition] = self.messages
+            for seq in range(self.messages):
+                self.sends[partition, seq] = Sent(partition, seq, EVERY * seq, EVERY * seq + 1)
+                self.log[partition, seq] = (partition, seq)
+
+    @property
+    def slots(self) -> list[tuple[int, int]]:
+        return [(partition, k) for partition in range(self.partitions) for k in range(self.messages // SLOT)]
+
+    @property
+    def over(self) -> float:
+        """When the last message was acknowledged."""
+        return EVERY * self.messages
+
+    def expect(self, check: str, *witness: Any) -> None:
+        self.expected[check].add(witness)
+
+    def stranger(self, partition: int, outcome: str, offset: int | None = None, sent: float = 0.0) -> Value:
+        """One message of a producer of its own."""
+        self.strangers += 1
+        self.sends[self.strangers, 0] = Sent(partition, offset, sent, sent + 1, outcome)
+        return self.strangers, 0
+
+    def append(self, partition: int, value: Value, gap: int = 0) -> int:
+        offset = self.tails[partition] + gap
+        self.log[partition, offset] = value
+        self.tails[partition] = offset + 1
+        return offset
+
+    def finished(self) -> History:
+        for (producer, seq), sent in self.sends.items():
+            self.history.send(
+                seq,
+                sent.offset,
+                producer=producer,
+                partition=sent.partition,
+                outcome=sent.outcome,
+                sent=sent.sent,
+                done=sent.done,
+                key=sent.key,
+            )
+        for partition in range(self.partitions):
+            self._finish(partition)
+        if self.transactional:
+            self._tell_of_transactions()
+        for producer, seq in self.outages:
+            sent = self.sends[producer, seq]
+            self.expect("unavailable", sent.partition, at(sent.sent), at(sent.done))
+        return self.history
+
+    def _finish(self, partition: int) -> None:
+        history, tail, start = self.history, self.tails[partition], self.starts.get(partition, 0)
+        history.end(
+            tail,
+            partition=partition,
+            log_start=start,
+            compacted=self.kinds.get(partition) == "compacted",
+            transactional=self.transactional or self.kinds.get(partition) == "transactional",
+        )
+        history.group(-EVERY, "assigned", 0, partition=partition)
+        for offset in range(tail):
+            value = self.log.get((partition, offset))
+            if value is None:
+                continue
+            if offset >= start:
+                history.log(offset, value[1], producer=value[0], partition=partition)
+            if (partition, offset) not in self.unread:
+                self._read(partition, offset, value)
+            if (partition, offset) in self.twice:
+                self._read(partition, offset, value)
+            if more := self.extra.get((partition, offset)):
+                self._read(partition, offset, value, more)
+        for place, value in enumerate(self.past[partition]):
+            self._read(partition, tail + place, value)
+            self.expect("unstable_read", partition, tail + place, 0, *value)
+            if self.sends[value].outcome == "fail":
+                self.expect("aborted_read", partition, tail + place, 0, *value)
+        for epoch in range(1, self.falls[partition] + 1):
+            when = self.over + 10 * epoch
+            history.state(when, 1, leader=1, epoch=epoch, high_watermark=tail - 1, partition=partition)
+            self.expect("watermark_fell", partition, epoch, tail, tail - 1)
+
+    def _read(self, partition: int, offset: int, value: Value, by: Extra | None = None) -> None:
+        by = by or Extra(0, 1, self.over + 1_000 + len(self.history.rows["reads"]))
+        self.history.read(
+            offset,
+            value[1],
+            producer=value[0],
+            partition=partition,
+            consumer=by.consumer,
+            assignment=by.assignment,
+            when=by.when,
+        )
+
+    def _tell_of_transactions(self) -> None:
+        for partition, k in self.slots:
+            begun = EVERY * SLOT * k
+            events = (("begun", begun), ("committing", begun + 45), ("committed", begun + 46))
+            self.history.transaction(k, SLOT * k, SLOT * k + SLOT - 1, *events, producer=partition)
+
+
+Plant = Callable[[World, int, int], None]
+
+
+def _middle(k: int) -> int:
+    return SLOT * k + 2
+
+
+# -- anomalies -------------------------------------------------------------------------------------------------------
+
+
+def lost_overwritten(world: World, partition: int, k: int) -> None:
+    m = _middle(k)
+    world.log[partition, m] = world.stranger(partition, "info", sent=EVERY * m)
+    world.expect("lost", partition, m, "lost_overwritten")
+    world.expect("inconsistent_offset", partition, m)
+
+
+def lost_truncated(world: World, partition: int, _: int) -> None:
+    world.tails[partition] -= 1
+    producer, seq = world.log.pop((partition, world.tails[partition]))
+    world.expect("lost", producer, seq, "lost_truncated")
+
+
+def lost_hole(world: World, partition: int, k: int) -> None:
+    del world.log[partition, _middle(k)]
+    world.expect("lost", partition, _middle(k), "lost_hole")
+    world.expect("offset_gap", partition, _middle(k), 1)
+
+
+def lost_unplaced(world: World, partition: int, k: int) -> None:
+    producer, seq = world.stranger(partition, "ok", sent=EVERY * _middle(k))
+    world.expect("lost", producer, seq, "lost_unplaced")
+
+
+def duplicated(world: World, partition: int, k: int) -> None:
+    world.append(partition, (partition, _middle(k)))
+    world.expect("duplicated", partition, _middle(k), 2)
+
+
+def reordered(world: World, partition: int, k: int) -> None:
+    """Two in flight together, written the wrong way round."""
+    m = _middle(k)
+    first, second = world.sends[partition, m], world.sends[partition, m + 1]
+    first.offset, first.done = m + 1, first.sent + 3
+    second.offset, second.sent, second.done = m, first.sent + 1, first.sent + 2
+    world.log[partition, m], world.log[partition, m + 1] = (partition, m + 1), (partition, m)
+    world.expect("reordered", partition, partition, m + 1)
+
+
+def inconsistent_offset(world: World, partition: int, k: int) -> None:
+    """Acknowledged where another message stands, and written elsewhere."""
+    m = _middle(k)
+    world.append(partition, world.stranger(partition, "ok", offset=m, sent=EVERY * m))
+    world.expect("inconsistent_offset", partition, m)
+
+
+def unstable_read(world: World, partition: int, _: int) -> None:
+    world.past[partition].append(world.stranger(partition, "info"))
+
+
+def aborted_read(world: World, partition: int, _: int) -> None:
+    world.past[partition].append(world.stranger(partition, "fail"))
+
+
+def phantom(world: World, partition: int, k: int) -> None:
+    nobody = (9_000 + 100 * partition + k, 0)
+    offset = world.append(partition, nobody)
+    world.expect("phantom", "log", partition, offset, *nobody)
+    world.expect("phantom", "read", partition, offset, *nobody)
+
+
+def resurrected(world: World, partition: int, _: int) -> None:
+    value = world.stranger(partition, "fail")
+    offset = world.append(partition, value)
+    world.expect("resurrected", *value)
+    world.expect("aborted_read", partition, offset, 0, *value)
+
+
+def offset_gap(world: World, partition: int, _: int) -> None:
+    world.expect("offset_gap", partition, world.tails[partition], 2)
+    world.append(partition, world.stranger(partition, "info"), gap=2)
+
+
+def realtime_order(world: World, partition: int, k: int) -> None:
+    """Sent only when the next one had been acknowledged, and yet written before it."""
+    m = _middle(k)
+    late, after = world.sends[partition, m], world.sends[partition, m + 1].done + 1
+    late.sent, late.done = after, after + 1
+    world.expect("realtime_order", partition, m, m + 1)
+
+
+def skipped_read(world: World, partition: int, k: int) -> None:
+    m = _middle(k)
+    world.unread.add((partition, m))
+    world.expect("skipped_read", 0, partition, m + 1, 1)
+    world.expect("undelivered", 0, partition, m, partition, m)
+
+
+def repeated_read(world: World, partition: int, k: int) -> None:
+    world.twice.add((partition, _middle(k)))
+    world.expect("repeated_read", 0, partition, _middle(k))
+    world.expect("delivered_twice", 0, partition, _middle(k), 2, 1)
+
+
+def undelivered(world: World, partition: int, _: int) -> None:
+    """The last of them, so that nobody reads past it."""
+    offset = next(o for o in range(world.tails[partition] - 1, -1, -1) if (partition, o) not in world.unread)
+    world.unread.add((partition, offset))
+    world.expect("undelivered", 0, partition, offset, *world.log[partition, offset])
+
+
+def delivered_twice(world: World, partition: int, k: int) -> None:
+    m = _middle(k)
+    world.extra[partition, m] = Extra(1, 100 + len(world.extra), world.over + 500)
+    world.expect("delivered_twice", 0, partition, m, 2, 2)
+
+
+def zombie_ack(world: World, partition: int, k: int) -> None:
+    """Acknowledged by the first epoch when the second had been seen."""
+    m = _middle(k)
+    world.history.state(world.over + 5, 2, leader=2, epoch=1, partition=partition)
+    world.sends[partition, m].done = world.over + 6 + k
+    world.expect("zombie_ack", partition, m, 1)
+
+
+def dual_leader(world: World, partition: int, k: int) -> None:
+    begun = EVERY * SLOT * k
+    for when, broker, leader in ((5, 1, 1), (20, 2, 2), (30, 2, 2), (40, 2, 1), (45, 1, 1)):
+        world.history.state(begun + when, broker, leader=leader, epoch=0, partition=partition)
+    world.expect("dual_leader", partition, at(begun + 20), at(begun + 30), 1, 2)
+
+
+def watermark_fell(world: World, partition: int, _: int) -> None:
+    world.falls[partition] += 1
+
+
+def unavailable(world: World, partition: int, k: int) -> None:
+    _wait(world, partition, k, 2_000)
+    m = _middle(k)
+    world.sends[partition, m].done += 2_000
+    world.outages.append((partition, m))
+
+
+def _wait(world: World, partition: int, k: int, ms: float) -> None:
+    for (producer, seq), sent in world.sends.items():
+        if producer == partition and seq > _middle(k):
+            sent.sent += ms
+            sent.done += ms
+
+
+def two_owners(world: World, partition: int, k: int) -> None:
+    begun = EVERY * SLOT * k
+    world.history.group(begun + 10, "assigned", 1, position=None, partition=partition)
+    world.history.group(begun + 20, "revoked", 1, partition=partition)
+    world.expect("two_owners", partition, 0, 1, at(begun + 10), at(begun + 20))
+
+
+def unowned(world: World, partition: int, k: int) -> None:
+    begun = EVERY * SLOT * k
+    world.history.group(begun + 10, "revoked", 0, partition=partition)
+    world.history.group(begun + 20, "assigned", 0, position=None, partition=partition)
+    world.expect("unowned", partition, at(begun + 10), at(begun + 20))
+
+
+def commit_back(world: World, partition: int, k: int) -> None:
+    begun = EVERY * SLOT * k
+    world.history.commit(begun + 10, 10, partition=partition)
+    world.history.commit(begun + 20, 5, partition=partition)
+    world.expect("commit_back", partition, at(begun + 20), 10, 5)
+
+
+def torn(world: World, partition: int, k: int) -> None:
+    del world.log[partition, _middle(k)]
+    world.expect("lost", partition, _middle(k), "lost_hole")
+    world.expect("torn", partition, k, SLOT - 1, 1)
+
+
+def uncommitted_read(world: World, partition: int, k: int) -> None:
+    m = _middle(k)
+    world.extra[partition, m] = Extra(1, 100 + len(world.extra), EVERY * m + 2)
+    world.expect("uncommitted_read", partition, m, partition, m, k)
+    world.expect("delivered_twice", 0, partition, m, 2, 2)
+
+
+def hung(world: World, partition: int, k: int) -> None:
+    for when in (0, 20_001):
+        world.history.stable(when, _middle(k), world.messages, partition=partition)
+    world.expect("hung", partition, _middle(k))
+
+
+ANOMALIES: tuple[Plant, ...] = (
+    lost_overwritten,
+    lost_truncated,
+    lost_hole,
+    lost_unplaced,
+    duplicated,
+    reordered,
+    inconsistent_offset,
+    unstable_read,
+    aborted_read,
+    phantom,
+    resurrected,
+    offset_gap,
+    realtime_order,
+    skipped_read,
+    repeated_read,
+    undelivered,
+    delivered_twice,
+    zombie_ack,
+    dual_leader,
+    watermark_fell,
+    unavailable,
+    two_owners,
+    unowned,
+    commit_back,
+    torn,
+    uncommitted_read,
+    hung,
+)
+IN_TRANSACTIONS = (torn, uncommitted_read, hung)
+
+
+# -- what looks like one, and is legal -------------------------------------------------------------------------------
+
+
+def unknown_that_appears(world: World, partition: int, _: int) -> None:
+    world.append(partition, world.stranger(partition, "info"))
+
+
+def unknown_that_does_not(world: World, partition: int, _: int) -> None:
+    world.stranger(partition, "info")
+
+
+def failed_and_not_there(world: World, partition: int, _: int) -> None:
+    world.stranger(partition, "fail")
+
+
+def copy_by_a_retry(world: World, partition: int, k: int) -> None:
+    """A fact, and no more than that: no copy is a loss, a step back or a record from nowhere."""
+    duplicated(world, partition, k)
+
+
+def read_again_after_a_rebalance(world: World, partition: int, k: int) -> None:
+    """The next owner begins where the last commit was: a fact, and no step back of a consumer."""
+    delivered_twice(world, partition, k)
+
+
+def gap_by_a_marker(world: World, partition: int, _: int) -> None:
+    world.kinds[partition] = "transactional"
+    world.append(partition, world.stranger(partition, "info"), gap=1)
+
+
+def compacted(world: World, partition: int, k: int) -> None:
+    world.kinds[partition] = "compacted"
+    m = _middle(k)
+    world.sends[partition, m].key = world.sends[partition, m + 1].key = 7
+    del world.log[partition, m]
+
+
+def expired(world: World, partition: int, k: int) -> None:
+    """Read while it was there, and gone when the final log was read."""
+    world.starts[partition] = _middle(k)
+
+
+def acks_that_cross(world: World, partition: int, k: int) -> None:
+    m = _middle(k)
+    first, second = world.sends[partition, m], world.sends[partition, m + 1]
+    second.sent = first.sent + 0.5
+    second.done = first.sent + 1
+    first.done = first.sent + 5
+
+
+def leader_that_hands_over(world: World, partition: int, _: int) -> None:
+    """When the load is over; the next epoch's high watermark is above all that the first one showed."""
+    for when, broker, leader, epoch, mark in ((1, 1, 1, 0, 3), (9, 1, 1, 0, 4), (20, 2, 2, 1, 99), (25, 1, 2, 1, None)):
+        world.history.state(
+            world.over + when, broker, leader=leader, epoch=epoch, high_watermark=mark, partition=partition
+        )
+
+
+def owner_that_hands_over(world: World, partition: int, k: int) -> None:
+    begun = EVERY * SLOT * k
+    world.history.group(begun + 10, "revoked", 0, partition=partition)
+    world.history.group(begun + 10, "assigned", 1, position=None, partition=partition)
+
+
+def producer_that_pauses(world: World, partition: int, k: int) -> None:
+    _wait(world, partition, k, 3_000)
+
+
+def commits_that_fail(world: World, partition: int, k: int) -> None:
+    begun = EVERY * SLOT * k
+    world.history.commit(begun + 10, 10, partition=partition, outcome="fail")
+    world.history.commit(begun + 20, 5, partition=partition)
+
+
+LOOK_ALIKES: tuple[Plant, ...] = (
+    unknown_that_appears,
+    unknown_that_does_not,
+    failed_and_not_there,
+    copy_by_a_retry,
+    read_again_after_a_rebalance,
+    gap_by_a_marker,
+    compacted,
+    expired,
+    acks_that_cross,
+    leader_that_hands_over,
+    owner_that_hands_over,
+    producer_that_pauses,
+    commits_that_fail,
+)

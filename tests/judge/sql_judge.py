@@ -1,0 +1,184 @@
+"""A third judge, in DuckDB's SQL: written from the definitions in docs/judge.md, without code of the other two.
+
+Each question is one statement over the journal's tables, of all histories at once; its rows begin with `run`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+_PLACED = """placed as (
+    select run, producer, seq, topic, partition, "offset", sent_ns, done_ns
+    from sends where outcome = 'ok' and "offset" is not null and partition >= 0)"""
+
+_STEPS = """steps as (
+    select *, lag("offset") over (partition by run, consumer, assignment, topic, partition order by poll) as before
+    from reads)"""
+
+_FATES = f"""
+with {_PLACED},
+copies as (select run, producer, seq, count(*) as copies from log group by all),
+newest as (
+    select s.run, s.topic, s.key, max(l."offset") as newest
+    from sends s join log l using (run, producer, seq) where s.key is not null group by all)
+select s.run, s.producer, s.seq, case
+    when s.outcome = 'info' then if(c.copies is null, 'not_written', 'recovered')
+    when s.outcome = 'fail' then if(c.copies is null, 'rejected', 'resurrected')
+    when p.run is null then if(c.copies is null, 'lost_unplaced', 'survived')
+    when (h.producer, h.seq) = (s.producer, s.seq) then 'survived'
+    when c.copies is not null then 'survived_moved'
+    when h.run is not null then 'lost_overwritten'
+    when e.run is null then 'lost_hole'
+    when s."offset" >= e.high_watermark then 'lost_truncated'
+    when s."offset" < e.log_start then 'expired'
+    when e.compacted and k.newest > s."offset" then 'expired'
+    else 'lost_hole' end as fate
+from sends s
+left join copies c using (run, producer, seq)
+left join placed p using (run, producer, seq)
+left join log h on (h.run, h.topic, h.partition, h."offset") = (p.run, p.topic, p.partition, p."offset")
+left join ends e on (e.run, e.topic, e.partition) = (s.run, s.topic, s.partition)
+left join newest k on (k.run, k.topic, k.key) = (s.run, s.topic, s.key)
+"""
+
+QUESTIONS = {
+    "fates": _FATES,
+    "lost": f"select * from ({_FATES}) where fate like 'lost%'",
+    "duplicated": """
+select run, producer, seq, count(*) as copies from log where producer >= 0 group by all having copies > 1""",
+    "reordered": """
+with arrived as (
+    select run, topic, partition, producer, seq, min("offset") as first
+    from log semi join sends using (run, producer, seq) group by all)
+select run, topic, partition, producer, seq from arrived
+qualify first <= lag(first) over (partition by run, producer, topic, partition order by seq)""",
+    "inconsistent_offset": f"""
+with {_PLACED}, seen as (
+    select run, topic, partition, "offset", producer, seq from placed
+    union select run, topic, partition, "offset", producer, seq from reads
+    union select run, topic, partition, "offset", producer, seq from log)
+select run, topic, partition, "offset" from seen group by all having count(*) > 1""",
+    "offset_gap": """
+with plain as (select * from ends where not compacted and not transactional),
+there as (
+    select run, topic, partition, "offset" from log
+    union select run, topic, partition, log_start - 1 from plain
+    union select run, topic, partition, high_watermark from plain),
+steps as (
+    select *, lead("offset") over (partition by run, topic, partition order by "offset") as next
+    from there semi join plain using (run, topic, partition))
+select run, topic, partition, "offset" + 1, next - "offset" - 1 from steps where next > "offset" + 1""",
+    "realtime_order": f"""
+with {_PLACED}
+select s.run, s.producer, s.seq, max(b."offset") as before
+from placed s join placed b using (run, topic, partition)
+where b.done_ns < s.sent_ns and s.done_ns is not null
+group by s.run, s.producer, s.seq, s."offset" having s."offset" <= before""",
+    "skipped_read": f"""
+with {_STEPS}, there as (
+    select run, topic, partition, "offset" from log union select run, topic, partition, "offset" from reads)
+select s.run, s.consumer, s.poll, count(*) as skipped
+from steps s join there t using (run, topic, partition)
+where t."offset" > s.before and t."offset" < s."offset" group by all""",
+    "repeated_read": f"""with {_STEPS} select run, consumer, poll from steps where "offset" <= before""",
+    "unavailable": """
+with ours as (select run, topic, count(*) as partitions, min(partition) as only_one from ends group by all),
+last as (select run, max(greatest(sent_ns, coalesce(done_ns, 0))) as last_ns from sends group by all),
+waits as (
+    select s.run, s.topic, if(s.partition >= 0, s.partition, o.only_one) as partition,
+        s.sent_ns, coalesce(s.done_ns, l.last_ns) as done_ns, s.outcome
+    from sends s join ours o using (run, topic) join last l using (run)
+    where s.partition >= 0 or o.partitions = 1),
+edges as (
+    select run, topic, partition, min(sent_ns) as opened from waits group by all
+    union select run, topic, partition, max(done_ns) from waits group by all
+    union select run, topic, partition, done_ns from waits where outcome = 'ok'),
+pauses as (
+    select *, lead(opened) over (partition by run, topic, partition order by opened) as closed from edges),
+felt as (
+    select p.run, p.topic, p.partition, p.opened,
+        min(greatest(w.sent_ns, p.opened)) as from_ns, max(least(w.done_ns, p.closed)) as to_ns
+    from pauses p join waits w using (run, topic, partition)
+    where w.sent_ns < p.closed and w.done_ns > p.opened group by all)
+select run, topic, partition, from_ns, to_ns from felt where to_ns - from_ns > 1000000000""",
+    "unstable_read": """
+select r.run, r.consumer, r.read_ns, r.topic, r.partition, r."offset", r.producer, r.seq
+from reads r
+left join log l using (run, topic, partition, "offset")
+left join ends e on (e.run, e.topic, e.partition) = (r.run, r.topic, r.partition)
+where (l.producer, l.seq) is distinct from (r.producer, r.seq)
+    and not (l.producer is null and coalesce(e.compacted or r."offset" < e.log_start, false))""",
+    "phantom": """
+with seen as (
+    select run, 'log' as by, topic, partition, "offset", producer, seq from log
+    union select run, 'read', topic, partition, "offset", producer, seq from reads)
+select s.* from seen s where not exists (
+    select 1 from blocks b where (b.run, b.producer) = (s.run, s.producer)
+        and s.seq >= b.first_seq and s.seq < b.first_seq + b.count)""",
+    "aborted_read": """
+select r.run, r.consumer, r.read_ns, r.topic, r.partition, r."offset", r.producer, r.seq
+from reads r join sends s using (run, producer, seq) where s.outcome = 'fail'""",
+    "resurrected": f"""
+select f.run, f.producer, f.seq, count(*) from ({_FATES}) f join log using (run, producer, seq)
+where f.fate = 'resurrected' group by all""",
+    "delivered_twice": """
+select run, "group", topic, partition, "offset", count(*) as times, count(distinct consumer)
+from reads group by all having times > 1""",
+    "undelivered": """
+with told as (
+    select run, "group", topic, partition, arg_min(position, at_ns) as begins
+    from groups where event = 'assigned' and position is not null group by all),
+whole as (
+    select distinct e.run, m."group", e.topic, e.partition from ends e join members_of m using (run, topic)
+    where m.start = 'earliest'),
+began as (
+    select run, "group", topic, partition, coalesce(begins, 0) as begins
+    from whole full join told using (run, "group", topic, partition))
+select l.run, b."group", l.topic, l.partition, l."offset", l.producer, l.seq
+from log l join began b using (run, topic, partition)
+where l."offset" >= b.begins and l.producer >= 0 and l.seq >= 0 and not exists (
+    select 1 from reads r where (r.run, r."group", r.producer, r.seq) = (l.run, b."group", l.producer, l.seq))""",
+    "commit_back": """
+with accepted as (
+    select *, max("offset") over (
+        partition by run, "group", topic, partition order by at_ns
+        rows between unbounded preceding and 1 preceding) as highest
+    from commits where outcome = 'ok')
+select run, "group", topic, partition, consumer, at_ns, highest, "offset" from accepted where "offset" < highest""",
+    "watermark_fell": """
+with shown as (
+    select run, topic, partition, leader_epoch, high_watermark from state where broker = leader
+    union all select run, topic, partition, leader_epoch, high_watermark from ends),
+epochs as (
+    select run, topic, partition, leader_epoch, min(high_watermark) as low, max(high_watermark) as high
+    from shown where leader_epoch is not null and high_watermark is not null group by all)
+select n.run, n.topic, n.partition, n.leader_epoch, max(o.high) as before, n.low
+from epochs n join epochs o using (run, topic, partition) where o.leader_epoch < n.leader_epoch
+group by n.run, n.topic, n.partition, n.leader_epoch, n.low having n.low < before""",
+    "dual_leader": """
+with told as (
+    select *, if(error is null and leader = broker, coalesce(leader_epoch, -1), null) as epoch from state),
+turns as (
+    select *, if(epoch is distinct from lag(epoch) over w, 1, 0) as turned
+    from told window w as (partition by run, topic, partition, broker order by at_ns)),
+stretches as (
+    select *, sum(turned) over (partition by run, topic, partition, broker order by at_ns) as stretch from turns),
+claims as (
+    select run, topic, partition, broker, epoch, stretch, min(at_ns + took_ns) as from_ns, max(at_ns) as to_ns
+    from stretches where epoch is not null group by all)
+select run, topic, partition, greatest(a.from_ns, b.from_ns) as from_ns, least(a.to_ns, b.to_ns) as to_ns,
+    a.broker, a.epoch, b.broker, b.epoch
+from claims a join claims b using (run, topic, partition)
+where a.broker < b.broker and greatest(a.from_ns, b.from_ns) <= least(a.to_ns, b.to_ns)""",
+}
+
+
+def answers(question: str, tables: Mapping[str, pa.Table]) -> list[tuple[Any, ...]]:
+    with duckdb.connect() as database:
+        for name, table in tables.items():
+            database.register(name, table)
+        return database.sql(QUESTIONS[question]).fetchall()

@@ -1,0 +1,173 @@
+"""A journal that was cut short or has wrong bits: no wrong row, no crash, and the damage is named."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from histories import History
+
+from ackproof.journal import DIFFERS, TABLES, Writer, read_stream
+from ackproof.judge.sources import SMALL, damaged_inside, opened
+from proving import size
+
+Told = Callable[[str, object], None]
+Rows = list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    history = History().fault(("asked", 5), ("proved", 6), ("healed", 90))
+    for seq in range(20):
+        history.send(seq, seq).log(seq, seq).read(seq, seq)
+    return history.write(tmp_path_factory.mktemp("damage") / "run")
+
+
+@contextmanager
+def instead(path: Path, content: bytes) -> Iterator[None]:
+    whole = path.read_bytes()
+    path.write_bytes(content)
+    try:
+        yield
+    finally:
+        path.write_bytes(whole)
+
+
+def read_whole(path: Path) -> Rows:
+    rows: Rows = pq.ParquetFile(path, page_checksum_verification=True).read().to_pylist()
+    return rows
+
+
+def named_or_right(run: Path, path: Path, right: Rows) -> str:
+    """What the judge would make of this file: it names it, or has the very rows that were written."""
+    with opened(run) as source:
+        table = path.parent.name
+        said = [line.text for line in source.remarks if not line.fit]
+        if path not in source.files[table]:
+            assert any(f"{table}/{path.name}" in text for text in said), said
+            assert not source.small.get(table)
+            return "named"
+        if path in damaged_inside(source):
+            assert table not in SMALL
+            return "named"
+        assert read_whole(path) == right
+        assert source.small.get(table, right) == right
+        return "right"
+
+
+def sealed(run: Path) -> list[Path]:
+    return sorted((run / "journal").glob("*/*.parquet"))
+
+
+@pytest.mark.proves("B2")
+def test_a_sealed_file_that_was_cut_anywhere_is_named(run: Path, record_property: Told) -> None:
+    cuts = 0
+    for path in sealed(run):
+        whole, right = path.read_bytes(), read_whole(path)
+        for length in range(0, len(whole), size(211, 17, 1)):
+            with instead(path, whole[:length]):
+                assert named_or_right(run, path, right) == "named", (path.parent.name, length)
+            cuts += 1
+    record_property("figure", f"sealed files cut at {cuts:,} places: all named")
+
+
+@pytest.mark.proves("B2")
+def test_a_sealed_file_with_a_wrong_bit_is_named_or_read_as_it_was_written(run: Path, record_property: Told) -> None:
+    lots = random.Random(1)  # noqa: S311 - the same bits every time
+    files = {path: (path.read_bytes(), read_whole(path)) for path in sealed(run)}
+    came = []
+    for _ in range(size(200, 2_000, 20_000)):
+        path = lots.choice(list(files))
+        whole, right = files[path]
+        with instead(path, flipped(whole, lots.randrange(8 * len(whole)))):
+            came.append(named_or_right(run, path, right))
+    assert came.count("named") > len(came) / 4
+    record_property(
+        "figure", f"{len(came):,} bits of sealed files flipped: no wrong row, {came.count('named'):,} named"
+    )
+
+
+def flipped(whole: bytes, bit: int) -> bytes:
+    changed = bytearray(whole)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> Path:
+    """Four batches of three rows."""
+    writer = Writer(tmp_path, "sends", 7, "producer1")
+    for seq in range(12):
+        outcome = {"outcome": "info", "error": "_TIMED_OUT"} if seq % 5 == 4 else {"outcome": "ok", "offset": seq}
+        times = {"due_ns": seq, "sent_ns": seq, "done_ns": seq + 1}
+        writer._flushed = float("inf")  # only every third row is flushed
+        writer.add(producer=0, seq=seq, topic=0, partition=0, **times, **outcome)
+        if seq % 3 == 2:
+            writer.flush()
+    writer.close(seal=False)
+    return writer.path
+
+
+@pytest.mark.proves("B2")
+def test_a_stream_that_was_cut_anywhere_gives_whole_batches_and_the_bytes_behind_them(
+    stream: Path, record_property: Told
+) -> None:
+    whole, right = stream.read_bytes(), read_stream(stream)[0].to_pylist()
+    for length in range(0, len(whole), size(7, 1, 1)):
+        stream.write_bytes(whole[:length])
+        table, damage = read_stream(stream)
+        rows = table.to_pylist()
+        assert rows == right[: len(rows)]
+        assert len(rows) % 3 == 0
+        assert damage is None or 0 < damage.bytes_torn <= length
+    record_property("figure", f"a stream cut at each of its {len(whole):,} bytes: whole batches, torn bytes counted")
+
+
+@pytest.mark.proves("B2")
+def test_a_stream_with_a_wrong_bit_gives_no_wrong_row(stream: Path, record_property: Told) -> None:
+    lots = random.Random(2)  # noqa: S311
+    whole, right = stream.read_bytes(), read_stream(stream)[0].to_pylist()
+    every = range(8 * len(whole))
+    bits = size(lots.sample(every, 400), lots.sample(every, 4_000), list(every))
+    named = 0
+    for bit in bits:
+        stream.write_bytes(flipped(whole, bit))
+        table, damage = read_stream(stream)
+        rows = table.to_pylist()
+        assert rows == right[: len(rows)], bit
+        assert damage is not None or rows == right, bit
+        named += damage is not None
+    record_property("figure", f"{len(bits):,} bits of a stream flipped: no wrong row, {named:,} named")
+
+
+def test_a_batch_that_differs_from_its_checksum_makes_a_run_unfit(run: Path, tmp_path: Path) -> None:
+    writer = Writer(run, "probes", 7, "another")
+    for fault in (1, 2):
+        writer.add(fault=fault, at_ns=1_234_567, held=True, text="a proof that can be found in the file")
+        writer.flush()
+    writer.close(seal=False)
+    whole = writer.path.read_bytes()
+    second = whole.rindex(b"a proof that")
+    writer.path.write_bytes(flipped(whole, 8 * second))
+    with opened(run) as source:
+        (line,) = [line for line in source.remarks if "another" in line.text]
+        assert not line.fit
+        assert DIFFERS in line.text
+        assert [row["fault"] for row in source.small["probes"]] == [1]
+    (run / "journal" / "probes" / "another.parquet").unlink()
+
+
+def test_a_stream_of_before_checksums_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "journal" / "members" / "w.arrows"
+    path.parent.mkdir(parents=True)
+    schema = TABLES["members"].schema
+    rows = pa.Table.from_pylist([{"run": 1, "at_ns": 2, "source": "zk1", "brokers": [1]}], schema)
+    with path.open("wb") as out, pa.ipc.new_stream(out, schema) as old:
+        old.write_table(rows)
+    assert read_stream(path) == (rows, None)

@@ -1,0 +1,64 @@
+"""A run that is no evidence is unknown, with the reason, and its exit code is 3: never a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from asking import session
+from histories import FIRST_RUN, History
+
+from ackproof.judge import judge
+from ackproof.verdict import EXIT_CODES, Verdict
+
+Told = Callable[[str, object], None]
+
+
+def run(*events: tuple[str, float], outcome: str = "ok", planned: bool = True) -> History:
+    """Twenty messages, one a millisecond; the log holds what was acknowledged."""
+    history = History(expect={"lost": "forbidden"})
+    if planned:
+        history.fault(*events)
+    for seq in range(20):
+        history.send(seq, seq if outcome == "ok" else None, outcome=outcome)
+        if outcome == "ok":
+            history.log(seq, seq)
+    return history
+
+
+GOOD = (("asked", 5.0), ("proved", 6.0), ("healed", 90.0))
+CASES: dict[str, tuple[History, str | None]] = {
+    "near miss: a run as it should be": (run(*GOOD), None),
+    "near miss: a scenario without a fault": (run(planned=False), None),
+    "nothing was sent": (History(expect={"lost": "forbidden"}).fault(*GOOD), "nothing was acknowledged"),
+    "nothing was acknowledged, nobody knows": (run(*GOOD, outcome="info"), "nothing was acknowledged"),
+    "nothing was acknowledged, all failed": (run(*GOOD, outcome="fail"), "nothing was acknowledged"),
+    "the fault never came": (run(), "never began"),
+    "the fault was not proved": (run(("asked", 5.0), ("not proved", 6.0)), "not proved"),
+    "the fault did not hold": (run(*GOOD, ("broken", 50.0)), "did not hold"),
+    "the fault was not healed": (run(("asked", 5.0), ("proved", 6.0), ("not healed", 90.0)), "healed"),
+    "the fault came after the load": (run(("asked", 50.0), ("proved", 51.0), ("healed", 90.0)), "load had ended"),
+    "the fault came before the load": (run(("asked", 0.0), ("proved", 0.0), ("healed", 90.0)), "before"),
+}
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdict]:
+    folder = tmp_path_factory.mktemp("runs")
+    directories = []
+    for place, (history, _) in enumerate(CASES.values()):
+        history.run = FIRST_RUN + place
+        directories.append(history.write(folder / f"run{place}"))
+    return dict(zip(CASES, judge(directories, session=session()), strict=True))
+
+
+@pytest.mark.proves("C7")
+@pytest.mark.parametrize("case", CASES)
+def test_without_evidence_it_is_unknown_and_says_why(
+    verdicts: dict[str, Verdict], case: str, record_property: Told
+) -> None:
+    verdict, reason = verdicts[case], CASES[case][1]
+    assert EXIT_CODES[verdict.result] == (0 if reason is None else 3), verdict.sentence
+    assert reason is None or reason in verdict.sentence
+    without = sum(reason is not None for _, reason in CASES.values())
+    record_property("figure", f"{without} runs without evidence: exit 3 with the reason; near misses confirmed")

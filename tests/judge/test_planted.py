@@ -1,0 +1,107 @@
+"""Planted anomalies are found, each of them and nothing else; what only looks like one is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from random import Random
+from typing import Any
+
+import pytest
+from asking import spark, tables_of
+from histories import FIRST_RUN
+from planting import ANOMALIES, IN_TRANSACTIONS, LOOK_ALIKES, WITNESS, World
+
+from ackproof.judge.checks import CHECKS
+from ackproof.judge.spark import collected
+from ackproof.judge.tables import Tables
+from proving import size
+
+Told = Callable[[str, object], None]
+AT_ONCE = 250  # histories in one job
+MESSAGES = {1: 75, 10: 25, 100: 5}  # of each partition, by the number of partitions
+
+
+@cache
+def planted() -> list[World]:
+    """One, two and ten of each kind, in one, ten and a hundred partitions."""
+    lots = Random(1)  # noqa: S311 - the same journals every time
+    worlds: list[World] = []
+    for _ in range(size(1, 1, 5)):
+        for plant in ANOMALIES:
+            for partitions in size((1, 10), (1, 10, 100), (1, 10, 100)):
+                for count in (1, 2, 10):
+                    run = FIRST_RUN + len(worlds)
+                    world = World(run, partitions, MESSAGES[partitions], transactional=plant in IN_TRANSACTIONS)
+                    for partition, k in sorted(lots.sample(world.slots, count)):
+                        plant(world, partition, k)
+                    worlds.append(world)
+    return worlds
+
+
+@cache
+def legal() -> list[World]:
+    """Several look-alikes in each, of any kind, each in a partition of its own."""
+    lots = Random(2)  # noqa: S311
+    worlds = []
+    for place in range(size(60, 200, 1_000)):
+        world = World(FIRST_RUN + place, 8, 10)
+        for partition in lots.sample(range(8), lots.randint(1, 8)):
+            lots.choice(LOOK_ALIKES)(world, partition, lots.randint(0, 1))
+        worlds.append(world)
+    return worlds
+
+
+@cache
+def finished(make: Callable[[], list[World]]) -> list[World]:
+    for world in make():
+        world.finished()
+    return make()
+
+
+@cache
+def batches(make: Callable[[], list[World]]) -> list[tuple[list[World], Tables]]:
+    worlds = finished(make)
+    parts = [worlds[first : first + AT_ONCE] for first in range(0, len(worlds), AT_ONCE)]
+    return [(part, tables_of(spark(), *(world.history for world in part))) for part in parts]
+
+
+def compare(check: str, make: Callable[[], list[World]]) -> int:
+    """How many witnesses there are; it fails where one is missing or one too many."""
+    total = 0
+    for worlds, tables in batches(make):
+        found: dict[int, list[tuple[Any, ...]]] = {world.run: [] for world in worlds}
+        for row in collected(CHECKS[check].function(tables)):
+            found[row["run"]].append(tuple(row[name] for name in WITNESS[check]))
+        for world in worlds:
+            assert sorted(found[world.run]) == sorted(world.expected[check]), (world.run - FIRST_RUN, world.expected)
+            total += len(found[world.run])
+    return total
+
+
+@pytest.mark.proves("C1")
+@pytest.mark.parametrize("check", WITNESS)
+def test_what_was_planted_is_found_and_nothing_else(check: str, record_property: Told) -> None:
+    worlds = finished(planted)
+    assert compare(check, planted) > 0
+    total = sum(len(each) for world in worlds for each in world.expected.values())
+    record_property(
+        "figure",
+        f"recall and precision 1.0: {total:,} witnesses of {len(WITNESS)} checks in {len(worlds):,} journals with "
+        f"{len(ANOMALIES)} kinds of anomaly, each named",
+    )
+
+
+@pytest.mark.proves("C2")
+@pytest.mark.parametrize("check", [name for name in WITNESS if name not in ("torn", "uncommitted_read", "hung")])
+def test_what_only_looks_like_an_anomaly_is_none(check: str, record_property: Told) -> None:
+    worlds = finished(legal)
+    found = compare(check, legal)
+    assert found == 0 or check in ("duplicated", "delivered_twice"), "copies and repeats are facts, and allowed"
+    record_property("figure", f"no alarm in {len(worlds):,} journals with {len(LOOK_ALIKES)} kinds of look-alike")
+
+
+def test_everything_is_planted() -> None:
+    """Every check has an anomaly, every look-alike stands somewhere."""
+    assert {check for world in finished(planted) for check in world.expected if world.expected[check]} == set(WITNESS)
+    assert {check for world in finished(legal) for check in world.expected} >= {"duplicated", "delivered_twice"}

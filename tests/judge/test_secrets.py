@@ -1,0 +1,49 @@
+"""What the settings of a foreign cluster hold is said by nobody."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ackproof.cli_run import _settings
+from ackproof.errors import UsageProblem
+from ackproof.judge.from_kafka import Kafka
+
+Told = Callable[[str, object], None]
+SECRET = "hunter2-s3cr3t"  # noqa: S105 - that is the point
+SETTINGS = {
+    "sasl.jaas.config": f'org.apache.kafka.PlainLoginModule required username="bob" password="{SECRET}";',
+    "sasl.password": SECRET,
+    "ssl.keystore.password": SECRET,
+    "ssl.key.password": f" {SECRET} ",
+    "ssl.truststore.password": f"'{SECRET}'",
+    "ssl.keystore.key": f"-----BEGIN PRIVATE KEY-----\\n{SECRET}\\n-----END PRIVATE KEY-----",
+    "sasl.oauthbearer.token.endpoint.url": f"https://bob:{SECRET}@example.invalid/token",
+    "anything": f"a={SECRET},b=2",
+}
+
+
+@pytest.mark.proves("F5")
+@pytest.mark.parametrize("name", SETTINGS)
+def test_no_word_of_a_setting_is_said(name: str, record_property: Told) -> None:
+    kafka = Kafka("kafka.example:9093", {name: SETTINGS[name]})
+    for text in (
+        f"ConfigException: Invalid value {SETTINGS[name]} for configuration {name}",
+        f"{name}: '{SETTINGS[name].strip()}' is refused",
+        *(f"login failed for {part}" for part in re.findall(r'[^\s"\',;=]+', SETTINGS[name]) if SECRET in part),
+    ):
+        assert SECRET not in kafka.hide(text), text
+    record_property("figure", f"a secret in {len(SETTINGS)} settings: hidden in what errors quote, whole or in part")
+
+
+@pytest.mark.proves("F5")
+def test_a_line_of_settings_that_cannot_be_read_is_named_by_its_number(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(f"security.protocol=SASL_SSL\n\nsasl.password {SECRET}\n")
+    with pytest.raises(UsageProblem) as caught:
+        _settings(file)
+    assert "line 3" in caught.value.message
+    assert SECRET not in caught.value.message

@@ -1,0 +1,70 @@
+"""Proofs: tests that prove a promise of `docs/trust.md`, at the size that is asked for.
+
+A test says which promise it proves by `@pytest.mark.proves("C3")`, takes its numbers from `size`, and tells what it
+measured by pytest's `record_property("figure", "1,000 of 1,000 histories judged alike")`. Run with all others it is as
+small as it can be; `scripts/prove` runs it at full size, and with `--quick` at that of CI.
+
+This module is also the plugin that `scripts/prove` gives to pytest: it picks the tests that prove what is asked for,
+and writes down what came of each.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Generator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+ASKED = "ACKPROOF_PROVE"  # "quick" or "full"; neither: just one more test
+T = TypeVar("T")
+
+
+def size(ordinary: T, quick: T, full: T) -> T:
+    return {"quick": quick, "full": full}.get(os.environ.get(ASKED, ""), ordinary)
+
+
+def ids_of(item: pytest.Item) -> list[str]:
+    return sorted({str(word) for mark in item.iter_markers("proves") for word in mark.args})
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("proofs")
+    group.addoption("--proves", help="run only the tests that prove this")
+    group.addoption("--proofs", type=Path, help="write what came of each proof to this file, one JSON document a line")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    wanted = config.getoption("--proves")
+    chosen = [item for item in items if (wanted in ids_of(item) if wanted else ids_of(item))]
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = chosen
+    if config.getoption("collectonly"):
+        for item in chosen:
+            _write(config, {"test": item.nodeid, "proves": ids_of(item)})
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.when == "call" or report.outcome != "passed":
+        figures = [str(value) for name, value in item.user_properties if name == "figure"]
+        told = {"test": item.nodeid, "outcome": report.outcome, "figures": figures, "problem": _problem(report)}
+        _write(item.config, told)
+    return report
+
+
+def _problem(report: pytest.TestReport) -> str:
+    if report.outcome == "skipped":
+        return str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return str(crash.message if crash else report.longrepr or "").strip()
+
+
+def _write(config: pytest.Config, told: object) -> None:
+    path: Path | None = config.getoption("--proofs")
+    if path is not None:
+        with path.open("a", encoding="utf-8") as out:
+            out.write(json.dumps(told) + "\n")

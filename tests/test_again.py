@@ -1,0 +1,116 @@
+"""The same again: what is planned, sent and asked for depends on nothing but the command."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import pytest
+
+import ackproof
+from ackproof.runner import Asked
+from ackproof.scenario_file import find, load
+from proving import size
+from test_scenario import GOOD
+
+Told = Callable[[str, object], None]
+SOURCE = Path(ackproof.__file__).parents[1]
+
+EVERYTHING_PLANNED = """
+import sys
+from pathlib import Path
+import msgspec
+from ackproof.clients.common import pack
+from ackproof.kafka.config import NodeFiles, properties
+from ackproof.runner import Asked
+from ackproof.scenario_file import bundled, find, load
+
+for name in bundled()[:: int(sys.argv[1])]:
+    source = find(name)
+    for shape in source.shapes:
+        scenario = load(source, shape)
+        for mode in scenario.modes:
+            spec = Asked(name, scenario, mode, shape, 7, Path("runs"), False, True, None, []).lab("run")
+            servers = {
+                node.name: properties(spec, node, NodeFiles(Path("settings"), Path("data")))
+                for node in spec.nodes if node.role != "client"
+            }
+            payloads = [
+                pack(number, seq, b"." * (plan.size - 16)).hex()
+                for number, plan in enumerate(scenario.each_producer) for seq in (0, 1, plan.count - 1)
+            ]
+            targets = [fault.targets for fault in scenario.faults]
+            told = [name, shape, mode, scenario, servers, payloads, targets]
+            print(msgspec.json.encode(told).decode())
+"""
+
+
+def planned(hash_seed: str, every: int) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", EVERYTHING_PLANNED, str(every)],
+        env={"PYTHONPATH": str(SOURCE), "PYTHONHASHSEED": hash_seed, "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=100,
+    )
+    return done.stdout.splitlines()
+
+
+@pytest.mark.proves("G1")
+def test_the_same_seed_gives_the_same_plan_payloads_and_targets(record_property: Told) -> None:
+    every = size(12, 1, 1)
+    once, again = planned("1", every), planned("2", every)
+    assert once
+    assert once == again
+    record_property("figure", f"{len(once)} plans of all bundled scenarios, shapes and modes equal, byte for byte")
+
+
+AGAIN: dict[str, tuple[str, str, Literal["zookeeper", "kraft"], str | None, list[str]]] = {
+    "as bundled": ("acks1-leader-isolated", "base", "zookeeper", None, []),
+    "another mode and shape": ("acks1-leader-isolated", "slow", "kraft", None, []),
+    "another release": ("acks1-leader-isolated", "base", "zookeeper", "3.8.1", []),
+    "settings that a shell would take apart": (
+        "acksall-leader-killed",
+        "crowd",
+        "kraft",
+        None,
+        ["producer.settings.client.rack=a b'c\"$HOME`id`;*", "producer.rate=123"],
+    ),
+    "a file with an odd name": ("./it's a (good) $one.toml", "slow", "kraft", None, ["producer.acks=1"]),
+}
+
+
+@pytest.mark.proves("G2")
+@pytest.mark.parametrize("case", AGAIN)
+def test_the_line_that_runs_it_again_has_the_same_plan_in_a_clean_shell(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, shape, mode, kafka, settings = AGAIN[case]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "it's a (good) $one.toml").write_text(GOOD)
+    scenario = load(find(given), shape, settings)
+    asked = Asked(given, scenario, mode, shape, 7, Path("runs"), False, True, kafka, settings)
+    program = tmp_path / "bin" / "ackproof"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nPYTHONPATH={SOURCE} exec {sys.executable} -P -m ackproof "$@"\n')
+    program.chmod(0o755)
+    line = f"{shlex.join(asked.again())} --dry-run --json"
+    done = subprocess.run(
+        ["sh", "-c", line],
+        env={"PATH": f"{program.parent}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    (plan,) = json.loads(done.stdout)["plans"]
+    assert plan == json.loads(msgspec.json.encode(scenario))
+    assert [*tmp_path.glob("runs*")] == []

@@ -41,7 +41,7 @@ def parts(folder: Path, table: str, rows: pa.Table, size: int) -> list[Part]:
 SEND = st.tuples(st.integers(0, 1), st.integers(0, 30), st.integers(0, 60), st.integers(0, 20))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(SEND, min_size=1, max_size=40), st.integers(1, 12))
 def test_sends_that_came_too_late_are_found_with_what_was_acked_before(
     tmp_path_factory: pytest.TempPathFactory, drawn: list[tuple[int, int, int, int]], slab: int
@@ -86,7 +86,7 @@ def test_sends_without_an_offset_are_in_no_slab(tmp_path: Path) -> None:
 # -- the steps of consumers --------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(0, 6)), max_size=40), st.integers(1, 9))
 def test_odd_steps_are_those_that_are_not_to_the_next_offset(
     tmp_path_factory: pytest.TempPathFactory, drawn: list[tuple[int, int, int]], size: int
@@ -165,7 +165,7 @@ def test_a_send_of_no_partition_waits_for_the_only_one(tmp_path: Path) -> None:
 # -- reserved numbers --------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 1), st.integers(0, 40), st.integers(1, 9)), max_size=6),
     st.lists(st.tuples(st.integers(0, 1), st.integers(0, 50)), max_size=40),

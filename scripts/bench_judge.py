@@ -217,7 +217,7 @@ def _copy(files: Files, ends: Longs, before: int, count: int) -> None:
     number = number[_partition(number) == 1][-count:]
     offset = ends[1] + np.arange(count)
     ends[1] += count
-    read_ns = START + before * EVERY_NS + READ_NS + np.arange(count)
+    read_ns = np.full(count, START + before * EVERY_NS + READ_NS - 1)  # after what was read before, before what comes
     _write_records(files, number, np.full(count, 1), offset, read_ns, epoch=0)
 
 

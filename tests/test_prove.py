@@ -82,7 +82,8 @@ def test_a_proof_of_other_code_is_marked_and_not_taken_for_done() -> None:
 def test_a_quick_proof_stands_beside_a_full_one_only_where_it_is_newer() -> None:
     full, quick = proof(code="before"), proof(size="quick")
     assert prove.shown("C3", {("C3", "full"): full, ("C3", "quick"): quick}) == [full, quick]
-    assert prove.shown("C3", {("C3", "full"): proof(), ("C3", "quick"): quick}) == [proof()]
+    now = proof()
+    assert prove.shown("C3", {("C3", "full"): now, ("C3", "quick"): quick}) == [now]
     assert prove.shown("C3", {("C3", "quick"): quick}) == [quick]
     assert prove.shown("C3", {}) == []
 

@@ -346,7 +346,10 @@ def ask(name: str, directory: Path) -> dict[str, int | None]:
         return read_once(directory)
     if name == "plain":
         judge_main.NARROW_ROWS = 2**63
-    (verdict,) = judge_main.judge([directory])
+        with warm(large=True) as session:  # Java may compile as well as it can
+            (verdict,) = judge_main.judge([directory], session=session)
+    else:
+        (verdict,) = judge_main.judge([directory])
     return {check.name: check.found for check in verdict.checks if check.name in ("lost", "duplicated", "reordered")}
 
 

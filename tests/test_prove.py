@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import msgspec
 import pytest
 
 import proving
+from scripts_as_modules import SCRIPTS, script
 
-SCRIPT = Path(__file__).parents[1] / "scripts" / "prove.py"
-
-
-def load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("prove", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["prove"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-prove: Any = load()
+prove: Any = script("prove")
 TESTS = ["tests/test_prove.py::test_one"]
 
 
@@ -107,7 +92,7 @@ def test_every_promise_is_in_a_group_and_every_marked_test_proves_one() -> None:
     groups = tomllib.loads(prove.PROMISES.read_text())["groups"]
     assert {name[0] for name in promises} == set(groups)
     marked = set()
-    for path in SCRIPT.parents[1].glob("tests/**/test_*.py"):
+    for path in SCRIPTS.parent.glob("tests/**/test_*.py"):
         marked |= set(re.findall(r"mark\.proves\(([^)]*)\)", path.read_text(encoding="utf-8")))
     words = {word.strip('" ') for arguments in marked for word in arguments.split(",")} - {""}
     assert words <= set(promises)
@@ -115,7 +100,11 @@ def test_every_promise_is_in_a_group_and_every_marked_test_proves_one() -> None:
 
 def test_what_is_no_promise_is_refused() -> None:
     done = subprocess.run(
-        [sys.executable, "-P", str(SCRIPT), "--only", "Z9"], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-P", str(SCRIPTS / "prove.py"), "--only", "Z9"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     assert done.returncode == 2
     assert "no promise Z9" in done.stderr

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "catalogue.py"
+from scripts_as_modules import script
 
 
 @pytest.fixture(scope="module")
 def catalogue() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("catalogue", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["catalogue"] = module
-    spec.loader.exec_module(module)
-    return module
+    return script("catalogue")
 
 
 CELL = ("isr-lag", "base", "kraft")

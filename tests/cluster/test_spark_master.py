@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import socket
 import subprocess
@@ -19,10 +18,10 @@ import pytest
 from ackproof.kafka.java import find_java
 from ackproof.verdict import read_verdict
 from conftest import cannot_run
+from scripts_as_modules import script
 
 cannot_run("it has never been seen to pass: try it alone first, and take this line away")
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
-HOME = Path(__file__).resolve().parents[2]
 EVENTS = 600_000
 START_S = 60.0
 
@@ -84,16 +83,7 @@ def standalone(tmp_path: Path) -> Iterator[Standalone]:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A journal with losses, copies and changed places, judged on this machine."""
-    sys.path.insert(0, str(HOME / "scripts"))
-    try:
-        spec = importlib.util.spec_from_file_location("bench_judge", HOME / "scripts" / "bench_judge.py")
-        assert spec is not None
-        assert spec.loader is not None
-        bench = importlib.util.module_from_spec(spec)
-        sys.modules["bench_judge"] = bench
-        spec.loader.exec_module(bench)
-    finally:
-        sys.path.remove(str(HOME / "scripts"))
+    bench = script("bench_judge")
     directory = tmp_path_factory.mktemp("runs") / "made"
     bench.make(directory, EVENTS // 3, bench.plan(EVENTS // 3))
     judged(directory)

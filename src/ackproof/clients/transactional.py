@@ -213,6 +213,9 @@ class Processing:
             _insist(self._client.commit_transaction)
         except KafkaException as problem:
             return self._abort(transaction, problem.args[0].name())
+        except Hung as problem:
+            self._note(transaction, "aborting", text=str(problem))
+            return self._give_up(transaction, str(problem), str(problem))
         self._places |= transaction.places
         return self._close(transaction, "committed", "ok", None)
 
@@ -221,8 +224,18 @@ class Processing:
         try:
             _insist(self._client.abort_transaction)
         except KafkaException as problem:
-            self._say(f"cannot abort transaction {transaction.number} ({problem.args[0].str()}): begins anew")
-            self._client = self._made()
+            return self._give_up(transaction, why, problem.args[0].str())
+        except Hung as problem:
+            return self._give_up(transaction, why, str(problem))
+        return self._aborted(transaction, why)
+
+    def _give_up(self, transaction: Transaction, why: str, problem: str) -> None:
+        """What this client can no longer end its successor ends, by fencing it."""
+        self._say(f"cannot end transaction {transaction.number} ({problem}): begins anew")
+        self._client = self._made()
+        self._aborted(transaction, why)
+
+    def _aborted(self, transaction: Transaction, why: str) -> None:
         if transaction.commit_asked:
             self._close(transaction, "unknown", "info", why)
         else:
@@ -289,6 +302,10 @@ def _insist(call: Callable[[float], T], any_error: bool = False) -> T:
             time.sleep(AGAIN_S)
 
 
+class Hung(Exception):
+    """A call that should have come back long ago, in one sentence."""
+
+
 def _within(seconds: float, call: Callable[[], T]) -> T:
     """librdkafka has been seen not to come back from `send_offsets_to_transaction`, whatever time it was given, after
     the coordinator had died: such a call is left to itself."""
@@ -304,8 +321,7 @@ def _within(seconds: float, call: Callable[[], T]) -> T:
     try:
         return answer.result(timeout=seconds)
     except TimeoutError:
-        error = KafkaError(KafkaError._FAIL, f"the client did not come back after {seconds:g} s", fatal=True)
-        raise KafkaException(error) from None
+        raise Hung(f"the client did not come back after {seconds:g} s") from None
 
 
 def _input_settings(config: ProducerConfig) -> dict[str, Any]:

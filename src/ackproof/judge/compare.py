@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from ackproof.judge.fitness import Evidence, fitness, log_was_read, missing
 from ackproof.judge.reserved import Producer
 from ackproof.judge.runbook import runbook
 from ackproof.judge.sentences import check_text, sentence
-from ackproof.judge.sources import Source
+from ackproof.judge.sources import Source, cleared
 from ackproof.judge.witnesses import Witnesses, collect, count_where, rows
 from ackproof.record import RunRecord
 from ackproof.verdict import CheckResult, FaultSummary, Verdict, judge_check, overall
@@ -231,25 +230,16 @@ def write_verdict(home: Path | None, verdict: Verdict, witnesses: Path | None) -
     """`verdict/` as a whole: filled beside the old one, synced, and swapped in. Without a home, nothing is written."""
     if home is None:
         return verdict
-    new = witnesses or _cleared(home / ".verdict-new")
+    new = witnesses or cleared(home / ".verdict-new")
     new.mkdir(exist_ok=True)
     new.chmod(0o755)
     with (new / "verdict.json").open("wb") as out:
         out.write(msgspec.json.format(msgspec.json.encode(verdict), indent=2) + b"\n")
         out.flush()
         os.fsync(out.fileno())
-    old = _cleared(home / ".verdict-old")
+    old = cleared(home / ".verdict-old")
     if (home / "verdict").is_symlink() or (home / "verdict").exists():
         (home / "verdict").rename(old)
     new.rename(home / "verdict")
-    _cleared(old)
+    cleared(old)
     return verdict
-
-
-def _cleared(path: Path) -> Path:
-    """A place where nothing stands any more; of a link, which somebody may have planted, the link alone is taken."""
-    if path.is_symlink():
-        path.unlink()
-    else:
-        shutil.rmtree(path, ignore_errors=True)
-    return path

@@ -7,7 +7,6 @@ are kept as arrays: nothing that is read back can be a program.
 from __future__ import annotations
 
 import hashlib
-import shutil
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import ackproof
-from ackproof.judge.sources import Source
+from ackproof.judge.sources import Source, cleared
 
 NAME = ".judging"
 _SIGNATURE = "signature"
@@ -28,11 +27,17 @@ def kept_folder(source: Source) -> Path | None:
         return None
     folder = source.home / NAME
     signature = _signature(source)
-    if not (folder / _SIGNATURE).is_file() or (folder / _SIGNATURE).read_text() != signature:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
+    if not _is_ours(folder, signature):
+        cleared(folder).mkdir()
         (folder / _SIGNATURE).write_text(signature)
     return folder
+
+
+def _is_ours(folder: Path, signature: str) -> bool:
+    """We make no links: one that is there was planted, and might lead what we write elsewhere."""
+    if any(path.is_symlink() for path in (folder, *folder.rglob("*"))):
+        return False
+    return (folder / _SIGNATURE).is_file() and (folder / _SIGNATURE).read_text() == signature
 
 
 def _signature(source: Source) -> str:

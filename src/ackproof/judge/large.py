@@ -45,7 +45,6 @@ class Looked:
     """What is known of one large run, and what of it is worth a look."""
 
     run: int
-    lines: Lines
     producers: list[Producer]
     unequal: Longs  # producer, block: of which other numbers were reported than were reserved
     reserved: list[dict[str, Any]]  # what was reserved of those
@@ -71,7 +70,6 @@ def look(source: Source, folder: Path, hands: Hands, bits: int = BITS, slab: int
     narrow = {table: narrowed(run, table, found, folder, bits, hands) for table in run.parts}
     return Looked(
         record.run,
-        lines,
         numbers.producers(record.run, run.sums["producers"], own, unequal),
         unequal,
         numbers.clipped(own, unequal, record.run, bits),

@@ -9,10 +9,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,11 +25,11 @@ from ackproof.judge.checks import CHECKS, Check
 from ackproof.judge.compare import Findings, verdict_of, write_verdict
 from ackproof.judge.fates import fate_counts
 from ackproof.judge.from_kafka import Kafka, with_log_of
-from ackproof.judge.kept import NAME as KEPT
 from ackproof.judge.kept import Kept, kept_folder
 from ackproof.judge.large import Looked, counted_tables, left_out, look, unequal
 from ackproof.judge.moments import claims, exits, lives, moments, phases
-from ackproof.judge.parts import BY_THREADS, Hands
+from ackproof.judge.parts import BY_THREADS, Hands, Pace
+from ackproof.judge.parts import TABLES as FOLDED
 from ackproof.judge.reserved import Producer, irregular, producers_of, unreported, unreported_counts
 from ackproof.judge.sources import Source, Unreadable, damaged_inside, opened
 from ackproof.judge.spark import LARGE_ROWS, Session, cores, few_rows, first_line, fit_to, warm
@@ -41,6 +39,7 @@ from ackproof.judge.witnesses import run_checks
 from ackproof.verdict import Fitness, Verdict, not_judged
 
 Progress = Callable[[str], None]
+Questions = dict[str, Callable[[], DataFrame]]
 SoFar = Callable[[int, int, str], None]  # so many of so many, and of what
 
 # Questions that are no checks, asked beside them: how many sends met each fate, what is odd about the numbers.
@@ -105,24 +104,22 @@ def _batches(sources: dict[int, Source]) -> list[dict[int, Source]]:
 
 
 def _rows(sources: Iterable[Source]) -> int:
-    return sum(source.rows[table] for source in sources for table in ("sends", "reads", "log"))
+    return sum(source.rows[table] for source in sources for table in FOLDED)
 
 
 def _judge_batch(session: Session, batch: dict[int, Source], so_far: SoFar) -> dict[int, Verdict]:
-    folder = _folder(session, list(batch.values()))
-    finished = False
     try:
-        findings = _try(session, list(batch.values()), folder / "first", so_far)
-        if findings is None or findings.broken:
-            # A damaged page, or a hash table that did not fit: without such files, and as if the journal were large.
-            batch = {place: source.without(damaged_inside(source)) for place, source in batch.items()}
-            findings = _find(session, list(batch.values()), folder / "again", True, so_far)
-        verdicts = {place: _finish(source, findings) for place, source in batch.items()}
-        finished = True
-        return verdicts
+        with _folder(session, list(batch.values())) as folder:
+            findings = _try(session, list(batch.values()), folder / "first", so_far)
+            if findings is None or findings.broken:
+                # A damaged page, or a hash table that did not fit: without such files, and nothing is taken for small.
+                batch = {place: source.without(damaged_inside(source)) for place, source in batch.items()}
+                findings = _find(session, list(batch.values()), folder / "again", True, so_far)
+            return {place: _finish(source, findings) for place, source in batch.items()}
     except Exception as error:  # noqa: BLE001  Spark died, or a bug of ours: no evidence, so unknown
         if len(batch) > 1:  # what one run brings about is not the others' fault
-            return {place: verdict for each in batch.items() for place, verdict in _alone(session, each, so_far)}
+            alone = [_judge_batch(session, {place: source}, so_far) for place, source in batch.items()]
+            return {place: verdict for one in alone for place, verdict in one.items()}
         text = f"The judge could not do its work: {first_line(error)}."
         return {
             place: write_verdict(source.home, not_judged(source.record, Fitness("judge", False, text)), None)
@@ -131,21 +128,18 @@ def _judge_batch(session: Session, batch: dict[int, Source], so_far: SoFar) -> d
     finally:
         with suppress(Exception):  # a Spark that died has no cache
             session.spark.catalog.clearCache()
-        if finished or folder.name != KEPT:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
-def _alone(session: Session, run: tuple[int, Source], so_far: SoFar) -> list[tuple[int, Verdict]]:
-    place, source = run
-    return list(_judge_batch(session, {place: source}, so_far).items())
-
-
-def _folder(session: Session, sources: Sequence[Source]) -> Path:
+@contextmanager
+def _folder(session: Session, sources: Sequence[Source]) -> Iterator[Path]:
     """Where this process and Spark's workers see the same files: with the run, where they are on other machines, or
-    where it will take long, so that what is done need not be done again."""
+    where it will take long, so that what was done when something went wrong need not be done again."""
     if len(sources) == 1 and _rows(sources) >= LARGE_ROWS and (kept := kept_folder(sources[0])):
-        return kept
-    return Path(tempfile.mkdtemp(prefix=".witnesses-", dir=_shared(session, sources)))
+        yield kept
+        shutil.rmtree(kept, ignore_errors=True)
+        return
+    with TemporaryDirectory(prefix=".witnesses-", dir=_shared(session, sources), ignore_cleanup_errors=True) as name:
+        yield Path(name)
 
 
 def _shared(session: Session, sources: Sequence[Source]) -> Path:
@@ -180,15 +174,21 @@ def _find(session: Session, sources: Sequence[Source], folder: Path, careful: bo
         table: read_table(spark, table, [str(path) for source in sources for path in source.files[table]], small)
         for table in TABLES
     }
-    numbered = Numbered.of(spark, journal, looked, small)
-    producers = numbered.producers
+    sends, blocks = journal["sends"], journal["blocks"]
+    narrow = None if looked is None else _narrow(spark, looked, small)
+    if looked is None or narrow is None:
+        producers = producers_of(sends, blocks)
+        missing, questions = _numbers(spark, producers, lambda: (sends, blocks))
+    else:
+        producers = [producer for one in looked for producer in one.producers]
+        missing, questions = _numbers(spark, producers, lambda: unequal(spark, narrow["sends"], looked))
     unbroken = all(producer.unbroken for producer in producers)
     tables = make_tables(
         spark,
         journal,
         [source.record for source in sources],
         _spans(producers),
-        None if numbered.missing is None else numbered.missing.drop("closed"),
+        None if missing is None else missing.drop("closed"),
         any(map(_is_compacted, sources)),
         small,
         moments=[row for source in sources for row in moments(source.record, source.small["faults"])],
@@ -200,15 +200,13 @@ def _find(session: Session, sources: Sequence[Source], folder: Path, careful: bo
         awaited=[row for source in sources for row in awaited(source.record, source.small["faults"])],
         numbers=[(each.run, each.producer, each.first_seq, each.last_seq) for each in producers] if unbroken else None,
     )
-    questions = dict(numbered.questions)
     closer = tables
-    if looked is None:
+    if looked is None or narrow is None:
         questions[FATES] = partial(fate_counts, tables.fates)
     else:
         tables = counted_tables(spark, tables, looked)
-        sends, log, reads = _narrow(spark, looked, small)
-        closer = looking_closer(tables, sends, log, reads, numbered.missing)
-        dull = left_out(spark, tables, sends, producers)
+        closer = looking_closer(tables, **narrow, unreported=missing)
+        dull = left_out(spark, tables, narrow["sends"], producers)
         questions[FATES] = lambda: fate_counts(closer.fates).unionByName(dull)
     closer.fates.cache()
     if any(check.asks_fates and not check.closer for check in asked.values()):
@@ -243,70 +241,37 @@ def _look(session: Session, sources: Sequence[Source], folder: Path, so_far: SoF
     return found
 
 
-class Pace:
-    """How far folding is, how fast, and how long it will take."""
-
-    def __init__(self, so_far: SoFar) -> None:
-        self._so_far = so_far
-        self._begun: tuple[float, int] | None = None
-
-    def __call__(self, done: int, of: int) -> None:
-        now = time.monotonic()
-        words = "events folded"
-        if self._begun is None:
-            self._begun = now, done
-        elif now > self._begun[0]:
-            pace = (done - self._begun[1]) / (now - self._begun[0])
-            words += f", {pace:,.0f} a second, {(of - done) / max(pace, 1):,.0f} s left"
-        self._so_far(done, of, words)
-
-
 def _is_heavy(source: Source) -> bool:
     """Whether Spark itself will look at millions of rows, and not only at what folding leaves."""
     whole = any(check.whole and _is_asked(name, check, [source]) for name, check in CHECKS.items())
-    return _rows([source]) >= LARGE_ROWS and (whole or _is_compacted(source) or _rows([source]) < NARROW_ROWS)
+    return _rows([source]) >= LARGE_ROWS and (whole or _is_compacted(source))
 
 
 def _is_compacted(source: Source) -> bool:
     return any(row["compacted"] for row in source.small["ends"])
 
 
-def _narrow(spark: SparkSession, looked: Sequence[Looked], small: bool) -> tuple[DataFrame, DataFrame, DataFrame]:
+def _narrow(spark: SparkSession, looked: Sequence[Looked], small: bool) -> dict[str, DataFrame]:
     """The sends, the log and the reads that are worth a look."""
-    files = {name: [path for one in looked for path in one.files[name]] for name in ("sends", "log", "reads")}
-    sends, log, reads = (read_table(spark, name, paths, small) for name, paths in files.items())
-    return sends, log, reads
+    files = {name: [path for one in looked for path in one.files[name]] for name in FOLDED}
+    return {name: read_table(spark, name, paths, small) for name, paths in files.items()}
 
 
-@dataclass(frozen=True)
-class Numbered:
-    """The producers of all runs, and the numbers that they reserved and never reported."""
-
-    producers: list[Producer]
-    missing: DataFrame | None  # null where there are none
-    questions: Mapping[str, Callable[[], DataFrame]]
-
-    @classmethod
-    def of(
-        cls, spark: SparkSession, journal: Mapping[str, DataFrame], looked: Sequence[Looked] | None, small: bool
-    ) -> Numbered:
-        sends, blocks = journal["sends"], journal["blocks"]
-        if looked is None:
-            producers = producers_of(sends, blocks)
-        else:
-            producers = [producer for one in looked for producer in one.producers]
-        differing = [(producer.run, producer.producer) for producer in producers if not producer.equal]
-        if not differing:
-            return cls(producers, None, {})
-        few = few_rows(spark, differing, _PRODUCER)
-        if looked is not None:
-            sends, blocks = unequal(spark, _narrow(spark, looked, small)[0], looked)
-        missing = unreported(sends, blocks, few).cache()
-        questions = {
-            UNREPORTED: partial(unreported_counts, missing),
-            IRREGULAR: partial(irregular, sends, blocks, few),
-        }
-        return cls(producers, missing, questions)
+def _numbers(
+    spark: SparkSession, producers: Sequence[Producer], told: Callable[[], tuple[DataFrame, DataFrame]]
+) -> tuple[DataFrame | None, Questions]:
+    """The numbers that were reserved and never reported, and how odd numbers are counted; nothing where none is odd.
+    `told` has the sends and the reservations."""
+    differing = [(producer.run, producer.producer) for producer in producers if not producer.equal]
+    if not differing:
+        return None, {}
+    few = few_rows(spark, differing, _PRODUCER)
+    sends, blocks = told()
+    missing = unreported(sends, blocks, few).cache()
+    return missing, {
+        UNREPORTED: partial(unreported_counts, missing),
+        IRREGULAR: partial(irregular, sends, blocks, few),
+    }
 
 
 def _is_asked(name: str, check: Check, sources: Sequence[Source]) -> bool:

@@ -7,6 +7,7 @@ workers need the files where this process sees them, and nothing else: our own c
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -64,6 +65,24 @@ def _of_file(table: str, path: Path) -> Iterator[Part]:
             if said is None or not said.has_null_count or said.null_count:
                 nulls.add(column.path_in_schema)
         yield Part(table, str(path), group, rows.num_rows, bounds, frozenset(nulls))
+
+
+class Pace:
+    """How far folding is, how fast, and how long it will take."""
+
+    def __init__(self, so_far: Callable[[int, int, str], None]) -> None:
+        self._so_far = so_far
+        self._begun: tuple[float, int] | None = None
+
+    def __call__(self, done: int, of: int) -> None:
+        now = time.monotonic()
+        words = "events folded"
+        if self._begun is None:
+            self._begun = now, done
+        elif now > self._begun[0]:
+            pace = (done - self._begun[1]) / (now - self._begun[0])
+            words += f", {pace:,.0f} a second, {(of - done) / max(pace, 1):,.0f} s left"
+        self._so_far(done, of, words)
 
 
 @dataclass(frozen=True)

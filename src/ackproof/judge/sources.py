@@ -27,9 +27,7 @@ from ackproof.verdict import Fitness
 ESSENTIAL = ("blocks", "sends", "log", "ends")
 # Small by nature: read here, in this process, where fitness wants them row by row.
 SMALL = ("ends", "mirror_ends", "faults", "probes", "nodes", "oddities")
-READ_ROWS = (
-    200_000  # files up to this are read through beforehand; what is larger is folded, which reads it all as well
-)
+READ_ROWS = 200_000  # files up to this are read through beforehand; larger ones are folded, which reads them as well
 
 
 @dataclass(frozen=True)
@@ -167,6 +165,15 @@ def damaged_inside(source: Source) -> dict[Path, str]:
             except (OSError, pa.ArrowException) as error:
                 bad[path] = _first_line(error)
     return bad
+
+
+def cleared(path: Path) -> Path:
+    """A place where nothing stands any more; of a link, which somebody may have planted, the link alone is taken."""
+    if path.is_symlink():
+        path.unlink()
+    else:
+        shutil.rmtree(path, ignore_errors=True)
+    return path
 
 
 def _damaged(path: Path, what: str) -> Fitness:

@@ -127,9 +127,13 @@ def _numbers(verdict: Verdict) -> list[dict[str, Any]]:
         "reordered": "in the log in another order than sent",
     }
     counts = {"lost": verdict.lost, "duplicated": verdict.duplicated, "reordered": verdict.reordered}
-    return rows + [
+    rows += [
         {"name": name, "count": counts[name], "text": text, "check": by_name.get(name), "checked": name in by_name}
         for name, text in meanings.items()
+    ]
+    return rows + [
+        {"name": check.name.replace("_", " "), "count": check.found, "text": check.text, "check": check}
+        for check in words.expected_besides(verdict)
     ]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ackproof.report.measures import Measured, measured
-from ackproof.report.words import RESULTS
+from ackproof.report.words import HEADLINE, RESULTS, expected_besides
 from ackproof.screen import plain, table
 
 if TYPE_CHECKING:
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from ackproof.verdict import CheckResult, Verdict
 
 _STYLES = {"confirmed": "green", "refuted": "red", "unknown": "yellow"}
-_HEADLINE = ("lost", "duplicated", "reordered")
-# What no scenario permits is told where it was found, and else only in the report.
-_NEVER = ("phantom", "aborted_read", "resurrected", "offset_gap", "exits", "claims")
 PARTITIONS_SHOWN = 12
 
 
@@ -45,7 +42,7 @@ def terminal_summary(verdict: Verdict) -> list[Any]:
         if not entry.fit:
             parts.append(Text(f"unfit: {plain(entry.name)}: {plain(entry.text)}", style="yellow"))
     for check in verdict.checks:
-        if fit and check.result in ("refuted", "unknown") and check.name not in _HEADLINE:
+        if fit and check.result in ("refuted", "unknown") and check.name not in HEADLINE:
             parts.append(Text(_told(check), style=_STYLES[check.result]))
     if untold := [check.name for check in verdict.checks if check.result == "not applicable"]:
         parts.append(Text(f"{RESULTS['not applicable'][0]} not applicable: {plain(', '.join(untold))}"))
@@ -76,10 +73,9 @@ def _numbers(verdict: Verdict) -> Table:
             told = check.result if fit else "unknown"
             result = Text(f"{RESULTS[told][0]} {told if fit else 'no evidence'}", style=_STYLES[told])
             made.add_row(name, "?" if check.found is None else _count(count), check.expected, result)
-    for check in verdict.checks:
-        if fit and check.name not in (*_HEADLINE, *_NEVER) and check.expected != "allowed" and check.found is not None:
-            result = Text(f"{RESULTS[check.result][0]} {check.result}", style=_STYLES[check.result])
-            made.add_row(plain(check.name), _count(check.found), check.expected, result)
+    for check in expected_besides(verdict) if fit else []:
+        result = Text(f"{RESULTS[check.result][0]} {check.result}", style=_STYLES[check.result])
+        made.add_row(plain(check.name), _count(check.found), check.expected, result)
     return made
 
 

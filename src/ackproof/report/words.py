@@ -9,6 +9,7 @@ import numpy as np
 
 from ackproof.report.losses import LostRange, Story
 from ackproof.report.reading import SECOND, Run
+from ackproof.verdict import CheckResult, Verdict
 
 RESULTS = {
     "confirmed": ("✓", "Confirmed"),
@@ -17,6 +18,10 @@ RESULTS = {
     "not judged": ("!", "Not judged"),
     "not applicable": ("-", "Not applicable"),
 }
+
+HEADLINE = ("lost", "duplicated", "reordered")
+# What no scenario permits is told where it was found, and else only among all checks.
+_NEVER = ("phantom", "aborted_read", "resurrected", "offset_gap", "exits", "claims")
 
 FATES = {
     "survived": "acknowledged, and there at its own offset",
@@ -38,6 +43,16 @@ FAILOVER_STEPS = (
     ("first_ack_ms", "first acknowledgement from it", "nothing was acknowledged by a new leader"),
     ("isr_full_ms", "all replicas in sync again", "never complete again"),
 )
+
+
+def expected_besides(verdict: Verdict) -> list[CheckResult]:
+    """What a scenario requires or forbids besides what everybody asks for: its own question, with its answer."""
+    known = (*HEADLINE, *_NEVER)
+    return [
+        check
+        for check in verdict.checks
+        if check.name not in known and check.expected != "allowed" and check.found is not None
+    ]
 
 
 def fate_kind(fate: str) -> str:

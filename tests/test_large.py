@@ -109,9 +109,11 @@ def test_odd_steps_are_those_that_are_not_to_the_next_offset(
     assert sorted(zip(*(found[name].tolist() for name in names), strict=True)) == sorted(expected)
 
 
-def test_reads_that_are_not_in_the_order_of_their_polls_are_not_folded(tmp_path: Path) -> None:
+def test_reads_that_are_not_in_the_order_of_their_polls_are_walked_in_it(tmp_path: Path) -> None:
     reads = [{"offset": 0, "seq": 0, "read_ns": 5, "poll": 2}, {"offset": 1, "seq": 1, "read_ns": 6, "poll": 1}]
-    assert folded(parts(tmp_path, "reads", rows("reads", *reads), 10), LINES).steps is None
+    found = folded(parts(tmp_path, "reads", rows("reads", *reads), 10), LINES).steps
+    assert found is not None
+    assert [(found["previous_offset"].tolist(), found["offset"].tolist())] == [([1], [0])]
 
 
 def test_parts_of_one_walk_may_not_overlap(tmp_path: Path) -> None:

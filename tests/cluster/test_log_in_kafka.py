@@ -13,12 +13,10 @@ from real_lab import RealLab, User, lab, ourselves
 
 from ackproof.clients.common import pack
 from ackproof.verdict import read_verdict
-from conftest import cannot_run
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "judge"))
 from histories import History
 
-cannot_run("it has never been seen to pass: try it alone first, and take this line away")
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 SENT, LOST = 50, 3
 HIDDEN = "not-for-anybody-to-see"

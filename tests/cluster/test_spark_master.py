@@ -17,10 +17,8 @@ import pytest
 
 from ackproof.kafka.java import find_java
 from ackproof.verdict import read_verdict
-from conftest import cannot_run
 from scripts_as_modules import script
 
-cannot_run("it has never been seen to pass: try it alone first, and take this line away")
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 EVENTS = 600_000
 START_S = 60.0
@@ -35,7 +33,8 @@ class Standalone:
 def started(folder: Path, name: str, main: str, *arguments: str) -> subprocess.Popen[bytes]:
     jars = Path(pyspark.__file__).parent / "jars"
     command = [str(find_java().home / "bin" / "java"), "-Xmx512m", "-cp", f"{jars}/*", main, *arguments]
-    environment = {**os.environ, **spark_environment(), "SPARK_HOME": str(jars.parent)}
+    home = {"SPARK_HOME": str(jars.parent), "SPARK_SCALA_VERSION": "2.13"}
+    environment = {**os.environ, **spark_environment(), **home}
     with (folder / f"{name}.log").open("wb") as log:
         return subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=folder)
 

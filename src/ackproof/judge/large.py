@@ -56,7 +56,7 @@ class Looked:
 
 
 def look(source: Source, folder: Path, hands: Hands, bits: int = BITS, slab: int = order.SLAB) -> Looked | None:
-    """Null where a consumer's reads are not in the order in which they were read, so that folding is of no use."""
+    """Null where the parts of a consumer's reads are not in the order of its reading, so that folding is of no use."""
     record = source.record
     parts = parts_of(source.files)
     lines = _lines(source, [part for part in parts if part.table == "sends"])

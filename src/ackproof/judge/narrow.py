@@ -57,7 +57,7 @@ class Folded:
     parts: Mapping[str, Sequence[Part]]
     folds: Mapping[str, Columns]  # of each table, where `part` counts its parts
     sums: Sums
-    steps: Columns | None  # of consumers, other than to the next offset; null where rows are not in order
+    steps: Columns | None  # of consumers, other than to the next offset; null where parts are not in order
 
 
 def folded(parts: Sequence[Part], lines: Lines, bits: int = BITS, hands: Hands = BY_THREADS) -> Folded:

@@ -123,7 +123,7 @@ def warm(master: str = "local[*]", large: bool = False, extras: Extras | None = 
     folder = Path(tempfile.mkdtemp(prefix="ackproof-judge-"))
     try:
         if master.startswith(CONNECT):
-            return Session(_connected_to(master), folder, None, connected=True)
+            return Session(_connected_to(master, folder), folder, None, connected=True)
         spark, jvm = _start(master, folder, large, extras or Extras())
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
@@ -131,15 +131,14 @@ def warm(master: str = "local[*]", large: bool = False, extras: Extras | None = 
     return Session(spark, folder, jvm)
 
 
-def _connected_to(address: str) -> SparkSession:
+def _connected_to(address: str, folder: Path) -> SparkSession:
     """A Spark that is there already; what `_settings` says of a session it is told here."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
         spark = SparkSession.builder.remote(address).getOrCreate()
         for name in ("spark.sql.session.timeZone", "spark.sql.ansi.enabled"):
-            spark.conf.set(name, _settings(address, Path())[name])
-        with _packed() as code:
-            spark.addArtifacts(str(code), pyfile=True)
+            spark.conf.set(name, _settings(address, folder)[name])
+        spark.addArtifacts(_our_code(folder), pyfile=True)
     except ImportError as error:
         raise CannotHere("Spark Connect needs packages that are not here; `pip install ackproof[connect]`") from error
     except Exception as error:
@@ -188,7 +187,7 @@ def _start(master: str, folder: Path, large: bool, extras: Extras) -> tuple[Spar
     try:
         spark = SparkSession(SparkContext(conf=conf, gateway=gateway))
         if not master.startswith("local"):
-            send_our_code(spark.sparkContext)
+            spark.sparkContext.addPyFile(_our_code(folder))
         # If we are killed, Java sees its input end, and takes the folder away.
         java: Any = gateway.jvm
         java.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(java.java.io.File(str(folder)))
@@ -275,21 +274,15 @@ def fit_to(spark: SparkSession, rows: int, small: bool) -> None:
         spark.conf.set(name, value)
 
 
-def send_our_code(context: SparkContext) -> None:
-    """To workers of other machines, which have Python, Spark, numpy and pyarrow, and not us."""
-    with _packed() as code:
-        context.addPyFile(str(code))
-
-
-@contextmanager
-def _packed() -> Iterator[Path]:
+def _our_code(folder: Path) -> str:
+    """For workers of other machines, which have Python, Spark, numpy and pyarrow, and not us; each fetches it when it
+    is given its first task, so it has to stay where it is."""
     home = Path(ackproof.__file__).parent
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "ackproof.zip"
-        with zipfile.ZipFile(path, "w") as packed:
-            for file in sorted(home.rglob("*.py")):
-                packed.write(file, Path("ackproof") / file.relative_to(home))
-        yield path
+    path = folder / "ackproof.zip"
+    with zipfile.ZipFile(path, "w") as packed:
+        for file in sorted(home.rglob("*.py")):
+            packed.write(file, Path("ackproof") / file.relative_to(home))
+    return str(path)
 
 
 def few_rows(spark: SparkSession, rows: Iterable[Sequence[Any]], schema: T.StructType) -> DataFrame:

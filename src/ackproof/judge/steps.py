@@ -21,21 +21,23 @@ STEP = (*KEY, "previous_offset", "offset", "producer", "seq", "read_ns", "poll")
 
 
 def walk(reads: pa.Table) -> tuple[Columns, Columns]:
-    """The odd steps within a part; and of each of its walks the first row and the last, and whether it is in order."""
+    """The odd steps within a part, and of each of its walks the first row and the last."""
     columns = {name: filled(reads, name, -1) for name in READS}
     order, starts = grouped([columns[name] for name in KEY])
-    sorted_by_walk = {name: column[order] for name, column in columns.items()}
+    walks = {name: column[order] for name, column in columns.items()}
+    rises = _not_before(walks)
+    rises[starts] = True
+    if not rises.all():
+        order = np.lexsort([columns[name] for name in reversed((*KEY, *ORDER))])
+        walks = {name: column[order] for name, column in columns.items()}
     ends = np.append(starts, len(order))[1:] - 1
-    in_order = _not_before(sorted_by_walk)
-    in_order[starts] = True
-    edges: Columns = {name: sorted_by_walk[name][starts] for name in (*KEY, *ORDER, *REST)}
-    edges |= {f"last_{name}": sorted_by_walk[name][ends] for name in ORDER}
-    edges |= {"in_order": np.logical_and.reduceat(in_order, starts) if len(starts) else in_order}
-    return _odd(sorted_by_walk, starts), edges
+    edges: Columns = {name: walks[name][starts] for name in (*KEY, *ORDER, *REST)}
+    edges |= {f"last_{name}": walks[name][ends] for name in ORDER}
+    return _odd(walks, starts), edges
 
 
 def joined(odd: Sequence[Columns], edges: Sequence[Columns]) -> Columns | None:
-    """All odd steps of a run; null where rows are not in the order in which they were read."""
+    """All odd steps of a run; null where its parts are not in the order in which they were read."""
     every = {name: np.concatenate([each[name] for each in edges]) for name in (edges[0] if edges else ())}
     if not every:
         return {name: np.zeros(0, np.int64) for name in STEP}
@@ -44,8 +46,7 @@ def joined(odd: Sequence[Columns], edges: Sequence[Columns]) -> Columns | None:
     same = np.zeros(len(order), np.bool_)
     same[1:] = np.logical_and.reduce([every[name][1:] == every[name][:-1] for name in KEY])
     before = {name: np.roll(every[f"last_{name}"], 1) for name in ORDER}
-    rises = _rises(before, every)
-    if not every["in_order"].all() or not rises[same].all():
+    if not _rises(before, every)[same].all():
         return None
     between = same & (every["offset"] != before["offset"] + 1)
     step = {name: every[name][between] for name in STEP if name != "previous_offset"}

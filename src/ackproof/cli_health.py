@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from typing import Annotated
 
 import msgspec
@@ -60,11 +61,15 @@ def health(
     nodes = control.call(name, "nodes")["nodes"]
     config = msgspec.structs.replace(health_config(plan, nodes, servers, min_isr), tethered=True)
     with _shown_rate(topic) as show_rate:
-        outlets = Outlets(webhook, prometheus, lambda said: print(plain(said), flush=True), show_rate)
+        outlets = Outlets(webhook, prometheus, _tell, show_rate)
         try:
             raise typer.Exit(_watch(name, msgspec.json.encode(config), outlets.put))
         finally:
             outlets.close()
+
+
+def _tell(said: str) -> None:
+    print(f"{datetime.now():%H:%M:%S} {plain(said)}", flush=True)
 
 
 @contextmanager

@@ -100,6 +100,8 @@ def test_prometheus_reads_what_stands() -> None:
         lines = metrics(endpoint)
         assert 'ackproof_alert{rule="rate"} 0' in lines
         assert 'ackproof_alerts_total{rule="rate"} 1' in lines
+        endpoint.put(Alert("rate", "raised", None, "no batch has finished for 3 s", True))
+        assert not [line for line in metrics(endpoint) if line.startswith("ackproof_rate")], "it is not known"
         with pytest.raises(urllib.error.HTTPError) as missing:
             metrics(endpoint, "/other")
         missing.value.close()

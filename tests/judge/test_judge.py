@@ -87,11 +87,13 @@ def written(folder: Path) -> dict[str, Path]:
         "missing-column": healthy(14),
         "empty": History(run=FIRST_RUN + 15),
         "copies": healthy(17),
+        "two-faults": healthy(18),
     }
     runs["lossy-forbidden"].expect = {"lost": "forbidden"}
     runs["no-bite"].expect = {"lost": "required"}
     runs["default-forbidden"].log(20, 77)
     runs["unfit"].ended = "interrupted"
+    runs["two-faults"].fault(("asked", 7), ("proved", 8), ("healed", 9), kind="kill", asked="kafka2", became="kafka2")
     runs["unknown-check"].expect = {"group": "forbidden"}
     runs["needs-state"].expect = {"dual_leader": "forbidden"}
     runs["claims-without-any"].expect = {"claims": "forbidden"}
@@ -164,6 +166,10 @@ def test_a_required_loss_is_confirmed_with_its_numbers(verdicts: dict[str, Verdi
     assert (lost.expected, lost.found, lost.result) == ("required", 3, "confirmed")
     assert [row["seq"] for row in lost.witnesses] == [17, 18, 19]
     assert {row["topic"] for row in lost.witnesses} == {"orders"}
+
+
+def test_further_faults_are_counted(verdicts: dict[str, Verdict]) -> None:
+    assert "isolating the leader kafka1 and 1 more fault cost none of" in verdicts["two-faults"].sentence
 
 
 def test_a_check_without_anything_to_look_at_says_so(verdicts: dict[str, Verdict]) -> None:

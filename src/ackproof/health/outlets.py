@@ -83,6 +83,8 @@ class Metrics:
             if alert.event in ("raised", "cleared"):
                 self._raised[alert.rule] = int(alert.event == "raised")
                 self._total[alert.rule] += alert.event == "raised"
+                if (alert.rule, alert.event, alert.value) == ("rate", "raised", None):
+                    self._rate = None  # it is not known any more
             elif alert.event == "rate":
                 self._rate = alert.value
 

@@ -76,14 +76,16 @@ def _story(record: RunRecord, faults: Sequence[FaultSummary], lost: int, acked: 
 
 
 def _fault(record: RunRecord, faults: Sequence[FaultSummary]) -> str:
-    """ "isolating the leader kafka2", for the first thing that broke."""
-    for asked, became in zip(record.faults, faults, strict=True):
-        if asked.kind in _DOING:
-            roles = [f"the {name.split(':')[0]}" for name in asked.asked if ":" in name]
-            who = [*roles, ", ".join(became.targets)]
-            apart = f" from {', '.join(asked.apart_from)}" if asked.apart_from else ""
-            return f"{_DOING[asked.kind]} {' '.join(part for part in who if part)}{apart}"
-    return "the run"
+    """ "isolating the leader kafka2 and 2 more faults": the first thing that was broken, and how many others were."""
+    broken = [(asked, became) for asked, became in zip(record.faults, faults, strict=True) if asked.kind in _DOING]
+    if not broken:
+        return "the run"
+    asked, became = broken[0]
+    roles = [f"the {name.split(':')[0]}" for name in asked.asked if ":" in name]
+    who = [*roles, ", ".join(became.targets)]
+    apart = f" from {', '.join(asked.apart_from)}" if asked.apart_from else ""
+    more = "" if len(broken) == 1 else f" and {len(broken) - 1} more fault{'s' if len(broken) > 2 else ''}"
+    return f"{_DOING[asked.kind]} {' '.join(part for part in who if part)}{apart}{more}"
 
 
 def _expected(lost: CheckResult) -> str:

@@ -193,11 +193,13 @@ def _start(master: str, folder: Path, large: bool, extras: Extras) -> tuple[Spar
         java: Any = gateway.jvm
         java.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(java.java.io.File(str(folder)))
         return spark, jvm
-    except Exception as error:
+    except BaseException as error:
         why = first_line(error)
         SparkContext._gateway = None
         SparkContext._jvm = None
         (jvm or _submitted(gateway)).close()
+        if not isinstance(error, Exception):
+            raise
         raise CannotHere("Spark did not start:", [why]) from error
 
 

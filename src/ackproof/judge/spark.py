@@ -223,6 +223,8 @@ def _java_options(folder: Path, large: bool) -> list[str]:
     options = [
         f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}",
         f"-Djava.io.tmpdir={folder}",
+        f"-XX:ErrorFile={folder}/died.log",
+        "-XX:-UsePerfData",  # its file would stay where Java is killed
         "-XX:+UseSerialGC",  # no threads beside ours on a small machine
     ]
     # In short work the second compiler would never earn its time back.

@@ -89,7 +89,7 @@ def test_a_clean_up_that_fails_takes_nothing_from_the_verdict_and_is_told(
         raise problem
 
     monkeypatch.setattr(control, "down", fails)
-    verdict = SimpleNamespace(result="refuted")
+    verdict: Any = SimpleNamespace(result="refuted")
     judge = SimpleNamespace(judge=lambda *_: [verdict], close=lambda: None)
     monkeypatch.setattr(runner, "Judging", lambda *_, **__: judge)
     outcome = runner.Outcome(as_json=True, junit=None)

@@ -326,7 +326,7 @@ def host() -> dict[str, Any]:
 
 def _groups() -> list[str]:
     """Control groups within those that we are in ourselves."""
-    found = []
+    found: list[Path] = []
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, kinds, ours = line.split(":", 2)
         if ours != "/":

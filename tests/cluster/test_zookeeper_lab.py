@@ -401,7 +401,7 @@ def test_a_broker_that_dies_by_itself_is_named_as_that(zk: RealLab) -> None:
 def test_a_broker_that_somebody_else_started_again_is_found_out(zk: RealLab) -> None:
     pid = zk.node("kafka3")["pid"]
     argv = [word.decode() for word in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]]
-    zk.do("kill", "kafka3")
+    zk.do("stop", "kafka3")
     other = zk.user.start("exec", "--name", zk.name, "kafka3", "--", *argv)
     try:
         wait_until(lambda: zk.connect("client", "kafka3", 9092) == "connected", "it serves", 60)

@@ -50,15 +50,23 @@ def test_a_start_that_is_killed_at_any_moment_leaves_nothing_and_the_name_is_fre
         start_s = seconds_until_its_network_is_made(user)
         for _ in range(KILLS):
             up = user.start("up", *SMALL_LAB)
+            if whom == "supervisor":
+                wait_until(lambda: bool(supervisors(user)), "there is a supervisor", 60)
             with suppress(subprocess.TimeoutExpired):
-                up.wait(timeout=lots.uniform(0, 2 * start_s))
-            lab = supervisor(user)
-            with suppress(ProcessLookupError):
-                os.kill(lab if lab and whom == "supervisor" else up.pid, signal.SIGKILL)
-            _, err = up.communicate(timeout=60)
+                up.wait(timeout=lots.uniform(0, start_s if whom == "supervisor" else 2 * start_s))
+            ends += whom == "supervisor" or bool(supervisors(user))
+
+            def ended(up: subprocess.Popen[str] = up) -> bool:
+                for pid in [up.pid] if whom == "command" else supervisors(user):
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                return up.poll() is not None
+
+            wait_until(ended, "the command has ended", 30)
+            _, err = up.communicate()
+            assert up.returncode == (-signal.SIGKILL if whom == "command" else 4), err
             assert "is up already" not in err, "what was killed before holds the name"
             assert_clean(user, before)
-            ends += lab is not None
         assert ends, "no kill came late enough to hit a lab"
     record_property(
         "figure", f"{KILLS} of {KILLS} kills of the {whom} clean, {who.__name__.replace('_', ' ')}, {ends} of a lab"
@@ -76,9 +84,9 @@ def seconds_until_its_network_is_made(user: User) -> float:
     return took_s
 
 
-def supervisor(user: User) -> int | None:
-    """The lab's first process, or the one that is about to make it."""
-    return min((pid for pid, _ in user.processes() & mentioning("ackproof.lab.supervisor")), default=None)
+def supervisors(user: User) -> list[int]:
+    """The lab's first process, and the one that makes it, for as long as it is there."""
+    return sorted(pid for pid, _ in mentioning(f"ackproof.lab.supervisor\0{user.state}/"))
 
 
 # -- a run -----------------------------------------------------------------------------------------------------------
@@ -119,9 +127,7 @@ def test_a_run_that_is_killed_in_any_phase_leaves_nothing_but_every_row_that_it_
             if phase != "report":  # which is over in a moment
                 with suppress(subprocess.TimeoutExpired):
                     run.wait(timeout=lots.uniform(0, 0.5))
-            victim = run.pid if whom == "command" else supervisor(user)
-            assert victim is not None
-            os.kill(victim, signal.SIGKILL)
+            os.kill(run.pid if whom == "command" else supervisors(user)[0], signal.SIGKILL)
             _, err = run.communicate(timeout=60)
             assert "Traceback" not in err
             assert run.returncode in ((-signal.SIGKILL,) if whom == "command" else (3, 4)), err

@@ -38,7 +38,7 @@ class NoNamespaces(Exception):
 
 def in_a_lab_network(work: Callable[[Network], T], *, rootless: bool | None = None) -> T:
     """What `work` returns or raises in a new network of four nodes, made without root if asked or if we have none."""
-    outcome = _in_a_child(lambda: work(_enter(os.getuid() != 0 if rootless is None else rootless)))
+    outcome = in_a_child(lambda: work(_enter(os.getuid() != 0 if rootless is None else rootless)))
     if isinstance(outcome, NoNamespaces):
         cannot_run(str(outcome))
     if isinstance(outcome, BaseException):
@@ -47,7 +47,7 @@ def in_a_lab_network(work: Callable[[Network], T], *, rootless: bool | None = No
     return result
 
 
-def _in_a_child(work: Callable[[], Any]) -> Any:
+def in_a_child(work: Callable[[], Any]) -> Any:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

@@ -18,7 +18,7 @@ from ackproof.lab import kernel
 from ackproof.lab.network import Network
 from ackproof.lab.rules import TABLE, Match
 from conftest import cannot_run
-from lab_network import NODES, NoNamespaces, _in_a_child, in_a_lab_network
+from lab_network import NODES, NoNamespaces, in_a_child, in_a_lab_network
 
 Told = Callable[[str, object], None]
 
@@ -70,7 +70,7 @@ def test_rules_links_and_addresses_of_others_are_as_before(record_property: Told
         done = [in_a_lab_network(work, rootless=rootless) for rootless in (False, True)]
         return before, standing(), done
 
-    outcome = _in_a_child(on_a_host)
+    outcome = in_a_child(on_a_host)
     if isinstance(outcome, BaseException):
         if isinstance(outcome, NoNamespaces):
             cannot_run(f"namespaces are not allowed here: {outcome}")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import mmap
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +20,8 @@ import pytest
 
 from ackproof import journal
 from ackproof.journal import TABLES, Writer, read_stream, seal_all, seal_stream, sealed_files
+from lab_network import in_a_child
+from small_disk import mount_small_disk
 
 
 def probes(directory: Path, count: int, name: str = "w") -> Writer:
@@ -82,18 +89,65 @@ def test_sealing_sorts_and_takes_the_stream_away(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("B3")
-def test_a_seal_that_fails_leaves_the_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("step", ["pyarrow.parquet.write_table", "os.fsync", "pathlib.Path.rename"])
+def test_a_seal_that_fails_leaves_the_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     writer = probes(tmp_path, 2)
     writer.close(seal=False)
 
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("os.fsync", full)
+    monkeypatch.setattr(step, full)
     with pytest.raises(OSError, match="No space"):
         seal_stream(writer.path)
-    assert sealed_files(tmp_path, "probes") == []
+    assert [path.name for path in writer.path.parent.iterdir()] == [writer.path.name]
     assert read_stream(writer.path)[0].num_rows == 2
+
+
+ROWS = 40
+
+
+@pytest.mark.proves("B3")
+def test_on_a_disk_that_fills_up_every_flushed_row_is_readable(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    def work() -> dict[str, int]:
+        mount_small_disk(tmp_path, 512)
+        return Counter(_until_full(tmp_path, pages, length) for pages in range(16) for length in range(100, 108))
+
+    ends = in_a_child(work)
+    if isinstance(ends, BaseException):
+        raise ends
+    assert set(ends) == {"writing", "sealing", "sealed"}
+    record_property(
+        "figure",
+        f"disk full at {ends['writing']} places of writing and {ends['sealing']} of sealing: every flushed row read",
+    )
+
+
+def _until_full(disk: Path, pages: int, length: int) -> str:
+    """Write rows with text of this length, then seal, with so much room; where that ended."""
+    filler, directory, flushed, ended = disk / "filler", disk / "run", 0, "writing"
+    with filler.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(disk).free - pages * mmap.PAGESIZE or 1)
+    with suppress(OSError):
+        writer = Writer(directory, "probes", 1, "w")
+        for number in range(ROWS):
+            writer.add(fault=1, at_ns=number, held=True, text="x" * length)
+            writer.flush()
+            flushed += 1
+        ended = "sealing"
+        writer.close()
+        ended = "sealed"
+    assert not list(directory.glob("journal/*/.*")), "a file that was not finished stays"
+    filler.unlink()
+    if flushed:
+        seal_all(directory)
+        (path,) = sealed_files(directory, "probes")
+        numbers = pq.read_table(path).column("at_ns").to_pylist()
+        assert numbers[:flushed] == list(range(flushed)), f"{flushed} rows were flushed with {pages} pages of room"
+    shutil.rmtree(directory)
+    return ended
 
 
 def test_what_was_torn_is_still_told_after_sealing(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -73,3 +74,25 @@ def test_a_run_that_is_not_judged_is_done_when_its_lab_is(
     outcome = runner.Outcome(as_json=True, junit=None)
     runner.run_one(asked(tmp_path), outcome)
     assert (outcome.exit_code(), carried_out, len(lab.down)) == (0, [run], 1)
+
+
+@pytest.mark.proves("A9")
+@pytest.mark.parametrize("problem", [CannotHere("the lab is still there"), OSError(16, "Device or resource busy")])
+def test_a_clean_up_that_fails_takes_nothing_from_the_verdict_and_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab: Any, capsys: pytest.CaptureFixture[str], problem: Exception
+) -> None:
+    run = SimpleNamespace(mark=lambda **_: None, faults=[])
+    monkeypatch.setattr(running, "Ongoing", lambda *_: run)
+    monkeypatch.setattr(running, "carry_out", lambda *_: None)
+
+    def fails(_: str) -> None:
+        raise problem
+
+    monkeypatch.setattr(control, "down", fails)
+    verdict: Any = SimpleNamespace(result="refuted")
+    judge = SimpleNamespace(judge=lambda *_: [verdict], close=lambda: None)
+    monkeypatch.setattr(runner, "Judging", lambda *_, **__: judge)
+    outcome = runner.Outcome(as_json=True, junit=None)
+    runner.run_one(replace(asked(tmp_path), judged=True), outcome)
+    assert (outcome.exit_code(), outcome.runs[0].verdict) == (1, verdict)
+    assert f"unclean: {problem}" in capsys.readouterr().err

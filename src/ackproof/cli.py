@@ -18,7 +18,7 @@ from typing import NoReturn
 import typer
 
 from ackproof import __version__, cli_hand, cli_health, cli_lab, cli_run, cli_verbs
-from ackproof.errors import BUG_EXIT_CODE, Ended, Problem
+from ackproof.errors import BUG_EXIT_CODE, Ended, Problem, no_space
 from ackproof.screen import say_problem
 
 INTERRUPTED = 130
@@ -118,6 +118,10 @@ def _other(problem: Exception) -> int:
         return 2
     if isinstance(problem, OSError) and problem.errno == errno.EIO:  # the terminal is gone
         return 128 + signal.SIGHUP
+    if isinstance(problem, OSError) and problem.errno in (errno.ENOSPC, errno.EDQUOT):
+        told = no_space(problem.filename or "the run, or of temporary files")
+        say_problem(told)
+        return told.exit_code
     if hasattr(problem, "format_message"):
         context = getattr(problem, "ctx", None)
         path = context.command_path if context else "ackproof"

@@ -60,6 +60,10 @@ def problem_of(exit_code: int, message: str, details: Sequence[str] = ()) -> Pro
     return Problem(message, details)
 
 
+def no_space(where: object) -> CannotHere:
+    return CannotHere(f"no space is left on the disk of {where}: make room there, or use another place")
+
+
 def did_you_mean(name: str, known: Sequence[str]) -> str:
     """A hint for a name that is only misspelt; empty where none comes near."""
     near = difflib.get_close_matches(name, known, n=1)

@@ -530,8 +530,9 @@ class Writer:
         self._begun += 1
         number = f".{self._begun}" if self._begun > 1 else ""
         self.path = self._folder / f"{self._name}{number}{STREAM_SUFFIX}"
-        self._file = self.path.open("xb", buffering=0)
+        self._file = self.path.open("xb")  # a file without a buffer may write a part, and Arrow would not ask
         self._stream = pa.ipc.new_stream(self._file, self._schema)
+        self._file.flush()
         self._written = 0
 
     def _end(self) -> None:
@@ -569,6 +570,7 @@ class Writer:
                 arrays.append(same(None, field.type, count))
         batch = pa.record_batch(arrays, schema=self._schema)
         self._stream.write_batch(batch, custom_metadata={CHECKSUM: checksum(batch)})
+        self._file.flush()
         self._flushed = time.monotonic()
         self._written += count
         if self._written >= STREAM_ROWS:
@@ -650,10 +652,14 @@ def write_sealed(table: pa.Table, path: Path, order: Iterable[str]) -> None:
     """Sorted, aside, synced, renamed."""
     ordered = table.sort_by([(name, "ascending") for name in order])
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-    pa.parquet.write_table(ordered, temporary, row_group_size=ROW_GROUP, **parquet_options(table.schema))
-    with temporary.open("rb") as written:
-        os.fsync(written.fileno())
-    temporary.rename(path)
+    try:
+        pa.parquet.write_table(ordered, temporary, row_group_size=ROW_GROUP, **parquet_options(table.schema))
+        with temporary.open("rb") as written:
+            os.fsync(written.fileno())
+        temporary.rename(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)  # it may be what fills the disk
+        raise
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)

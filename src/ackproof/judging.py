@@ -143,6 +143,7 @@ class Judging:
 
 
 def _serve(parent: int, master: str, early: bool, large: bool, consumers: bool, connector: bool) -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # in good order: no file of Spark's stays
     die_with_parent(signal.SIGTERM, parent)  # also in the middle of a rehearsal; Java sees its input end, and follows
     if early:
         os.nice(NICE)

@@ -9,6 +9,7 @@ interrupt, a fault that could not be proved, a client that died. It is for the j
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -19,7 +20,7 @@ from typing import Any
 import msgspec
 
 from ackproof import journal
-from ackproof.errors import CannotHere, Ended, Problem
+from ackproof.errors import CannotHere, Ended, Problem, no_space
 from ackproof.lab import control
 from ackproof.lab.directory import LabDirectory
 from ackproof.lab.events import Events
@@ -33,6 +34,7 @@ from ackproof.scenario import FaultPlan, Scenario
 
 TICK_S = 0.005
 SETTLE_S = 120.0
+FULL_BYTES = 1 << 20  # left on a disk
 STOP_S = 8.0  # of the 15 that an interrupted run may take
 
 Tell = Callable[[str], None]
@@ -264,14 +266,32 @@ def carry_out(run: Ongoing, watch: Callable[[dict[str, int]], None], under_way: 
         run.note(ended="interrupted", problems=[*run.record.problems, "interrupted by the user"])
         _heal_quickly(run)
         raise
-    except Problem as problem:
-        run.note(ended="failed", problems=[*run.record.problems, problem.message])
+    except (Problem, OSError) as problem:
+        why = _why(run, problem)
+        with suppress(OSError):
+            run.note(ended="failed", problems=[*run.record.problems, str(why)])
         _heal_quickly(run)
-        raise
+        raise why from problem
     finally:
+        _put_away(run)
+
+
+def _why(run: Ongoing, problem: Exception) -> Exception:
+    """What stands behind it: clients die with their lab, and on a full disk they cannot even say of what they died."""
+    if not LabDirectory.of(run.lab).alive():
+        return CannotHere("the lab ended in the middle of the run: was its supervisor killed, or memory short?")
+    full = shutil.disk_usage(run.directory).free < FULL_BYTES
+    return no_space(run.directory) if full else problem
+
+
+def _put_away(run: Ongoing) -> None:
+    """What cannot be sealed stays as it was flushed."""
+    try:
         run.close()
         journal.seal_all(run.directory)
         run.note(ended_at=Clock(time.time_ns(), time.monotonic_ns()))
+    except OSError as problem:
+        raise _why(run, problem) from problem
 
 
 def _all_sent(counts: Mapping[str, int]) -> str:
@@ -347,8 +367,11 @@ def _heal_quickly(run: Ongoing) -> None:
         run.clients.export_outboxes()
     for fault in run.faults:
         if fault.begun_at is not None and not fault.over:
-            with suppress(Problem, OSError):
-                fault.end(by="the interrupt")
+            with suppress(Problem):
+                try:
+                    fault.end(by="the interrupt")
+                except OSError:  # the disk takes no more rows
+                    run.tell("healed: " + "; ".join(control.call(run.lab, "heal", faults=fault.names)["said"]))
 
 
 def versions(kafka: str) -> dict[str, str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -195,9 +195,8 @@ def _tied(launched: launch.Launched, keep: bool, tell: Callable[[str], None], af
             launched.detach()
             tell(f"the lab stays up: `ackproof status --name {name}`, `ackproof down --name {name}`")
         else:
-            down = threading.Thread(target=_take_down, args=(name,))
-            down.start()
-            afterwards.callback(down.join)
+            down = afterwards.enter_context(ThreadPoolExecutor(1)).submit(control.down, name)
+            afterwards.callback(_tell_if_unclean, down, tell)
 
 
 def _lab_part(asked: Asked, ongoing: running.Ongoing, live: Live, judging: list[Judging]) -> None:
@@ -213,9 +212,12 @@ def _lab_part(asked: Asked, ongoing: running.Ongoing, live: Live, judging: list[
     running.carry_out(ongoing, live.counts, rehearse)
 
 
-def _take_down(name: str) -> None:
-    with suppress(Problem):
-        control.down(name)
+def _tell_if_unclean(down: Future[None], tell: Callable[[str], None]) -> None:
+    """A clean-up that fails takes nothing from the verdict."""
+    try:
+        down.result()
+    except (Problem, OSError) as problem:
+        tell(f"unclean: {problem}")
 
 
 def _judge_part(done: Done, judging: list[Judging], live: Live) -> Verdict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -9,14 +10,18 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import termios
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 import ackproof
+from ackproof.journal import read_stream
 from conftest import cannot_run
 
 ORDINARY_UID = 65534
@@ -35,6 +40,13 @@ class User:
     state: Path
     uid: int | None = None
 
+    def processes(self) -> set[Identity]:
+        """Every process that was started for this user's commands: its environment or its arguments name the state."""
+        return mentioning(str(self.state), ("cmdline", "environ"))
+
+    def temporary_files(self) -> list[Path]:
+        return list(Path(self.environment["TMPDIR"]).iterdir())
+
     def run(self, *arguments: str, timeout_s: float = 120) -> Done:
         process = self.start(*arguments)
         try:
@@ -45,16 +57,22 @@ class User:
             raise AssertionError(f"ackproof {' '.join(arguments)} took more than {timeout_s} s: {out} {err}") from None
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
+    def start(
+        self, *arguments: str, terminal: int | None = None, first: Callable[[], None] | None = None
+    ) -> subprocess.Popen[str]:
+        """With `terminal`, on that and as the leader of its session, as a shell's window has it."""
+        stream = subprocess.PIPE if terminal is None else terminal
         identity: dict[str, Any] = {} if self.uid is None else {"user": self.uid, "group": self.uid, "extra_groups": []}
         return subprocess.Popen(
             [self.python, "-m", "ackproof", *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stdin=stream,
+            stdout=stream,
+            stderr=stream,
             text=True,
             env=self.environment,
             cwd="/",
+            start_new_session=terminal is not None,
+            preexec_fn=first if terminal is None else lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
             **identity,
         )
 
@@ -62,8 +80,10 @@ class User:
 @contextmanager
 def ourselves() -> Iterator[User]:
     with tempfile.TemporaryDirectory(prefix="ackproof-test-") as folder:
-        environment = {**os.environ, "XDG_STATE_HOME": folder}
-        yield User(sys.executable, environment, Path(folder))
+        state = Path(folder)
+        (state / "tmp").mkdir()
+        environment = {**os.environ, "XDG_STATE_HOME": folder, "TMPDIR": str(state / "tmp")}
+        yield User(sys.executable, environment, state)
 
 
 @contextmanager
@@ -79,7 +99,8 @@ def an_ordinary_user() -> Iterator[User]:
         cache.mkdir(parents=True)
         for version in (Path.home() / ".cache" / "ackproof" / "kafka").glob("[34].*"):
             shutil.copytree(version, cache / version.name, copy_function=_link_or_copy)
-        for folder in (home, *cache.parents[:2], cache, *cache.iterdir()):
+        (home / "state" / "tmp").mkdir(parents=True)
+        for folder in (home, home / "state", home / "state" / "tmp", *cache.parents[:2], cache, *cache.iterdir()):
             os.chown(folder, ORDINARY_UID, ORDINARY_UID)
         paths = [sysconfig.get_path("purelib"), str(Path(ackproof.__file__).parents[1])]
         environment = {
@@ -87,12 +108,26 @@ def an_ordinary_user() -> Iterator[User]:
             "HOME": str(home),
             "XDG_STATE_HOME": str(home / "state"),
             "XDG_CACHE_HOME": str(home / "cache"),
+            "TMPDIR": str(home / "state" / "tmp"),
             "PYTHONPATH": ":".join(paths),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         yield User(_python_for(ORDINARY_UID, environment), environment, home / "state", ORDINARY_UID)
     finally:
         shutil.rmtree(home, ignore_errors=True)
+
+
+@contextmanager
+def with_stand_ins(user: User) -> Iterator[User]:
+    """The same user with a Java that never serves."""
+    with tempfile.TemporaryDirectory(prefix="ackproof-test-") as folder:
+        program = Path(folder) / "bin" / "java"
+        program.parent.mkdir()
+        program.write_text("#!/bin/sh\nexec sleep 3600\n")
+        (Path(folder) / "release").write_text('JAVA_VERSION="17.0.1"\n')
+        for path in (Path(folder), program.parent, program):
+            path.chmod(0o755)
+        yield replace(user, environment={**user.environment, "JAVA_HOME": folder})
 
 
 def _link_or_copy(source: str, target: str) -> None:
@@ -255,18 +290,18 @@ def alive(identities: set[Identity]) -> set[Identity]:
     return left
 
 
-def mentioning(text: str) -> set[Identity]:
+def mentioning(text: str, where: tuple[str, ...] = ("cmdline",)) -> set[Identity]:
     """Processes whose command line holds this text, our own aside."""
     found = set()
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if int(entry.name) != os.getpid() and text.encode() in (entry / "cmdline").read_bytes():
+            if int(entry.name) != os.getpid() and any(text.encode() in (entry / name).read_bytes() for name in where):
                 found.add((int(entry.name), _start_time(entry)))
     return found
 
 
 def host() -> dict[str, Any]:
-    """What a lab must leave as it was: links, addresses, routes, mounts, rules."""
+    """What a lab must leave as it was: links, addresses, routes, mounts, rules, control groups."""
     from pyroute2 import IPRoute
     from pyroute2.nftables.main import NFTables
 
@@ -279,7 +314,24 @@ def host() -> dict[str, Any]:
         with NFTables() as nft:
             rules = sorted(str(each.get_attr("NFTA_TABLE_NAME")) for each in nft.get_tables())
     mounts = sorted(line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines())
-    return {"links": links, "addresses": addresses, "routes": ways, "rules": rules, "mounts": mounts}
+    return {
+        "links": links,
+        "addresses": addresses,
+        "routes": ways,
+        "rules": rules,
+        "mounts": mounts,
+        "groups": _groups(),
+    }
+
+
+def _groups() -> list[str]:
+    """Control groups within those that we are in ourselves."""
+    found: list[Path] = []
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, kinds, ours = line.split(":", 2)
+        if ours != "/":
+            found += Path("/sys/fs/cgroup", kinds, ours.lstrip("/")).glob("**/cgroup.procs")
+    return sorted(map(str, found))
 
 
 def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = GONE_S) -> None:
@@ -287,3 +339,19 @@ def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = GONE
     while not condition():
         assert time.monotonic() < deadline, f"waited {timeout_s} s until {what}"
         time.sleep(0.02)
+
+
+def journal_rows(directory: Path) -> tuple[set[str], int]:
+    """Every row of a journal, sealed or growing, and how many bytes of it are torn."""
+    found, torn = set(), 0
+    for path in directory.glob("journal/*/*"):
+        with suppress(FileNotFoundError):  # sealed meanwhile: its rows are in the file beside it
+            if path.suffix == ".parquet" and not path.name.startswith("."):
+                table = pq.ParquetFile(path).read()
+            elif path.suffix == ".arrows":
+                table, damage = read_stream(path)
+                torn += damage.bytes_torn if damage else 0
+            else:
+                continue
+            found |= {f"{path.parent.name} {row}" for row in table.to_pylist()}
+    return found, torn

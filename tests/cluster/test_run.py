@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from real_lab import User, ourselves, wait_until
+from real_lab import User, journal_rows, ourselves, wait_until
 
 from ackproof.journal import sealed_files
 from ackproof.record import read_record
+from small_disk import mount_small_disk
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -88,16 +92,46 @@ def test_an_interrupted_run_heals_seals_and_says_that_it_was_not_judged(us: User
     run.send_signal(signal.SIGINT)
     out, err = run.communicate(timeout=15)
     assert run.returncode == 130
-    directory = only_run(tmp_path)
-    assert read_record(directory).ended == "interrupted"
     assert "healed" in err
     assert "not judged" in out
-    assert "not judged" in (directory / "report.html").read_text()
-    assert list((directory / "journal").glob("*/*.arrows")) == []
-    assert labs_left(us) == []
+    directory = ended_in_good_order(us, tmp_path)
     judged = us.run("judge", str(directory), "--json", timeout_s=200)
     assert judged.returncode == 3
     assert json.loads(judged.stdout)["runs"][0]["result"] == "unknown"
+
+
+def ended_in_good_order(us: User, out: Path) -> Path:
+    """Healed, sealed, a page that says that nothing was judged, and nothing left."""
+    directory = only_run(out)
+    assert read_record(directory).ended == "interrupted"
+    assert "healed" in {row["event"] for row in rows(directory, "faults")}
+    assert "not judged" in (directory / "report.html").read_text()
+    assert list((directory / "journal").glob("*/*.arrows")) == []
+    assert labs_left(us) == []
+    wait_until(lambda: not us.processes() and not us.temporary_files(), "nothing is left")
+    return directory
+
+
+@pytest.mark.proves("A2")
+@pytest.mark.parametrize("moment", ["serves", "severed"])
+def test_a_run_whose_terminal_is_closed_ends_in_good_order(
+    us: User, tmp_path: Path, moment: str, record_property: Callable[[str, object], None]
+) -> None:
+    window, terminal = os.openpty()
+    run = us.start("run", "acks1-leader-isolated", *SMALL, "--out", str(tmp_path), terminal=terminal)
+    os.close(terminal)
+    said = b""
+    while moment.encode() not in said:
+        said += os.read(window, 65536)
+    closed = time.monotonic()
+    os.close(window)
+    assert run.wait(timeout=15) == 128 + signal.SIGHUP
+    took_s = time.monotonic() - closed
+    if moment == "severed":
+        ended_in_good_order(us, tmp_path)
+    assert labs_left(us) == []
+    wait_until(lambda: not us.processes() and not us.temporary_files(), "nothing is left")
+    record_property("figure", f"terminal closed when the run said {moment!r}: exit 129 after {took_s:.1f} s, clean")
 
 
 @pytest.mark.proves("A2")
@@ -115,6 +149,43 @@ def test_a_second_interrupt_ends_a_run_at_once_and_nothing_goes_on(us: User, tmp
         lambda: not any((lab / "control.sock").exists() and _held(lab) for lab in labs_left(us)), "the lab is gone"
     )
     assert list(only_run(tmp_path).glob("journal/sends/*"))
+
+
+@pytest.mark.proves("B3")
+def test_a_disk_that_is_full_while_the_load_runs_ends_the_run_and_takes_no_row_from_it(
+    us: User, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    run = us.start(
+        "run", "acks1-leader-isolated", *SMALL, "--out", str(tmp_path), first=lambda: mount_small_disk(tmp_path, 65536)
+    )
+    held = os.open(f"/proc/{run.pid}/root{tmp_path}", os.O_RDONLY)  # its disk stays as long as this
+    disk = Path(f"/proc/self/fd/{held}")
+    try:
+        assert run.stderr is not None
+        assert any("severed" in line for line in run.stderr)
+        directory = only_run(disk)
+        flushed, _ = journal_rows(directory)
+        fill(disk)
+        _, err = run.communicate(timeout=60)
+        assert run.returncode == 4, err
+        said = [line for line in err.splitlines() if line.startswith("ackproof: ")]
+        assert [str(tmp_path) in line for line in said] == [True], err
+        assert "healed" in err
+        left, torn = journal_rows(directory)
+        assert flushed <= left
+    finally:
+        os.close(held)
+        run.kill()
+        run.communicate()
+    assert labs_left(us) == []
+    wait_until(lambda: not us.processes() and not us.temporary_files(), "nothing is left")
+    record_property("figure", f"disk filled under load: exit 4, {len(left):,} rows readable, {torn} bytes torn")
+
+
+def fill(disk: Path) -> None:
+    with suppress(OSError), (disk / "filler").open("wb", buffering=0) as filler:
+        while filler.write(bytes(mmap.PAGESIZE)):
+            pass
 
 
 @pytest.mark.proves("A1", "B1")

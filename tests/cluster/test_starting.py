@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
+import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import cycle
+from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from real_lab import (
+    Identity,
     RealLab,
     User,
     alive,
@@ -20,11 +27,17 @@ from real_lab import (
     ourselves,
     processes_of,
     wait_until,
+    with_stand_ins,
 )
+
+from ackproof.lab.cluster import START_S
+from ackproof.lab.launch import EXPOSED_PORT_FIRST
+from proving import size
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 
 SMALL = ("--brokers", "1", "--quorum", "1")
+LABS_AT_ONCE = size(2, 2, 4)
 
 
 @pytest.fixture(scope="module")
@@ -60,24 +73,74 @@ def test_zookeeper_without_root_comes_up_serves_and_goes_down(ordinary: User) ->
     assert host() == before
 
 
-@pytest.mark.proves("A5")
-def test_two_labs_do_not_meet_and_one_that_is_killed_does_not_harm_the_other(us: User) -> None:
-    with lab(us, "one", *SMALL, "--expose") as one, lab(us, "two", *SMALL, "--mode", "kraft", "--expose") as two:
-        first, second = one.status(), two.status()
-        assert first["exposed"] != second["exposed"]
-        assert one.node("kafka1")["address"] == two.node("kafka1")["address"]
-        one.do("cut", "kafka1", "client")
-        assert one.connect("client", "kafka1", 9092) == "silent"
-        assert two.connect("client", "kafka1", 9092) == "connected"
-        doomed, spared = processes_of(first["supervisor_pid"]), processes_of(second["supervisor_pid"])
-        assert not doomed & spared
-        os.kill(first["supervisor_pid"], signal.SIGKILL)
-        wait_until(lambda: not alive(doomed), "every process of the one is gone")
-        assert alive(spared) >= {each for each in spared if each[0] == second["supervisor_pid"]}
-        assert two.status()["nodes"][0]["state"] == "running"
-        assert two.connect("client", "kafka1", 9092) == "connected"
-        two.do("down")
-        wait_until(lambda: not alive(spared), "every process of the other is gone")
+@pytest.mark.proves("A5", "E4")
+@pytest.mark.timeout(300)
+def test_labs_at_once_do_not_meet_and_one_that_is_killed_does_not_harm_the_others(
+    us: User, record_property: Callable[[str, object], None]
+) -> None:
+    labs = [RealLab(us, f"lab{number}") for number in range(LABS_AT_ONCE)]
+    with ExitStack() as stack:
+        stack.enter_context(taken(EXPOSED_PORT_FIRST))
+        modes = cycle(["zookeeper", "kraft"])
+        starting = [us.start("up", "--name", each.name, *SMALL, "--mode", next(modes), "--expose") for each in labs]
+        for each, up in zip(labs, starting, strict=True):
+            stack.callback(each.close)
+            _, err = up.communicate(timeout=240)
+            assert up.returncode == 0, err
+        told = [each.status() for each in labs]
+        processes = [processes_of(each["supervisor_pid"]) for each in told]
+        assert len({each["nodes"][-2]["address"] for each in told}) == 1, "the same addresses, in networks apart"
+        for held in ([each["exposed"].split(",") for each in told], map(networks, processes), map(files, processes)):
+            assert_nothing_shared([set(each) for each in held])
+        clusters = [AdminClient({"bootstrap.servers": each["exposed"]}).list_topics(timeout=30) for each in told]
+        assert len({each.cluster_id for each in clusters}) == len(labs)
+        for exposed, cluster in zip([each["exposed"] for each in told], clusters, strict=True):
+            assert [f"{broker.host}:{broker.port}" for broker in cluster.brokers.values()] == [exposed]
+            assert exposed != f"127.0.0.1:{EXPOSED_PORT_FIRST}", "that port is taken"
+        labs[0].do("cut", "kafka1", "client")
+        assert [each.connect("client", "kafka1", 9092) for each in labs] == ["silent", *["connected"] * len(labs[1:])]
+        os.kill(told[0]["supervisor_pid"], signal.SIGKILL)
+        wait_until(lambda: not alive(processes[0]), "every process of the one is gone")
+        for each, before in zip(labs[1:], told[1:], strict=True):
+            assert lives(each.status()) == lives(before)
+            assert each.connect("client", "kafka1", 9092) == "connected"
+            each.do("down")
+        wait_until(lambda: not alive(set().union(*processes)), "every process of the others is gone")
+    record_property("figure", f"{len(labs)} labs at once on ports of their own, one killed, {len(labs) - 1} unharmed")
+
+
+@contextmanager
+def taken(port: int) -> Iterator[None]:
+    """A port of the host that somebody listens on: we, unless somebody else does already."""
+    with socket.socket() as held:
+        with suppress(OSError):
+            held.bind(("127.0.0.1", port))
+            held.listen()
+        yield
+
+
+def lives(status: dict[str, Any]) -> dict[str, tuple[int, str]]:
+    return {node["name"]: (node["pid"], node["state"]) for node in status["nodes"]}
+
+
+def networks(processes: set[Identity]) -> Iterator[str]:
+    for pid, _ in processes:
+        yield str(Path(f"/proc/{pid}/ns/net").readlink())
+
+
+def files(processes: set[Identity]) -> Iterator[str]:
+    """Files that they hold open to write."""
+    for pid, _ in processes:
+        for number in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                flags = int(Path(f"/proc/{pid}/fdinfo/{number.name}").read_text().split()[3], 8)
+                if flags & os.O_ACCMODE and (name := str(number.readlink())).startswith("/") and name != "/dev/null":
+                    yield name
+
+
+def assert_nothing_shared(held: list[set[str]]) -> None:
+    assert all(held)
+    assert sum(map(len, held)) == len(set().union(*held))
 
 
 @pytest.mark.proves("A3")
@@ -158,12 +221,16 @@ def test_after_an_interrupted_start_the_name_can_be_used_at_once(us: User) -> No
 @pytest.mark.proves("E2")
 @pytest.mark.parametrize(
     ("setting", "evidence"),
-    [("kafka1.jvm=-XX:+NoSuchFlag", "NoSuchFlag"), ("broker.log.retention.hours=banana", "banana")],
+    [
+        ("kafka1.jvm=-XX:+NoSuchFlag", "NoSuchFlag"),
+        ("kafka1.jvm=-Xms9000g -Xmx9000g", "memory"),
+        ("broker.log.retention.hours=banana", "banana"),
+    ],
 )
 def test_a_broker_that_dies_while_starting_shows_its_last_lines_and_leaves_nothing(
     setting: str, evidence: str, us: User
 ) -> None:
-    before = host()
+    before, files = host(), set(Path("/").iterdir())
     made = RealLab(us, "broken")
     done = made.run("up", *SMALL, "--set", setting, timeout_s=60)
     assert done.returncode == 4
@@ -174,6 +241,32 @@ def test_a_broker_that_dies_while_starting_shows_its_last_lines_and_leaves_nothi
     wait_until(lambda: nothing_left(us, "broken"), "nothing is left")
     assert not made.folder.exists()
     assert host() == before
+    assert set(Path("/").iterdir()) == files, "a JVM that breaks down writes where it stands"
+
+
+@pytest.mark.proves("E2")
+@pytest.mark.parametrize("verb", size(["start"], ["start"], ["start", "up"]))
+def test_a_broker_that_never_serves_is_told_at_its_deadline(
+    us: User, verb: str, record_property: Callable[[str, object], None]
+) -> None:
+    deadline_s = {"start": 8.0, "up": START_S}[verb]
+    with ExitStack() as stack:
+        if verb == "start":
+            made = stack.enter_context(lab(us, "never", *SMALL))
+            made.do("kill", "kafka1")
+            made.do("pause", "zk1")
+        else:
+            made = RealLab(stack.enter_context(with_stand_ins(us)), "never")
+        begun = time.monotonic()
+        arguments = ("kafka1", "--timeout", f"{deadline_s}s") if verb == "start" else SMALL
+        done = made.run(verb, *arguments, timeout_s=deadline_s + 20)
+        took_s = time.monotonic() - begun
+        assert done.returncode == 4
+        said = done.stderr.partition("ackproof: ")[2]
+        assert f"did not serve within {deadline_s:.0f} s; the log of " in said
+        assert took_s < deadline_s + 5
+    wait_until(lambda: nothing_left(us, "never"), "nothing is left")
+    record_property("figure", f"`{verb}` gave up after {took_s:.1f} s, its deadline being {deadline_s:.0f} s")
 
 
 @pytest.mark.proves("E2")

@@ -7,13 +7,15 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import pytest
 from real_lab import RealLab, alive, host, lab, ourselves, processes_of, wait_until
+
+from proving import size
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 
@@ -23,6 +25,7 @@ NODES = [*BROKERS, "zk1", "client"]
 LINKS = set(permutations(NODES, 2))
 
 Link = tuple[str, str]
+Told = Callable[[str, object], None]
 
 
 @pytest.fixture(scope="module")
@@ -271,37 +274,65 @@ def stop_supervisor(zk: RealLab) -> Iterator[int]:
         os.kill(supervisor, signal.SIGCONT)
 
 
+FOR_S, STOPPED_S = size((6, 0), (6, 0), (10, 60))
+
+
+def begun_at(zk: RealLab) -> float:
+    return float([each["at_ns"] for each in zk.events() if each["event"] == "proved"][-1]) / 1e9
+
+
+def stop(supervisor: int) -> None:
+    os.kill(supervisor, signal.SIGSTOP)
+    wait_until(lambda: stopped(supervisor), "the supervisor is stopped")
+
+
+def go_on(supervisor: int, stopped_at: float) -> None:
+    time.sleep(max(0.0, stopped_at + STOPPED_S - time.monotonic()))
+    assert stopped(supervisor)
+    os.kill(supervisor, signal.SIGCONT)
+
+
 @pytest.mark.proves("A4")
 def test_a_cut_with_a_time_ends_in_the_kernel_though_the_supervisor_is_stopped(
-    zk: RealLab, stop_supervisor: int
+    zk: RealLab, stop_supervisor: int, record_property: Told
 ) -> None:
     expect_severed(zk, set())  # the agents are up
-    zk.do("cut", "kafka1", "kafka2", "--for", "4s")
-    os.kill(stop_supervisor, signal.SIGSTOP)
-    wait_until(lambda: stopped(stop_supervisor), "the supervisor is stopped")
+    zk.do("cut", "kafka1", "kafka2", "--for", f"{FOR_S}s")
+    begun = begun_at(zk)
+    stop(stop_supervisor)
+    at = time.monotonic()
     expect_severed(zk, between("kafka1", "kafka2"))
-    wait_until(lambda: zk.heard(["kafka1", "kafka2"], set()) == between("kafka1", "kafka2"), "the cut is over", 15)
-    assert stopped(stop_supervisor)
-    os.kill(stop_supervisor, signal.SIGCONT)
+    wait_until(
+        lambda: zk.heard(["kafka1", "kafka2"], set()) == between("kafka1", "kafka2"), "the cut is over", FOR_S + 5
+    )
+    took_s = time.monotonic() - begun
+    assert abs(took_s - FOR_S) <= 1
+    go_on(stop_supervisor, at)
     wait_until(lambda: [each["event"] for each in zk.events()][-1] == "healed", "the trail says so", 10)
     assert zk.events()[-1]["by"] == "the kernel"
     assert zk.status()["faults"] == []
+    record_property("figure", f"a cut of {FOR_S} s ended by the kernel after {took_s:.1f} s")
 
 
 @pytest.mark.proves("A4")
 def test_a_pause_with_a_time_ends_by_its_watchdog_though_the_supervisor_is_stopped(
-    zk: RealLab, stop_supervisor: int
+    zk: RealLab, stop_supervisor: int, record_property: Told
 ) -> None:
     pid = zk.node("kafka3")["pid"]
-    zk.do("pause", "kafka3", "--for", "3s")
-    os.kill(stop_supervisor, signal.SIGSTOP)
-    wait_until(lambda: stopped(stop_supervisor), "the supervisor is stopped")
+    zk.do("pause", "kafka3", "--for", f"{FOR_S}s")
+    begun = begun_at(zk)
+    stop(stop_supervisor)
+    at = time.monotonic()
     assert stopped(pid)
-    wait_until(lambda: not stopped(pid), "the pause is over", 15)
-    assert stopped(stop_supervisor)
-    os.kill(stop_supervisor, signal.SIGCONT)
+    wait_until(lambda: not stopped(pid), "the pause is over", FOR_S + 5)
+    took_s = time.monotonic() - begun
+    assert abs(took_s - FOR_S) <= 1
+    go_on(stop_supervisor, at)
     wait_until(lambda: "healed" in [each["event"] for each in zk.events()[-3:]], "the trail says so", 10)
     assert "watchdog" in [each.get("by") for each in zk.events() if each["event"] == "expired"]
+    record_property(
+        "figure", f"a pause of {FOR_S} s ended by its watchdog after {took_s:.1f} s, supervisor stopped {STOPPED_S} s"
+    )
 
 
 # -- nodes -----------------------------------------------------------------------------------------------------------
@@ -364,6 +395,22 @@ def test_a_broker_that_dies_by_itself_is_named_as_that(zk: RealLab) -> None:
     os.kill(zk.node("kafka3")["pid"], signal.SIGKILL)
     wait_until(lambda: zk.node("kafka3")["state"] == "down", "it is seen to be down", 10)
     assert "by itself" in zk.node("kafka3")["last_exit"]
+
+
+@pytest.mark.proves("D1")
+def test_a_broker_that_somebody_else_started_again_is_found_out(zk: RealLab) -> None:
+    pid = zk.node("kafka3")["pid"]
+    argv = [word.decode() for word in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]]
+    zk.do("stop", "kafka3")
+    other = zk.user.start("exec", "--name", zk.name, "kafka3", "--", *argv)
+    try:
+        wait_until(lambda: zk.connect("client", "kafka3", 9092) == "connected", "it serves", 60)
+        assert "somebody serves on its port 9092" in zk.refused(3, "start", "kafka3")
+    finally:
+        other.kill()
+        other.communicate()
+    wait_until(lambda: zk.connect("client", "kafka3", 9092) == "refused", "it is gone")
+    zk.do("start", "kafka3")
 
 
 def test_stopping_a_broker_whose_zookeeper_is_gone_ends_in_time_with_one_sentence_and_reset_mends_all(

@@ -5,7 +5,10 @@ The fake keeps a repository of its own: a folder whose files it copies, and says
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import os
+import subprocess
 import sys
 import threading
 import time
@@ -18,6 +21,7 @@ import pytest
 from ackproof.errors import CannotHere, UsageProblem
 from ackproof.kafka import ivy, jars
 from ackproof.kafka.java import Java, find_java
+from lab_network import wait_until
 
 FAKE_IVY = (
     f"#!{sys.executable} -IS\n"
@@ -28,7 +32,8 @@ with open(f"{here}/calls", "a") as calls:
     calls.write("x\\n")
 if os.path.exists(f"{here}/say"):
     sys.exit(open(f"{here}/say").read())
-time.sleep(0.02)
+while os.path.exists(f"{here}/hang"):
+    time.sleep(0.02)
 wanted = re.findall('org="([^"]+)" name="([^"]+)" rev="([^"]+)"', open(argument["-ivy"]).read())
 target, cache = os.path.dirname(argument["-retrieve"]), argument["-cache"]
 os.makedirs(target, exist_ok=True), os.makedirs(cache, exist_ok=True)
@@ -227,6 +232,39 @@ def test_a_cache_that_cannot_be_made_names_the_way_out(repository: Repository, m
     monkeypatch.setenv("XDG_CACHE_HOME", str(file))
     with pytest.raises(CannotHere, match="set XDG_CACHE_HOME"):
         jars.ensure("3.5.0", repository.java)
+
+
+@pytest.mark.proves("A1")
+def test_a_fetch_that_is_killed_leaves_nothing_and_the_next_begins_at_once(repository: Repository) -> None:
+    program = (
+        "import sys; from pathlib import Path; from ackproof.kafka import jars; from ackproof.kafka.java import Java\n"
+        "jars._pinned = lambda name: None\n"
+        "jars.ensure('3.5.0', Java(Path(sys.argv[1]), Path(sys.argv[1]) / 'java', 17, '17'))"
+    )
+    hang = repository.place / "hang"
+    hang.touch()
+    fetching = subprocess.Popen([sys.executable, "-c", program, str(repository.place)])
+    try:
+        wait_until(lambda: repository.calls == 1, "Ivy fetches")
+    finally:
+        fetching.kill()
+        fetching.wait()
+    lock = os.open(jars.cache_root() / "kafka" / ".lock", os.O_RDWR)
+    try:
+        wait_until(lambda: free(lock), "Ivy is gone, and its lock with it")
+    finally:
+        os.close(lock)
+    hang.unlink()
+    assert jars.ensure("3.5.0", repository.java).directory.is_dir()
+    assert left_over() == ["3.5.0"]
+
+
+def free(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def test_two_first_calls_at_once_fetch_once(repository: Repository) -> None:

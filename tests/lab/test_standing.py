@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -19,8 +20,8 @@ import pytest
 from ackproof import faults
 from ackproof.errors import NotProved, UsageProblem
 from ackproof.faults import Held
+from ackproof.lab import kernel, node_verbs
 from ackproof.lab import lab as lab_module
-from ackproof.lab import node_verbs
 from ackproof.lab.cluster import Cluster
 from ackproof.lab.events import Events
 from ackproof.lab.lab import Lab
@@ -141,6 +142,32 @@ def test_a_pause_of_a_process_that_died_is_found_out() -> None:
         with pytest.raises(NotProved):
             standing.held.prove()
         assert told(lab, "exited")[0]["by_itself"] is True
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("D1")
+@pytest.mark.parametrize("fault", [paused, cut])
+def test_a_node_that_is_restarted_behind_a_fault_is_found_out(fault: Callable[[Lab], lab_module.Standing]) -> None:
+    def work(lab: Lab) -> None:
+        standing = fault(lab)
+        keep_proving(lab)
+        process, node = lab.processes.get("kafka1"), lab.cluster.nodes["kafka1"]
+        assert process is not None
+        os.kill(process.pid, signal.SIGKILL)
+        with kernel.inside(lab.network.endpoints[node.name].namespace):
+            other = subprocess.Popen([sys.executable, "-c", ECHO.format(node.address)])
+        try:
+            wait_until(lambda: reaped(lab, "kafka1"), "its process is reaped")
+            wait_until(lambda: lab.cluster.answers(node), "another answers")
+            assert [each["by_itself"] for each in told(lab, "exited")] == [True]
+            if standing.kind == "pause":
+                wait_until(lambda: bool(told(lab, "no longer holds")), "the pause is found out")
+            else:
+                standing.held.prove()  # the network's fault holds for whoever stands there
+        finally:
+            other.kill()
+            other.wait()
 
     in_a_lab(work)
 

@@ -106,12 +106,15 @@ def start(
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),  # Ctrl-C is ours to handle
     )
     deadline = time.monotonic() + START_DEADLINE_S
-    while not answer.is_file():
-        if process.poll() is not None or time.monotonic() > deadline:
-            process.kill()
-            process.wait()
-            raise DidNotStart(f"java ended with {process.returncode}")
-        time.sleep(0.02)
+    try:
+        while not answer.is_file():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise DidNotStart(f"java ended with {process.poll()}")
+            time.sleep(0.02)
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
     said = answer.read_bytes()  # the port, the length of the secret, the secret
     port, length = struct.unpack(">ii", said[:8])
     return Jvm(process, port, said[8 : 8 + length].decode())

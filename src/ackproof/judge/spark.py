@@ -192,11 +192,13 @@ def _start(master: str, folder: Path, large: bool, extras: Extras) -> tuple[Spar
         java: Any = gateway.jvm
         java.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(java.java.io.File(str(folder)))
         return spark, jvm
-    except Exception as error:
+    except BaseException as error:
         why = first_line(error)
         SparkContext._gateway = None
         SparkContext._jvm = None
         (jvm or _submitted(gateway)).close()
+        if not isinstance(error, Exception):
+            raise
         raise CannotHere("Spark did not start:", [why]) from error
 
 
@@ -220,6 +222,8 @@ def _java_options(folder: Path, large: bool) -> list[str]:
     options = [
         f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}",
         f"-Djava.io.tmpdir={folder}",
+        f"-XX:ErrorFile={folder}/died.log",
+        "-XX:-UsePerfData",  # its file would stay where Java is killed
         "-XX:+UseSerialGC",  # no threads beside ours on a small machine
     ]
     # In short work the second compiler would never earn its time back.

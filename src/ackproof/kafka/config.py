@@ -216,7 +216,8 @@ def main_class(node: Node) -> str:
 def jvm_options(spec: LabSpec, node: Node, temporary: Path) -> list[str]:
     """The user's own options come last, so that they win."""
     own = [option for text in spec.jvm(node) for option in text.split()]
-    return [*_HEAP[node.role], *JVM_ALWAYS, f"-Djava.io.tmpdir={temporary}", *own]
+    files = (f"-Djava.io.tmpdir={temporary}", f"-XX:ErrorFile={temporary}/died.log")  # of a JVM that breaks down
+    return [*_HEAP[node.role], *JVM_ALWAYS, *files, *own]
 
 
 class Logging(NamedTuple):

@@ -14,15 +14,18 @@ import importlib.util
 import os
 import re
 import selectors
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from ackproof.errors import CannotHere
 from ackproof.kafka.java import Java
+from ackproof.lab.kernel import die_with_parent
 
 __all__ = ["Module", "Progress", "fetch", "find_ivy"]
 
@@ -108,7 +111,12 @@ def fetch(
 def _run(command: list[str], keep_open: int, total: int | None, progress: Progress) -> tuple[int, list[str]]:
     output: list[str] = []
     with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=(keep_open,)
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        pass_fds=(keep_open,),
+        preexec_fn=partial(die_with_parent, signal.SIGKILL, os.getpid()),
     ) as ivy:
         try:
             done = 0

@@ -135,7 +135,10 @@ def down(name: str) -> None:
             if directory.alive():  # stuck or stopped: end it by the one number that it told us itself
                 os.kill(directory.started().supervisor_pid, signal.SIGKILL)
         if not directory.wait_until_gone(DOWN_S):
-            raise CannotHere(f"the lab {name!r} is still there {DOWN_S:.0f} s after it was told to end")
+            raise CannotHere(
+                f"the lab {name!r} is still there {DOWN_S:.0f} s after it was told to end: "
+                f"`ackproof down --name {name}` tries again"
+            )
     elif not directory.path.exists():
         _connect(name)  # says which labs there are
     directory.remove()

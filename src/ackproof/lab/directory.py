@@ -17,6 +17,7 @@ import fcntl
 import os
 import shutil
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from ackproof.errors import CannotHere, UsageProblem
 from ackproof.lab.spec import LabSpec, check_name
 
 LOOK_S = 0.3
+LAST_WORDS_S = 2.0
 
 
 class Started(msgspec.Struct, frozen=True):
@@ -130,14 +132,19 @@ class LabDirectory:
         return descriptor
 
     def _sweep(self) -> None:
-        """What a lab that died left here. The lock stays: it is how two callers keep apart."""
-        for entry in self.path.iterdir():
-            if entry.name == "lock":
-                continue
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry)
-            else:
-                entry.unlink()
+        """What a lab that died left here. The lock stays: it is how two callers keep apart.
+
+        The kernel lets go of the lock before it has ended the lab's last process, which may still write.
+        """
+        deadline = time.monotonic() + LAST_WORDS_S
+        while left := [entry for entry in self.path.iterdir() if entry.name != "lock"]:
+            for entry in left:
+                try:
+                    shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+                except OSError:
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(0.01)
 
     def remove(self) -> None:
         """Take the folder away, unless somebody has made a lab in it meanwhile."""
@@ -149,9 +156,13 @@ class LabDirectory:
             if _locked(descriptor):
                 self._sweep()
                 self.lock.unlink(missing_ok=True)
-                self.path.rmdir()
-        except OSError:
-            pass  # the next `up` or `down` sweeps it
+                with suppress(OSError):  # somebody makes a lab in it
+                    self.path.rmdir()
+        except OSError as problem:
+            raise CannotHere(
+                f"{self.path} could not be taken away ({problem.strerror}): "
+                f"`ackproof down --name {self.name}` tries again"
+            ) from problem
         finally:
             os.close(descriptor)
 

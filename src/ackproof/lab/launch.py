@@ -92,7 +92,8 @@ def launch(spec: LabSpec, ingredients: Ingredients, progress: Progress, logs: Pa
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             directory.wait_until_gone(GONE_S)
-            directory.remove()
+            with suppress(CannotHere):  # the next `up` or `down` sweeps it; what is raised here matters more
+                directory.remove()
         raise
     return Launched(directory, ours)
 

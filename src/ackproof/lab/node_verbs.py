@@ -74,13 +74,19 @@ def _gone(lab: Lab, node: Node, timeout_s: float, how: str) -> str:
             f"{node.name} is still there {timeout_s:.0f} s after {how} (a broker that reaches no controller hangs in "
             f"its controlled shutdown): `ackproof kill {node.name}` ends it"
         )
+    _prove_refused(node)
+    end_pause(lab, node.name)
+    proof = f"{node.name}: {lab.processes.last_exit(node.name)}, and its port {node.port} refuses"
+    lab.events.add("proved", kind="kill" if how == "SIGKILL" else "stop", targets=[node.name], proof=proof)
+    return proof
+
+
+def _prove_refused(node: Node) -> None:
+    """A node without a process is reached, and nobody serves there."""
     try:
         socket.create_connection((node.address, node.port), timeout=1).close()
     except ConnectionRefusedError:
-        end_pause(lab, node.name)
-        proof = f"{node.name}: {lab.processes.last_exit(node.name)}, and its port {node.port} refuses"
-        lab.events.add("proved", kind="kill" if how == "SIGKILL" else "stop", targets=[node.name], proof=proof)
-        return proof
+        return
     except OSError as problem:
         raise NotProved(f"{node.name} is gone, but so is its network: {problem}") from problem
     raise NotProved(f"{node.name} is gone, and yet somebody serves on its port {node.port}")
@@ -98,6 +104,8 @@ def start(server: Server, request: Request) -> Result:
 
 
 def _launch(server: Server, request: Request, nodes: list[Node]) -> Result:
+    for node in nodes:
+        _prove_refused(node)  # else an answer would prove nothing
     if request.get("wait", True):
         for node in nodes:
             server.lab.cluster.wait_until_forgotten(node, request.progress)

@@ -57,7 +57,11 @@ class Unreadable(Exception):
 @contextmanager
 def opened(directory: Path) -> Iterator[Source]:
     """A run directory, sealed; a copy of it where it cannot be written."""
-    if not directory.is_dir():
+    try:
+        there = directory.is_dir()
+    except OSError as error:
+        raise Unreadable(f"{directory.name} cannot be looked at ({error.strerror})") from None
+    if not there:
         raise Unreadable(f"there is no run directory {directory.name}")
     record = _record(directory)
     if _writable(directory):
@@ -65,11 +69,19 @@ def opened(directory: Path) -> Iterator[Source]:
         return
     copy = Path(tempfile.mkdtemp(prefix="ackproof-run-"))
     try:
-        if (directory / "journal").is_dir():
-            shutil.copytree(directory / "journal", copy / "journal")
+        _copy_journal(directory, copy)
         yield _source(copy, None, record)
     finally:
         shutil.rmtree(copy, ignore_errors=True)
+
+
+def _copy_journal(directory: Path, copy: Path) -> None:
+    try:
+        if (directory / "journal").is_dir():
+            shutil.copytree(directory / "journal", copy / "journal")
+    except OSError as error:
+        why = error.strerror or f"{len(error.args[0])} of its files"  # copytree goes on, and tells of all in the end
+        raise Unreadable(f"its journal can be neither sealed in its place nor copied ({why})") from None
 
 
 def _record(directory: Path) -> RunRecord:

@@ -16,6 +16,11 @@ def _dense(count: int) -> History:
     return history
 
 
+def _compacted(partition: int = 0) -> History:
+    history = History().log(0, 0, partition=partition).log(2, 2, partition=partition)
+    return history.end(3, partition=partition, compacted=True)
+
+
 CASES: Cases = {
     "over one record": (_dense(3).read(0, 0).read(2, 2), [(0, 0, 2, 1, 1)]),
     "over two of three offsets": (
@@ -24,6 +29,15 @@ CASES: Cases = {
     ),
     "over a record that only another consumer saw": (
         History().log(0, 0).log(2, 2).read(0, 0).read(2, 2).read(1, 1, consumer=1),
+        [(0, 0, 2, 1, 1)],
+    ),
+    "near miss: over what compaction took after another consumer saw it": (
+        _compacted().read(1, 1, consumer=1).read(0, 0).read(2, 2),
+        [],
+    ),
+    "over what a compacted topic still holds": (_compacted().log(1, 1).read(0, 0).read(2, 2), [(0, 0, 2, 1, 1)]),
+    "over a record that only another consumer saw, beside a compacted partition": (
+        _compacted(partition=1).log(0, 0).log(2, 2).read(1, 1, consumer=1).read(0, 0).read(2, 2),
         [(0, 0, 2, 1, 1)],
     ),
     "over a record of a mirror": (

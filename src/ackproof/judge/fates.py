@@ -6,7 +6,7 @@
     ok               no; another value stands at its offset               lost_overwritten
     ok               no; its offset is at or past the high watermark      lost_truncated
     ok               no; its offset is below the log start, or a later
-                     value of its key stands in a compacted topic         expired
+                     value of its key stands in its compacted partition   expired
     ok               no; none of these                                    lost_hole
     ok, no offset    yes / no                                             survived / lost_unplaced
     info             yes / no                                             recovered / not_written
@@ -55,7 +55,7 @@ def fates(sends: DataFrame, log: DataFrame, ends: DataFrame, compacted: bool, sm
     )
     held = _with_holder(found, _hashed(log, small))
     if compacted:
-        held = held.join(_last_of_key(found), on=["run", "topic", "key"], how="left")
+        held = held.join(_last_of_key(sends, log), on=["run", "topic", "partition", "key"], how="left")
     else:
         held = held.withColumn("key_last_offset", F.lit(None).cast("long"))
     return held.withColumn("fate", _fate()).select(
@@ -129,10 +129,14 @@ def _with_holder(found: DataFrame, log: DataFrame) -> DataFrame:
     )
 
 
-def _last_of_key(found: DataFrame) -> DataFrame:
-    """Of any send that stands there, also of one whose client never learnt to which partition it went."""
-    stands = F.col("copies").isNotNull() & F.col("key").isNotNull()
-    return found.filter(stands).groupBy("run", "topic", "key").agg(F.max("last_offset").alias("key_last_offset"))
+def _last_of_key(sends: DataFrame, log: DataFrame) -> DataFrame:
+    """Where each key stands last in each partition, for Kafka compacts them one by one. The log says which it is:
+    a client may never have learnt where its message went."""
+    return (
+        log.join(sends.select(*_VALUE, "key"), on=_VALUE, how="inner")
+        .groupBy("run", "topic", "partition", "key")
+        .agg(F.max("offset").alias("key_last_offset"))
+    )
 
 
 def _fate() -> Column:

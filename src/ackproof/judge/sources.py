@@ -19,7 +19,17 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ackproof.journal import DIFFERS, SCHEMA_VERSION, TABLES, TORN_BYTES, TORN_WHAT, Table, seal_all, sealed_files
+from ackproof.journal import (
+    DIFFERS,
+    SCHEMA_VERSION,
+    TABLES,
+    TORN_BYTES,
+    TORN_WHAT,
+    Table,
+    differs_from_checksum,
+    seal_all,
+    sealed_files,
+)
 from ackproof.record import RunRecord, read_record
 from ackproof.verdict import Fitness
 
@@ -124,6 +134,8 @@ def _source(directory: Path, home: Path | None, record: RunRecord) -> Source:
             try:
                 footer = pq.read_metadata(path)
                 problem = _other_schema(footer.schema.to_arrow_schema(), TABLES[table])
+                if differs_from_checksum(path):
+                    problem = "its footer differs from its checksum"
                 if not problem and (table in SMALL or footer.num_rows <= READ_ROWS):
                     contents = _read(path)
                     own = contents.to_pylist() if table in SMALL else []

@@ -49,6 +49,11 @@ CASES: Cases = {
         [],
     ),
     "over many records": (_dense(600).read(10, 10).read(590, 590), [(0, 10, 590, 579, 11)]),
+    "from the end of a block of offsets to the next": (
+        _dense(260).read(254, 254).read(257, 257),
+        [(0, 254, 257, 2, 255)],
+    ),
+    "and further": (_dense(260).read(254, 254).read(258, 258), [(0, 254, 258, 3, 255)]),
     "near miss: over what only a reader of uncommitted messages saw": (
         History(producers=[{"transactions": {"input": "orders"}}])
         .send(1, 1, outcome="fail")

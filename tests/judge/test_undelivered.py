@@ -63,6 +63,10 @@ CASES: Cases = {
         History().send(0, 0).log(0, 0).log(1, -1, producer=-1).group(0, "assigned").read(0, 0),
         [],
     ),
+    "near miss: a record of which only half could be read": (
+        History().log(0, -1).log(1, 0, producer=-1).group(0, "assigned").read(5, 9),
+        [],
+    ),
 }
 
 

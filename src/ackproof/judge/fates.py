@@ -36,7 +36,7 @@ def arrivals(log: DataFrame, small: bool = True) -> DataFrame:
         _readable(log, small)
         .groupBy(*_VALUE, "topic", "partition")
         .agg(
-            F.count(F.lit(1)).alias("copies"),
+            F.count("*").alias("copies"),
             F.min("offset").alias("first_offset"),
             F.max("offset").alias("last_offset"),
             F.min("leader_epoch").alias("first_epoch"),
@@ -84,7 +84,7 @@ def _values(log: DataFrame, small: bool) -> DataFrame:
     """Each value of the final log: how often it is there, and where, if all its copies are in one tp."""
     place = F.col("topic").cast("long") * F.lit(2**32) + F.col("partition")  # one number: a struct could not be hashed
     one_place = F.min(place) == F.max(place)
-    copies = F.count(F.lit(1))
+    copies = F.count("*")
     return (
         _readable(log, small)
         .groupBy(*_VALUE)
@@ -166,6 +166,6 @@ def fate_counts(fated: DataFrame) -> DataFrame:
     extra = F.sum(F.greatest(F.col("copies") - 1, F.lit(0)))
     return (
         fated.groupBy("run", "fate")
-        .agg(F.count(F.lit(1)).alias("sends"), extra.alias("extra_copies"))
+        .agg(F.count("*").alias("sends"), extra.alias("extra_copies"))
         .select("run", "fate", "sends", "extra_copies")
     )

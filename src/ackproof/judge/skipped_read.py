@@ -42,6 +42,6 @@ def skipped_read(t: Tables) -> DataFrame:
         jumps.join(there, on=["run", "topic", "partition", "block"], how="inner")
         .filter(jumped_over)
         .groupBy(*step)
-        .agg(F.count(F.lit(1)).alias("skipped"), F.min("over").alias("first_skipped"))
+        .agg(F.count("*").alias("skipped"), F.min("over").alias("first_skipped"))
         .select(*step, "skipped", "first_skipped")
     )

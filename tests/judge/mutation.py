@@ -31,7 +31,6 @@ _TURNED = {
         ("lag", "lead"),
         ("isNull", "isNotNull"),
         ("bool_or", "bool_and"),
-        ("count", "count_distinct"),
     )
     for one, other in (pair, pair[::-1])
 }
@@ -66,6 +65,18 @@ def _turn(node: ast.AST) -> bool:
     return False
 
 
+def _count(node: ast.AST) -> bool:
+    """All of them for those that differ, and the other way round; of rows, all of which differ, one."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
+        return False
+    if node.func.attr not in ("count", "count_distinct"):
+        return False
+    node.func.attr = "count" if node.func.attr == "count_distinct" else "count_distinct"
+    if isinstance(node.args[0], ast.Constant) and node.args[0].value == "*":
+        node.args = [ast.parse("F.lit(1)", mode="eval").body]
+    return True
+
+
 def _join(node: ast.AST) -> bool:
     if isinstance(node, ast.keyword) and node.arg == "how" and isinstance(node.value, ast.Constant):
         node.value.value = _JOINED[str(node.value.value)]
@@ -89,7 +100,7 @@ def _let_through(node: ast.AST) -> bool:
 
 
 AROUND = 40  # letters before and after a change, by which a person finds it
-CHANGES: tuple[Change, ...] = (_compare, _combine, _negate, _turn, _join, _count_on, _let_through)
+CHANGES: tuple[Change, ...] = (_compare, _combine, _negate, _turn, _count, _join, _count_on, _let_through)
 
 
 def mutants(source: str) -> Iterator[tuple[str, str]]:
@@ -100,12 +111,12 @@ def mutants(source: str) -> Iterator[tuple[str, str]]:
     meant = _of_types(tree)
     for place, node in enumerate(nodes):
         for change in CHANGES:
-            if id(node) in meant:
+            if id(node) in meant or not change(copy.deepcopy(node)):
                 continue
             changed = copy.deepcopy(tree)
-            if change(list(ast.walk(changed))[place]):
-                broken = ast.unparse(ast.fix_missing_locations(changed))
-                yield _difference(whole, broken), broken
+            change(list(ast.walk(changed))[place])
+            broken = ast.unparse(ast.fix_missing_locations(changed))
+            yield _difference(whole, broken), broken
 
 
 def _difference(before: str, after: str) -> str:

@@ -165,7 +165,7 @@ def report(
     from ackproof.report import write_index, write_report
 
     if len(runs) > 1:  # runs/* also names the index of the last time
-        runs = [path for path in runs if path.is_dir()] or runs
+        runs = [path for path in runs if _is_directory(path)] or runs
     _check_runs(runs)
     pages = [write_report(path) for path in runs]
     page = pages[0] if len(pages) == 1 else write_index(runs, out or runs[0].parent / "index.html")
@@ -178,8 +178,17 @@ def report(
 
 def _check_runs(runs: list[Path]) -> None:
     for path in runs:
-        if not path.is_dir():
+        if not _is_directory(path):
             raise UsageProblem(f"{path} is no run directory")
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError as error:
+        hint = "ask its owner for the right to read it, or for a copy"
+        way_out = hint if isinstance(error, PermissionError) else "give a run directory"
+        raise UsageProblem(f"{path} cannot be looked at ({error.strerror}): {way_out}") from None
 
 
 SECTIONS = {

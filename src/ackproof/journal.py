@@ -9,7 +9,8 @@ A stream of two million rows is ended and sealed while its writer goes on with t
 so that a long run takes up neither the disk with streams nor the memory of whoever seals them.
 
 One writer per file. A stream that was torn by a crash is readable up to its last whole batch; how many bytes were torn
-is reported, never an error that hides the rest. Batches of a stream carry a checksum, as pages of a sealed file do.
+is reported, never an error that hides the rest. Batches of a stream carry a checksum, as pages of a sealed file and
+its footer do.
 All times are `time.monotonic_ns()` of the one machine that ran it. Ids are integers; `run.json` holds their names.
 Every table carries `run`, so that one Spark job can judge many runs.
 """
@@ -25,7 +26,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.ipc
@@ -41,6 +42,7 @@ SEALED_SUFFIX = ".parquet"
 TORN_BYTES, TORN_WHAT = b"ackproof.torn_bytes", b"ackproof.torn"  # in a sealed file's metadata, where it was torn
 CHECKSUM = b"ackproof.crc32"  # in the metadata of a stream's batch; older streams have none
 DIFFERS = "a batch differs from its checksum"
+FOOTER_CHECKSUM = b"ackproof.footer.crc32="  # before a sealed file's footer; older files have none
 
 
 @dataclass(frozen=True)
@@ -598,7 +600,7 @@ class Damage:
 
 
 def checksum(batch: pa.RecordBatch) -> bytes:
-    return f"{zlib.crc32(batch.serialize()):08x}".encode()
+    return _crc(batch.serialize())
 
 
 def read_stream(path: Path) -> tuple[pa.Table, Damage | None]:
@@ -654,7 +656,8 @@ def write_sealed(table: pa.Table, path: Path, order: Iterable[str]) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         pa.parquet.write_table(ordered, temporary, row_group_size=ROW_GROUP, **parquet_options(table.schema))
-        with temporary.open("rb") as written:
+        with temporary.open("r+b") as written:
+            _sign_footer(written)
             os.fsync(written.fileno())
         temporary.rename(path)
     except BaseException:
@@ -665,6 +668,36 @@ def write_sealed(table: pa.Table, path: Path, order: Iterable[str]) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _footer(file: BinaryIO) -> bytes:
+    """All behind a Parquet file's last page: schema, places and statistics, then their length and four letters."""
+    file.seek(-8, os.SEEK_END)
+    length = int.from_bytes(file.read(4), "little")
+    file.seek(-8 - length, os.SEEK_END)
+    return file.read()
+
+
+def _sign_footer(file: BinaryIO) -> None:
+    """Parquet has checksums of pages and none of the footer, which says where to look: so ours stands between the two,
+    where a reader of Parquet has nothing to read."""
+    footer = _footer(file)
+    file.seek(-len(footer), os.SEEK_END)
+    file.write(FOOTER_CHECKSUM + _crc(footer) + footer)
+
+
+def differs_from_checksum(path: Path) -> bool:
+    """Whether the footer of a sealed file is another than was written."""
+    with path.open("rb") as file:
+        footer = _footer(file)
+        signed = len(FOOTER_CHECKSUM) + len(_crc(b""))
+        file.seek(max(0, file.tell() - len(footer) - signed))
+        signature = file.read(signed)
+    return signature.startswith(FOOTER_CHECKSUM) and signature != FOOTER_CHECKSUM + _crc(footer)
+
+
+def _crc(content: bytes) -> bytes:
+    return f"{zlib.crc32(content):08x}".encode()
 
 
 def parquet_options(schema: pa.Schema) -> dict[str, Any]:

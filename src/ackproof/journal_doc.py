@@ -21,6 +21,8 @@ runs/<name>/logs/<node>.log                   evidence: the nodes' and the clien
 - A stream of {STREAM_ROWS:,} rows is ended, and sealed in the background while its writer goes on with the next
   (`<writer>.2`, `<writer>.3`). Sealed files hold numbers, offsets and times as differences: one to two bytes for each
   row of `sends`, `log` and `reads` in the base scenarios.
+- Batches of a stream carry a CRC-32, as pages of a sealed file do by Parquet's own rules. That of the footer stands
+  right before it, where Parquet has nothing to read: what is damaged is named, and left out.
 - Times are `time.monotonic_ns()` of the machine that ran it; `run.json` holds both clocks, read together, at the
   beginning and at the end.
 - Outcomes are three: `ok`, `fail` (certainly not written), `info` (cannot know). `src/ackproof/clients/outcomes.py`

@@ -31,7 +31,6 @@ _TURNED = {
         ("lag", "lead"),
         ("isNull", "isNotNull"),
         ("bool_or", "bool_and"),
-        ("count", "count_distinct"),
     )
     for one, other in (pair, pair[::-1])
 }
@@ -66,6 +65,18 @@ def _turn(node: ast.AST) -> bool:
     return False
 
 
+def _count(node: ast.AST) -> bool:
+    """All of them for those that differ, and the other way round; of rows, all of which differ, one."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
+        return False
+    if node.func.attr not in ("count", "count_distinct"):
+        return False
+    node.func.attr = "count" if node.func.attr == "count_distinct" else "count_distinct"
+    if isinstance(node.args[0], ast.Constant) and node.args[0].value == "*":
+        node.args = [ast.parse("F.lit(1)", mode="eval").body]
+    return True
+
+
 def _join(node: ast.AST) -> bool:
     if isinstance(node, ast.keyword) and node.arg == "how" and isinstance(node.value, ast.Constant):
         node.value.value = _JOINED[str(node.value.value)]
@@ -88,28 +99,39 @@ def _let_through(node: ast.AST) -> bool:
     return False
 
 
-CHANGES: tuple[Change, ...] = (_compare, _combine, _negate, _turn, _join, _count_on, _let_through)
+AROUND = 40  # letters before and after a change, by which a person finds it
+CHANGES: tuple[Change, ...] = (_compare, _combine, _negate, _turn, _count, _join, _count_on, _let_through)
 
 
 def mutants(source: str) -> Iterator[tuple[str, str]]:
-    """What was changed, and the source with it."""
+    """What was changed, with the words around it, and the source with it."""
     tree = ast.parse(source)
+    whole = ast.unparse(tree)
     nodes = list(ast.walk(tree))
     meant = _of_types(tree)
     for place, node in enumerate(nodes):
         for change in CHANGES:
-            if id(node) in meant:
+            if id(node) in meant or not change(copy.deepcopy(node)):
                 continue
             changed = copy.deepcopy(tree)
-            its = list(ast.walk(changed))[place]
-            before = _words(its)
-            if change(its):
-                yield f"{before}  →  {_words(its)}", ast.unparse(ast.fix_missing_locations(changed))
+            change(list(ast.walk(changed))[place])
+            broken = ast.unparse(ast.fix_missing_locations(changed))
+            yield _difference(whole, broken), broken
 
 
-def _words(node: ast.AST) -> str:
-    text = " ".join(ast.unparse(node).split())
-    return text if len(text) <= 90 else f"{text[:60]} … {text[-27:]}"
+def _difference(before: str, after: str) -> str:
+    begin = _alike(before, after)
+    same = _alike(before[begin:][::-1], after[begin:][::-1])
+    old, new = (text[begin : len(text) - same] for text in (before, after))
+    around = (before[max(0, begin - AROUND) : begin], before[begin + len(old) :][:AROUND])
+    return " ".join(f"{around[0]}[{old} → {new}]{around[1]}".split())
+
+
+def _alike(one: str, other: str) -> int:
+    """How many letters both begin with."""
+    return next(
+        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
 
 
 def _of_types(tree: ast.AST) -> set[int]:

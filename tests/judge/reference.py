@@ -39,12 +39,12 @@ def fates(h: Rows) -> Answer:
     for where, who in holder.items():
         places[who].add(where)
     ends = {tp(row): row for row in h["ends"]}
-    last_of_key: dict[tuple[int, int], int] = {}
+    last_of_key: dict[tuple[int, int, int], int] = {}
     for send in h["sends"]:
         if send["key"] is not None:
-            for where in places[value(send)]:
-                name = (send["topic"], send["key"])
-                last_of_key[name] = max(where[2], last_of_key.get(name, -1))
+            for topic, partition, offset in places[value(send)]:
+                name = (topic, partition, send["key"])
+                last_of_key[name] = max(offset, last_of_key.get(name, -1))
     found = set()
     for send in h["sends"]:
         there = places[value(send)]
@@ -63,7 +63,7 @@ def _acked_fate(
     there: set[tuple[int, int, int]],
     holder: dict[tuple[int, int, int], tuple[int, int]],
     end: dict[str, Any] | None,
-    last_of_key: dict[tuple[int, int], int],
+    last_of_key: dict[tuple[int, int, int], int],
 ) -> str:
     where = acked_at(send)
     if where is None:
@@ -78,7 +78,7 @@ def _acked_fate(
         return "lost_truncated"
     if where[2] < end["log_start"]:
         return "expired"
-    later = last_of_key.get((send["topic"], send["key"]), -1) > where[2]
+    later = last_of_key.get((*tp(send), send["key"]), -1) > where[2]
     return "expired" if end["compacted"] and later else "lost_hole"
 
 
@@ -150,7 +150,8 @@ def _steps(h: Rows) -> list[tuple[dict[str, Any], dict[str, Any]]]:
 
 
 def skipped_read(h: Rows) -> Answer:
-    there = {position(row) for row in h["log"] + h["reads"]}
+    compacted = {tp(row) for row in h["ends"] if row["compacted"]}
+    there = {position(row) for row in h["log"] + [row for row in h["reads"] if tp(row) not in compacted]}
     found = set()
     for before, row in _steps(h):
         over = [o for o in range(before["offset"] + 1, row["offset"]) if (*tp(row), o) in there]
@@ -203,7 +204,8 @@ def unstable_read(h: Rows) -> Answer:
     found = set()
     for row in h["reads"]:
         now, end = holder.get(position(row)), ends.get(tp(row))
-        rightly_gone = now is None and end is not None and (end["compacted"] or row["offset"] < end["log_start"])
+        first_kept = 0 if end is None else end["high_watermark"] if end["compacted"] else end["log_start"]
+        rightly_gone = now is None and row["offset"] < first_kept
         if now != value(row) and not rightly_gone:
             found.add(read_of(row))
     return found

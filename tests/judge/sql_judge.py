@@ -23,7 +23,7 @@ _FATES = f"""
 with {_PLACED},
 copies as (select run, producer, seq, count(*) as copies from log group by all),
 newest as (
-    select s.run, s.topic, s.key, max(l."offset") as newest
+    select l.run, l.topic, l.partition, s.key, max(l."offset") as newest
     from sends s join log l using (run, producer, seq) where s.key is not null group by all)
 select s.run, s.producer, s.seq, case
     when s.outcome = 'info' then if(c.copies is null, 'not_written', 'recovered')
@@ -42,7 +42,7 @@ left join copies c using (run, producer, seq)
 left join placed p using (run, producer, seq)
 left join log h on (h.run, h.topic, h.partition, h."offset") = (p.run, p.topic, p.partition, p."offset")
 left join ends e on (e.run, e.topic, e.partition) = (s.run, s.topic, s.partition)
-left join newest k on (k.run, k.topic, k.key) = (s.run, s.topic, s.key)
+left join newest k on (k.run, k.topic, k.partition, k.key) = (s.run, s.topic, s.partition, s.key)
 """
 
 QUESTIONS = {
@@ -80,7 +80,9 @@ where b.done_ns < s.sent_ns and s.done_ns is not null
 group by s.run, s.producer, s.seq, s."offset" having s."offset" <= before""",
     "skipped_read": f"""
 with {_STEPS}, there as (
-    select run, topic, partition, "offset" from log union select run, topic, partition, "offset" from reads)
+    select run, topic, partition, "offset" from log
+    union select run, topic, partition, "offset" from reads
+    where (run, topic, partition) not in (select (run, topic, partition) from ends where compacted))
 select s.run, s.consumer, s.poll, count(*) as skipped
 from steps s join there t using (run, topic, partition)
 where t."offset" > s.before and t."offset" < s."offset" group by all""",
@@ -111,7 +113,7 @@ from reads r
 left join log l using (run, topic, partition, "offset")
 left join ends e on (e.run, e.topic, e.partition) = (r.run, r.topic, r.partition)
 where (l.producer, l.seq) is distinct from (r.producer, r.seq)
-    and not (l.producer is null and coalesce(e.compacted or r."offset" < e.log_start, false))""",
+    and not (l.producer is null and r."offset" < coalesce(if(e.compacted, e.high_watermark, e.log_start), 0))""",
     "phantom": """
 with seen as (
     select run, 'log' as by, topic, partition, "offset", producer, seq from log

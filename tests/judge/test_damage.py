@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from histories import History
 
-from ackproof.journal import DIFFERS, TABLES, Writer, read_stream
+from ackproof.journal import DIFFERS, FOOTER_CHECKSUM, TABLES, Writer, read_stream
 from ackproof.judge.sources import SMALL, damaged_inside, opened
 from proving import size
 
@@ -91,6 +91,28 @@ def test_a_sealed_file_with_a_wrong_bit_is_named_or_read_as_it_was_written(run: 
     record_property(
         "figure", f"{len(came):,} bits of sealed files flipped: no wrong row, {came.count('named'):,} named"
     )
+
+
+@pytest.mark.proves("B2")
+def test_a_sealed_file_with_a_wrong_bit_in_its_footer_is_named(run: Path, record_property: Told) -> None:
+    """Also in its statistics, which change no row and say where to look for one."""
+    flips = 0
+    for path in sealed(run):
+        whole, right = path.read_bytes(), read_whole(path)
+        begins = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+        for bit in range(8 * begins, 8 * len(whole), size(997, 499, 11)):
+            with instead(path, flipped(whole, bit)):
+                assert named_or_right(run, path, right) == "named", (path.parent.name, bit)
+            flips += 1
+    record_property("figure", f"{flips:,} bits of footers flipped: all named")
+
+
+def test_a_sealed_file_of_before_checksums_is_read(run: Path) -> None:
+    path = run / "journal" / "sends" / "writer.parquet"
+    whole, right = path.read_bytes(), read_whole(path)
+    begins = whole.index(FOOTER_CHECKSUM)
+    with instead(path, whole[:begins] + whole[begins + len(FOOTER_CHECKSUM) + 8 :]):
+        assert named_or_right(run, path, right) == "right"
 
 
 def flipped(whole: bytes, bit: int) -> bytes:

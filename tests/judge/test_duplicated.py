@@ -6,14 +6,21 @@ import pytest
 from asking import Cases, found
 from histories import History
 
-COLUMNS = ("producer", "seq", "copies", "partitions", "partition", "first_offset", "last_offset")
+COLUMNS = ("producer", "seq", "copies", "partitions", "topic", "partition", "first_offset", "last_offset")
 CASES: Cases = {
-    "twice in one partition": (History().send(0, 0).log(0, 0).log(1, 0), [(0, 0, 2, 1, 0, 0, 1)]),
-    "once in each of two partitions": (History().send(0, 0).log(0, 0).log(0, 0, partition=1), [(0, 0, 2, 2, 0, 0, 0)]),
-    "three times": (History().send(0, 0).log(0, 0).log(1, 0).log(2, 0), [(0, 0, 3, 1, 0, 0, 2)]),
+    "twice in one partition": (History().send(0, 0).log(0, 0).log(1, 0), [(0, 0, 2, 1, 0, 0, 0, 1)]),
+    "once in each of two partitions": (
+        History().send(0, 0).log(0, 0).log(0, 0, partition=1),
+        [(0, 0, 2, 2, 0, 0, 0, 0)],
+    ),
+    "in two topics, at other offsets": (
+        History().send(0, 2).log(2, 0).log(5, 0, topic=1, partition=1),
+        [(0, 0, 2, 2, 0, 0, 2, 5)],
+    ),
+    "three times": (History().send(0, 0).log(0, 0).log(1, 0).log(2, 0), [(0, 0, 3, 1, 0, 0, 0, 2)]),
     "a send of unknown outcome that was written twice": (
         History().send(0, outcome="info").log(0, 0).log(1, 0),
-        [(0, 0, 2, 1, 0, 0, 1)],
+        [(0, 0, 2, 1, 0, 0, 0, 1)],
     ),
     "near miss: the same number of two producers": (
         History().send(0, 0).send(0, 1, producer=1).log(0, 0).log(1, 0, producer=1),

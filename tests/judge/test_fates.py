@@ -53,6 +53,34 @@ CASES: dict[str, tuple[str, Callable[[], History]]] = {
             History().send(0, 0, key=5).send(1, outcome="info", partition=-1, key=5).log(1, 1).end(2, compacted=True)
         ),
     ),
+    "acked, gone, and a later value of its key stands in its compacted partition, and a copy of that in another": (
+        "expired",
+        lambda: (
+            History()
+            .send(0, 0, key=5)
+            .send(1, 1, key=5)
+            .log(1, 1)
+            .log(0, 1, partition=1)
+            .end(2, compacted=True)
+            .end(1, partition=1, compacted=True)
+        ),
+    ),
+    "acked, gone, and a later value of its key stands in another partition of a compacted topic": (
+        "lost_hole",
+        lambda: (
+            History()
+            .send(0, 0, key=5)
+            .send(1, 1, key=5, partition=1)
+            .log(1, 9)
+            .log(1, 1, partition=1)
+            .end(2, compacted=True)
+            .end(2, partition=1, compacted=True)
+        ),
+    ),
+    "acked, gone, without a key, and a later value without one stands in a compacted topic": (
+        "lost_hole",
+        lambda: History().send(0, 0).send(1, 1).log(1, 1).end(2, compacted=True),
+    ),
     "acked, gone, and a later value of another key stands in a compacted topic": (
         "lost_hole",
         lambda: History().send(0, 0, key=5).send(1, 1, key=6).log(1, 1).end(2, compacted=True),

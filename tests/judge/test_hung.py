@@ -6,7 +6,7 @@ import pytest
 from asking import Cases, found
 from histories import History
 
-COLUMNS = ("partition", "last_stable", "transaction", "ms")
+COLUMNS = ("partition", "last_stable", "producer", "transaction", "ms")
 PLAN = [{"transactions": {"input": "orders"}}]
 BEGUN = ("begun", 0.0)
 
@@ -23,14 +23,22 @@ def _run(timeout: int = 10_000) -> History:
 
 
 CASES: Cases = {
-    "past the limit": (_run().stable(0, 7, 8).stable(20_001, 7, 9), [(0, 7, 2, 20_001.0)]),
+    "past the limit": (_run().stable(0, 7, 8).stable(20_001, 7, 9), [(0, 7, 0, 2, 20_001.0)]),
     "by the word of two leaders": (
         _run().stable(0, 7, 8).stable(20_001, 7, 9, broker=2),
-        [(0, 7, 2, 20_001.0)],
+        [(0, 7, 0, 2, 20_001.0)],
     ),
-    "and nobody knows whose it is": (_run().stable(0, 6, 8).stable(20_001, 6, 9), [(0, 6, None, 20_001.0)]),
-    "past a shorter limit": (_run(1_000).stable(0, 7, 8).stable(11_001, 7, 9), [(0, 7, 2, 11_001.0)]),
+    "and nobody knows whose it is": (_run().stable(0, 6, 8).stable(20_001, 6, 9), [(0, 6, None, None, 20_001.0)]),
+    "past a shorter limit": (_run(1_000).stable(0, 7, 8).stable(11_001, 7, 9), [(0, 7, 0, 2, 11_001.0)]),
     "near miss: as long as it may": (_run().stable(0, 7, 8).stable(20_000, 7, 9), []),
+    "and the message that stands there was of no transaction": (
+        _run().send(2, 6).stable(0, 6, 8).stable(20_001, 6, 9),
+        [(0, 6, None, None, 20_001.0)],
+    ),
+    "near miss: the longest time-out counts": (
+        _run(1_000).transaction(3, 4, 4, BEGUN).stable(0, 7, 8).stable(11_001, 7, 9),
+        [],
+    ),
     "near miss: nothing is open": (_run().stable(0, 8, 8).stable(30_000, 8, 8), []),
     "near miss: it moves on": (_run().stable(0, 6, 8).stable(15_000, 7, 9).stable(30_000, 7, 9), []),
     "near miss: it was at rest before the transaction began": (

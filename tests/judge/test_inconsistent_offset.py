@@ -34,6 +34,13 @@ CASES: Cases = {
         History().send(0, 0).log(0, -1, producer=-1),
         [(0, 0, [_saw("ack", 0), _saw("log", -1, producer=-1)])],
     ),
+    "a record of which only half can be read": (
+        History().send(0, 0).log(0, -1).send(1, 1).log(1, 5, producer=-1),
+        [
+            (0, 0, [_saw("ack", 0), _saw("log", -1, producer=-1)]),
+            (0, 1, [_saw("ack", 1), _saw("log", -1, producer=-1)]),
+        ],
+    ),
     "read at a mirror, which holds another there": (
         History().copied(0, 3).read(0, 7, topic=1),
         [(0, 0, [_saw("log", 3), _saw("read", 7)])],

@@ -8,7 +8,7 @@ import pytest
 from asking import Cases, found
 from histories import History
 
-COLUMNS = ("producer", "key", "records", "answers")
+COLUMNS = ("producer", "key", "records", "answers", "seq")
 PLAN: list[dict[str, Any]] = [{"copies": 1}, {"copies": 1, "transactions": {"input": "payments"}}]
 
 
@@ -28,11 +28,11 @@ def _answer(
 
 
 CASES: Cases = {
-    "never answered": (_answer(_run(2), 0, 0), [(1, 1, 1, 0)]),
-    "answered twice": (_answer(_answer(_run(), 0, 0), 1, 0), [(1, 0, 1, 2)]),
-    "one answer that stands twice": (_answer(_run(), 0, 0).log(1, 0, producer=1, topic=1), [(1, 0, 1, 2)]),
-    "an answer to nothing": (_answer(_answer(_run(), 0, 0), 1, 5), [(1, 5, 0, 1)]),
-    "answered by another": (_answer(_answer(_run(2), 0, 0), 9, 1, producer=0), [(1, 1, 1, 0)]),
+    "never answered": (_answer(_run(2), 0, 0), [(1, 1, 1, 0, None)]),
+    "answered twice": (_answer(_answer(_run(), 0, 0), 1, 0), [(1, 0, 1, 2, 0)]),
+    "one answer that stands twice": (_answer(_run(), 0, 0).log(1, 0, producer=1, topic=1), [(1, 0, 1, 2, 0)]),
+    "an answer to nothing": (_answer(_answer(_run(), 0, 0), 1, 5), [(1, 5, 0, 1, 1)]),
+    "answered by another": (_answer(_answer(_run(2), 0, 0), 9, 1, producer=0), [(1, 1, 1, 0, None)]),
     "near miss: once": (_answer(_run(), 0, 0), []),
     "near miss: aborted, and then once": (
         _answer(_answer(_run(), 0, 0, stands=False, outcome="fail"), 1, 0),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from asking import session
@@ -62,3 +65,36 @@ def test_without_evidence_it_is_unknown_and_says_why(
     assert reason is None or reason in verdict.sentence
     without = sum(reason is not None for _, reason in CASES.values())
     record_property("figure", f"{without} runs without evidence: exit 3 with the reason; near misses confirmed")
+
+
+def test_a_directory_that_cannot_be_looked_at_is_unknown_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    somebody_elses = run(*GOOD).write(tmp_path / "run")
+    look = Path.stat
+
+    def refused(path: Path, **how: bool) -> os.stat_result:
+        if path == somebody_elses:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return look(path, **how)
+
+    monkeypatch.setattr(Path, "stat", refused)
+    for directory, why in ((somebody_elses, "Permission denied"), (tmp_path / ("x" * 300), "File name too long")):
+        (verdict,) = judge([directory])
+        assert EXIT_CODES[verdict.result] == 3
+        assert f"cannot be looked at ({why})" in verdict.sentence
+
+
+def test_a_journal_that_can_neither_be_sealed_nor_copied_is_unknown_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = run(*GOOD).write(tmp_path / "run")
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("ackproof.judge.sources._writable", lambda _: False)
+    monkeypatch.setattr("shutil.copyfile", refused)
+    (verdict,) = judge([directory])
+    assert EXIT_CODES[verdict.result] == 3
+    assert "neither sealed in its place nor copied" in verdict.sentence

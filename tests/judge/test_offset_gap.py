@@ -12,6 +12,7 @@ COLUMNS = ("partition", "first_missing", "missing")
 CASES: Cases = {
     "one offset in the middle": (History().log(0, 0).log(2, 2), [(0, 1, 1)]),
     "several, and another hole": (History().log(0, 0).log(4, 1).log(5, 2).log(7, 3), [(0, 1, 3), (0, 6, 1)]),
+    "two offsets and two records": (History().log(0, 0).log(3, 1), [(0, 1, 2)]),
     "at the beginning": (History().log(2, 0).end(3), [(0, 0, 2)]),
     "at the end": (History().log(0, 0).end(3), [(0, 1, 2)]),
     "in an empty log": (History().end(3, log_start=1), [(0, 1, 2)]),

@@ -46,6 +46,10 @@ CASES: Cases = {
         .send(3, 4, partition=-1, sent=6, done=7),
         [],
     ),
+    "near miss: an offset that was named for a send that failed": (
+        History().send(0, 5, outcome="fail", sent=0, done=1).send(1, 3, sent=2, done=3),
+        [],
+    ),
     "near miss: another topic": (History().send(0, 5, sent=0, done=1).send(1, 3, topic=1, sent=2, done=3), []),
 }
 

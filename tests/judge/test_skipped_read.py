@@ -16,6 +16,11 @@ def _dense(count: int) -> History:
     return history
 
 
+def _compacted(partition: int = 0) -> History:
+    history = History().log(0, 0, partition=partition).log(2, 2, partition=partition)
+    return history.end(3, partition=partition, compacted=True)
+
+
 CASES: Cases = {
     "over one record": (_dense(3).read(0, 0).read(2, 2), [(0, 0, 2, 1, 1)]),
     "over two of three offsets": (
@@ -24,6 +29,15 @@ CASES: Cases = {
     ),
     "over a record that only another consumer saw": (
         History().log(0, 0).log(2, 2).read(0, 0).read(2, 2).read(1, 1, consumer=1),
+        [(0, 0, 2, 1, 1)],
+    ),
+    "near miss: over what compaction took after another consumer saw it": (
+        _compacted().read(1, 1, consumer=1).read(0, 0).read(2, 2),
+        [],
+    ),
+    "over what a compacted topic still holds": (_compacted().log(1, 1).read(0, 0).read(2, 2), [(0, 0, 2, 1, 1)]),
+    "over a record that only another consumer saw, beside a compacted partition": (
+        _compacted(partition=1).log(0, 0).log(2, 2).read(1, 1, consumer=1).read(0, 0).read(2, 2),
         [(0, 0, 2, 1, 1)],
     ),
     "over a record of a mirror": (
@@ -35,6 +49,11 @@ CASES: Cases = {
         [],
     ),
     "over many records": (_dense(600).read(10, 10).read(590, 590), [(0, 10, 590, 579, 11)]),
+    "from the end of a block of offsets to the next": (
+        _dense(260).read(254, 254).read(257, 257),
+        [(0, 254, 257, 2, 255)],
+    ),
+    "and further": (_dense(260).read(254, 254).read(258, 258), [(0, 254, 258, 3, 255)]),
     "near miss: over what only a reader of uncommitted messages saw": (
         History(producers=[{"transactions": {"input": "orders"}}])
         .send(1, 1, outcome="fail")

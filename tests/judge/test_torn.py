@@ -6,7 +6,7 @@ import pytest
 from asking import Cases, found
 from histories import History
 
-COLUMNS = ("transaction", "outcome", "in_log", "missing", "first_missing")
+COLUMNS = ("transaction", "topic", "outcome", "in_log", "missing", "first_missing")
 PLAN = [{"transactions": {"input": "orders"}}]
 COMMITTED = (("begun", 0.0), ("committing", 5.0), ("committed", 6.0))
 ABORTED = (("begun", 0.0), ("aborting", 5.0), ("aborted", 6.0))
@@ -21,19 +21,23 @@ def _two(outcome: str = "ok") -> History:
 CASES: Cases = {
     "committed, and half of it is gone": (
         _two().log(0, 0).end(1, partition=1).transaction(1, 0, 1, *COMMITTED),
-        [(1, "committed", 1, 1, 1)],
+        [(1, 0, "committed", 1, 1, 1)],
     ),
     "aborted, and half of it stayed": (
         _two("fail").log(0, 1, partition=1).transaction(1, 0, 1, *ABORTED),
-        [(1, "aborted", 1, 1, 0)],
+        [(1, 0, "aborted", 1, 1, 0)],
     ),
     "nobody knows its outcome, and half of it is there": (
         _two("info").log(0, 0).transaction(1, 0, 1, *UNKNOWN),
-        [(1, "unknown", 1, 1, 1)],
+        [(1, 0, "unknown", 1, 1, 1)],
     ),
     "its producer died, and half of it is there": (
         _two("info").log(0, 0).transaction(1, 0, 1, ("begun", 0.0)),
-        [(1, None, 1, 1, 1)],
+        [(1, 0, None, 1, 1, 1)],
+    ),
+    "most of it is gone, and it went to two topics": (
+        _two().send(2, 0, topic=1).log(0, 2, topic=1).end(1).end(1, partition=1).transaction(1, 0, 2, *COMMITTED),
+        [(1, 0, "committed", 1, 2, 0)],
     ),
     "near miss: all there": (_two().log(0, 0).log(0, 1, partition=1).transaction(1, 0, 1, *COMMITTED), []),
     "near miss: nothing there": (_two("fail").transaction(1, 0, 1, *ABORTED), []),

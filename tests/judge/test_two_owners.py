@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from asking import Cases, found
-from histories import History
+from histories import History, at
 
-COLUMNS = ("one_consumer", "other_consumer")
+COLUMNS = ("one_consumer", "other_consumer", "from_ns", "to_ns")
 
 
 def _load() -> History:
@@ -15,10 +15,10 @@ def _load() -> History:
 
 
 CASES: Cases = {
-    "one never gave it back": (_load().group(0, "assigned").group(50, "assigned", 1), [(0, 1)]),
+    "one never gave it back": (_load().group(0, "assigned").group(50, "assigned", 1), [(0, 1, at(50), at(100))]),
     "one gave it back late": (
         _load().group(0, "assigned").group(50, "assigned", 1).group(60, "revoked"),
-        [(0, 1)],
+        [(0, 1, at(50), at(60))],
     ),
     "near miss: one after the other": (
         _load().group(0, "assigned").group(40, "revoked").group(50, "assigned", 1),
@@ -26,10 +26,10 @@ CASES: Cases = {
     ),
     "near miss: at the very moment": (_load().group(0, "assigned").group(50, "revoked").group(50, "assigned", 1), []),
     "near miss: it was dead by then": (_load().group(0, "assigned").gone(40, 0).group(50, "assigned", 1), []),
-    "dead only later": (_load().group(0, "assigned").group(50, "assigned", 1).gone(60, 0), [(0, 1)]),
+    "dead only later": (_load().group(0, "assigned").group(50, "assigned", 1).gone(60, 0), [(0, 1, at(50), at(60))]),
     "dead once, and back": (
         _load().group(0, "assigned").gone(10, 0).group(20, "assigned", assignment=2).group(50, "assigned", 1),
-        [(0, 1)],
+        [(0, 1, at(50), at(100))],
     ),
     "near miss: two partitions": (_load().group(0, "assigned").group(50, "assigned", 1, partition=1), []),
     "near miss: two groups": (_load().group(0, "assigned").group(50, "assigned", 1, group=1), []),

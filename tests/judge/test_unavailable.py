@@ -42,6 +42,22 @@ CASES: Cases = {
         [(0, 150.0, 1, 0)],
     ),
     "near miss: exactly the threshold": (History().send(0, 0, sent=0, done=1000), []),
+    "near miss: exactly the threshold, in a longer pause": (
+        History().send(0, 0, sent=0, done=1).send(1, 1, sent=500, done=1500),
+        [],
+    ),
+    "the first of two partitions": (
+        History().send(0, 0, sent=0, done=1).send(1, 0, partition=1, sent=0, done=1).send(2, 1, sent=10, done=2010),
+        [(0, 2000.0, 1, 0)],
+    ),
+    "who begins as the wait ends has not waited": (
+        History().send(0, 0, sent=0, done=1500).send(1, 1, sent=1500, done=1600),
+        [(0, 1500.0, 1, 0)],
+    ),
+    "from the first of several sends that are acknowledged at about the same time": (
+        History().send(0, 0, sent=0, done=1500).send(1, 1, sent=1400, done=1600),
+        [(0, 1500.0, 2, 0)],
+    ),
     "near miss: a slow producer": (
         History().send(0, 0, sent=0, done=1).send(1, 1, sent=3000, done=3001).send(2, 2, sent=6000, done=6001),
         [],

@@ -51,12 +51,20 @@ CASES: Cases = {
         History().send(0, 0).send(1, 1).log(0, 0).group(0, "assigned").read(0, 0),
         [],
     ),
+    "near miss: compacted away before the group came to it": (
+        History().send(0, 0, key=5).send(1, 1, key=5).log(1, 1).end(2, compacted=True).group(0, "assigned").read(1, 1),
+        [],
+    ),
     "near miss: given at another offset, before it moved": (_sent(1).group(0, "assigned").read(7, 0), []),
     "a partition that nobody of the group ever had": (_beside("earliest"), [(0, 0, 0)]),
     "near miss: the same, for a group that reads from the latest on": (_beside("latest"), []),
     "near miss: not known where it began": (_sent(1, "latest").group(0, "assigned", position=None), []),
     "near miss: none of ours": (
         History().send(0, 0).log(0, 0).log(1, -1, producer=-1).group(0, "assigned").read(0, 0),
+        [],
+    ),
+    "near miss: a record of which only half could be read": (
+        History().log(0, -1).log(1, 0, producer=-1).group(0, "assigned").read(5, 9),
         [],
     ),
 }

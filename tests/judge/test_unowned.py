@@ -32,6 +32,12 @@ CASES: Cases = {
         _load().log(0, 9, partition=1).group(0, "assigned"),
         [(1, 100 * MS)],
     ),
+    "near miss: nothing was sent": (History().log(0, 9, partition=1).group(0, "assigned"), []),
+    "near miss: a load of no length": (
+        History().send(0, 0, sent=0, done=0).log(0, 0).log(0, 9, partition=1).group(0, "assigned"),
+        [],
+    ),
+    "near miss: a topic that the group does not read": (_load().log(0, 9, topic=1).group(0, "assigned"), []),
     "near miss: one owner all the time": (_load().group(0, "assigned"), []),
     "near miss: handed over at once": (_load().group(0, "assigned").group(50, "revoked").group(50, "assigned", 1), []),
     "near miss: two owners, one inside the other's time": (

@@ -25,6 +25,11 @@ CASES: Cases = {
     "near miss: still there": (History().send(0, 0).log(0, 0).read(0, 0), []),
     "near miss: below the log start": (History().send(0, 4).log(5, 9).end(6, log_start=5).read(4, 0), []),
     "near miss: compacted away": (History().send(0, 0).log(1, 9).end(2, compacted=True).read(0, 0), []),
+    "compaction takes nothing at or past the high watermark": (
+        History().send(0, 2).log(1, 9).end(2, compacted=True).read(2, 0),
+        [(2, 0, None)],
+    ),
+    "near miss: just below it": (History().send(0, 1).log(0, 9).end(2, compacted=True).read(1, 0), []),
     "from a partition whose end nobody knows": (History().send(0, 0).log(0, 0).read(3, 5, partition=4), [(3, 5, None)]),
     "near miss: the same offset of another topic": (
         History().send(0, 0).log(0, 0).log(0, 9, topic=1).read(0, 0),

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import pytest
 from asking import Cases, found
-from histories import History
+from histories import History, at
 
-COLUMNS = ("leader_epoch", "before", "after", "fell_by")
+COLUMNS = ("leader_epoch", "before", "after", "fell_by", "at_ns")
 CASES: Cases = {
     "the new leader shows less": (
         History().state(0, 1, leader=1, epoch=0, high_watermark=10).state(9, 2, leader=2, epoch=1, high_watermark=7),
-        [(1, 10, 7, 3)],
+        [(1, 10, 7, 3, at(9))],
     ),
     "the final log is shorter": (
         History().state(0, 1, leader=1, epoch=0, high_watermark=10).end(8, epoch=1),
-        [(1, 10, 8, 2)],
+        [(1, 10, 8, 2, at(1_000_000))],
     ),
     "two epochs later": (
         History()
         .state(0, 1, leader=1, epoch=0, high_watermark=10)
         .state(5, 2, leader=2, epoch=1, high_watermark=12)
         .state(9, 1, leader=1, epoch=2, high_watermark=11),
-        [(2, 12, 11, 1)],
+        [(2, 12, 11, 1, at(9))],
+    ),
+    "near miss: nobody knows of which epoch it was": (
+        History().state(0, 1, leader=1, epoch=None, high_watermark=10).state(9, 2, leader=2, epoch=1, high_watermark=7),
+        [],
     ),
     "near miss: it rises": (
         History().state(0, 1, leader=1, epoch=0, high_watermark=10).state(9, 2, leader=2, epoch=1, high_watermark=10),
@@ -47,7 +51,7 @@ CASES: Cases = {
         .state(1, 1, leader=1, epoch=0, high_watermark=10)
         .state(8, 2, leader=2, epoch=1, high_watermark=7)
         .state(9, 2, leader=2, epoch=1, high_watermark=12),
-        [(1, 10, 7, 3)],
+        [(1, 10, 7, 3, at(8))],
     ),
 }
 

@@ -45,6 +45,22 @@ CASES: Cases = {
         _elected().state(15, 3, leader=2, epoch=1, high_watermark=5).send(0, 5, done=11).log(0, 9).end(1, epoch=2),
         [],
     ),
+    "that leader was asked at the very moment of the ack": (
+        _elected().state(11, 2, leader=2, epoch=1, high_watermark=5).send(0, 5, done=11).log(0, 9).end(1, epoch=2),
+        [(0, "lost_truncated", 1)],
+    ),
+    "near miss: past the end, acked at the very moment at which the new epoch was seen": (
+        _elected().send(0, 5, done=10).log(0, 9, epoch=1).end(1, epoch=1),
+        [],
+    ),
+    "moved, and the new epoch wrote what stands at its offset": (
+        _elected().send(0, 0, done=11).log(0, 9, epoch=1).log(1, 0, epoch=1),
+        [(0, "survived_moved", 1)],
+    ),
+    "acked before an epoch that came later still": (
+        _elected().state(20, 3, leader=3, epoch=2).send(0, 0, done=11).log(0, 9, epoch=1),
+        [(0, "lost_overwritten", 1)],
+    ),
     "survived in the old epoch, acked after the new one was seen": (
         _elected().send(0, 0, done=11).log(0, 0, epoch=0).end(1, epoch=1),
         [(0, "survived", 1)],

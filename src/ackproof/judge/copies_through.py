@@ -14,7 +14,7 @@ def copies_through(t: Tables) -> DataFrame:
         t.received.filter(F.col("accepted") & (F.col("producer") >= 0))
         .groupBy("run", "consumer", "producer", "seq")
         .agg(
-            F.count(F.lit(1)).alias("times"),
+            F.count("*").alias("times"),
             F.min("topic").alias("topic"),
             F.min("partition").alias("partition"),
             F.min("offset").alias("first_offset"),

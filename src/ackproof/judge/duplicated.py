@@ -14,7 +14,7 @@ def duplicated(t: Tables) -> DataFrame:
         t.arrivals.groupBy(*VALUE)
         .agg(
             F.sum("copies").alias("copies"),
-            F.count(F.lit(1)).alias("partitions"),
+            F.count("*").alias("partitions"),
             F.min("topic").alias("topic"),
             F.min("partition").alias("partition"),
             F.min("first_offset").alias("first_offset"),

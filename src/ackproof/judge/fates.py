@@ -6,7 +6,7 @@
     ok               no; another value stands at its offset               lost_overwritten
     ok               no; its offset is at or past the high watermark      lost_truncated
     ok               no; its offset is below the log start, or a later
-                     value of its key stands in a compacted topic         expired
+                     value of its key stands in its compacted partition   expired
     ok               no; none of these                                    lost_hole
     ok, no offset    yes / no                                             survived / lost_unplaced
     info             yes / no                                             recovered / not_written
@@ -36,7 +36,7 @@ def arrivals(log: DataFrame, small: bool = True) -> DataFrame:
         _readable(log, small)
         .groupBy(*_VALUE, "topic", "partition")
         .agg(
-            F.count(F.lit(1)).alias("copies"),
+            F.count("*").alias("copies"),
             F.min("offset").alias("first_offset"),
             F.max("offset").alias("last_offset"),
             F.min("leader_epoch").alias("first_epoch"),
@@ -55,7 +55,7 @@ def fates(sends: DataFrame, log: DataFrame, ends: DataFrame, compacted: bool, sm
     )
     held = _with_holder(found, _hashed(log, small))
     if compacted:
-        held = held.join(_last_of_key(found), on=["run", "topic", "key"], how="left")
+        held = held.join(_last_of_key(sends, log), on=["run", "topic", "partition", "key"], how="left")
     else:
         held = held.withColumn("key_last_offset", F.lit(None).cast("long"))
     return held.withColumn("fate", _fate()).select(
@@ -84,7 +84,7 @@ def _values(log: DataFrame, small: bool) -> DataFrame:
     """Each value of the final log: how often it is there, and where, if all its copies are in one tp."""
     place = F.col("topic").cast("long") * F.lit(2**32) + F.col("partition")  # one number: a struct could not be hashed
     one_place = F.min(place) == F.max(place)
-    copies = F.count(F.lit(1))
+    copies = F.count("*")
     return (
         _readable(log, small)
         .groupBy(*_VALUE)
@@ -129,10 +129,14 @@ def _with_holder(found: DataFrame, log: DataFrame) -> DataFrame:
     )
 
 
-def _last_of_key(found: DataFrame) -> DataFrame:
-    """Of any send that stands there, also of one whose client never learnt to which partition it went."""
-    stands = F.col("copies").isNotNull() & F.col("key").isNotNull()
-    return found.filter(stands).groupBy("run", "topic", "key").agg(F.max("last_offset").alias("key_last_offset"))
+def _last_of_key(sends: DataFrame, log: DataFrame) -> DataFrame:
+    """Where each key stands last in each partition, for Kafka compacts them one by one. The log says which it is:
+    a client may never have learnt where its message went."""
+    return (
+        log.join(sends.select(*_VALUE, "key"), on=_VALUE, how="inner")
+        .groupBy("run", "topic", "partition", "key")
+        .agg(F.max("offset").alias("key_last_offset"))
+    )
 
 
 def _fate() -> Column:
@@ -162,6 +166,6 @@ def fate_counts(fated: DataFrame) -> DataFrame:
     extra = F.sum(F.greatest(F.col("copies") - 1, F.lit(0)))
     return (
         fated.groupBy("run", "fate")
-        .agg(F.count(F.lit(1)).alias("sends"), extra.alias("extra_copies"))
+        .agg(F.count("*").alias("sends"), extra.alias("extra_copies"))
         .select("run", "fate", "sends", "extra_copies")
     )

@@ -21,14 +21,14 @@ def inexact(t: Tables) -> DataFrame:
         t.log.select("run", "topic", F.col("seq").alias("key"))
         .join(t.beside(processors), on=["run", "topic"], how="inner")
         .groupBy(*_INPUT)
-        .agg(F.count(F.lit(1)).alias("records"))
+        .agg(F.count("*").alias("records"))
     )
     answers = (
         t.sends.select(*VALUE, "key")
         .join(t.beside(processors.drop("topic")), on=["run", "producer"], how="left_semi")
         .join(t.log.select(*VALUE), on=list(VALUE), how="inner")
         .groupBy(*_INPUT)
-        .agg(F.count(F.lit(1)).alias("answers"), F.min("seq").alias("seq"))
+        .agg(F.count("*").alias("answers"), F.min("seq").alias("seq"))
     )
     none = F.lit(0)
     return (

@@ -283,7 +283,7 @@ def _is_asked(name: str, check: Check, sources: Sequence[Source]) -> bool:
 def _records(tables: Tables) -> DataFrame:
     if tables.stretches is not None:
         return tables.stretches.groupBy(*TP).agg(F.sum("records").alias("records")).select(*TP, "records")
-    return tables.log.groupBy(*TP).agg(F.count(F.lit(1)).alias("records")).select(*TP, "records")
+    return tables.log.groupBy(*TP).agg(F.count("*").alias("records")).select(*TP, "records")
 
 
 def _spans(producers: Sequence[Producer]) -> dict[int, Span]:

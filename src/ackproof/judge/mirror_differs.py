@@ -41,7 +41,7 @@ def pairs_of(original: DataFrame, mirrored: DataFrame) -> DataFrame:
 
 def _places(records: DataFrame, whose: str) -> DataFrame:
     held = F.sum(F.col("digest").cast("decimal(20,0)"))
-    counted = {"copies": F.count(F.lit(1)), "offset": F.min("offset"), "held": held}
+    counted = {"copies": F.count("*"), "offset": F.min("offset"), "held": held}
     return records.groupBy(*_KEY).agg(*(column.alias(f"{whose}{name}") for name, column in counted.items()))
 
 

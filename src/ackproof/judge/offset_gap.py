@@ -38,7 +38,7 @@ def _full(t: Tables) -> DataFrame:
     """Stretches of offsets without a hole: blocks that have none, and the offsets of the others one by one."""
     log = t.log.select(*TP, "offset", F.shiftright("offset", BLOCK_BITS).alias("block"))
     blocks = log.groupBy(*TP, "block").agg(
-        F.min("offset").alias("first"), F.max("offset").alias("last"), F.count(F.lit(1)).alias("records")
+        F.min("offset").alias("first"), F.max("offset").alias("last"), F.count("*").alias("records")
     )
     whole = F.col("records") == F.col("last") - F.col("first") + 1
     broken = blocks.filter(~whole).select(*TP, "block")

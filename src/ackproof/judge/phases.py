@@ -20,7 +20,7 @@ def phases(t: Tables) -> DataFrame:
     lost, ok = F.col("fate").isin(*LOST), F.col("outcome") == "ok"
     late = F.col("sent_ns") >= F.col("to_ns") - SETTLED_NS
     counts = {"written": ok & ~lost, "refused": F.col("outcome") == "fail", "unknown": F.col("outcome") == "info"}
-    told = [F.count(F.lit(1)).alias("sent"), *(F.count_if(asked).alias(name) for name, asked in counts.items())]
+    told = [F.count("*").alias("sent"), *(F.count_if(asked).alias(name) for name, asked in counts.items())]
     at_last = [F.count_if(asked & late).alias(f"{name}_at_last") for name, asked in counts.items()]
     settled = (
         F.when(F.col("lost") > 0, "lost")

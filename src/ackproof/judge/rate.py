@@ -52,7 +52,7 @@ def seconds(t: Tables) -> DataFrame:
             .select("run", at_ns)
             .join(t.beside(load.select("run", "begin_ns")), on=["run"], how="inner")
             .groupBy("run", second)
-            .agg(F.count(F.lit(1)).alias("count"))
+            .agg(F.count("*").alias("count"))
         )
         return counts.select("run", "second", *(_if(name == what).alias(name) for name in _COUNTED))
 

@@ -17,10 +17,10 @@ _OF = ["run", "consumer"]
 def receivers(t: Tables) -> DataFrame:
     """One row for each receiver; `wrong` where copies or drops are not as expected."""
     handled = t.received.groupBy(*_OF).agg(
-        F.count(F.lit(1)).alias("messages"), F.sum(F.col("accepted").cast("long")).alias("accepted")
+        F.count("*").alias("messages"), F.sum(F.col("accepted").cast("long")).alias("accepted")
     )
     through = copies_through(t).groupBy(*_OF).agg(F.sum(F.col("times") - 1).alias("copies_through"))
-    dropped = wrongly_dropped(t).groupBy(*_OF).agg(F.count(F.lit(1)).alias("wrongly_dropped"))
+    dropped = wrongly_dropped(t).groupBy(*_OF).agg(F.count("*").alias("wrongly_dropped"))
     counts = ("messages", "accepted", "copies_through", "wrongly_dropped")
     expected = t.receivers.withColumnsRenamed({"copies": "copies_expected", "drops": "drops_expected"})
     for found in (handled, through, dropped, _costs(t)):

@@ -51,7 +51,7 @@ class Producer:
 def producers_of(sends: DataFrame, blocks: DataFrame) -> list[Producer]:
     """One row for each producer of each run: a few, however many sends there are."""
     reported = sends.groupBy(*_PRODUCER).agg(
-        F.count(F.lit(1)).alias("reported"),
+        F.count("*").alias("reported"),
         F.bit_xor(F.xxhash64("seq")).alias("reported_fold"),
         *(F.count_if(F.col("outcome") == name).alias(name) for name in ("ok", "fail", "info")),
         F.count_if(F.col("done_ns") < F.col("sent_ns")).alias("backwards"),
@@ -65,7 +65,7 @@ def producers_of(sends: DataFrame, blocks: DataFrame) -> list[Producer]:
     reserved = (
         numbers(blocks)
         .groupBy(*_PRODUCER)
-        .agg(F.count(F.lit(1)).alias("reserved"), F.bit_xor(F.xxhash64("seq")).alias("reserved_fold"))
+        .agg(F.count("*").alias("reserved"), F.bit_xor(F.xxhash64("seq")).alias("reserved_fold"))
     )
     rows = collected(reported.join(reserved, on=_PRODUCER, how="full").orderBy(*_PRODUCER))
     return [_producer(row) for row in rows]
@@ -115,7 +115,7 @@ def unreported_counts(missing: DataFrame) -> DataFrame:
 def irregular(sends: DataFrame, blocks: DataFrame, differing: DataFrame) -> DataFrame:
     """Per run: numbers reported twice, and numbers reported that were never reserved."""
     asked = F.broadcast(differing)
-    reported = sends.join(asked, on=_PRODUCER, how="left_semi").groupBy(*_VALUE).agg(F.count(F.lit(1)).alias("times"))
+    reported = sends.join(asked, on=_PRODUCER, how="left_semi").groupBy(*_VALUE).agg(F.count("*").alias("times"))
     reserved = numbers(blocks).select(*_VALUE, F.lit(True).alias("reserved")).distinct()
     return (
         reported.join(reserved, on=_VALUE, how="left")

@@ -37,5 +37,5 @@ def _again(given: DataFrame) -> DataFrame:
         given.withColumn("first_stint", F.min("stint").over(of_value))
         .filter(F.col("first_stint") < F.col("stint"))
         .groupBy("run", "group", "stint")
-        .agg(F.count(F.lit(1)).alias("again"))
+        .agg(F.count("*").alias("again"))
     )

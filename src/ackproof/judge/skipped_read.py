@@ -1,7 +1,8 @@
 """Skipped read: a consumer jumped over records that are there.
 
 A gap that a transaction's marker or compaction left is no skip: only offsets that somebody saw a record at count; and
-not what only a reader of uncommitted messages saw.
+not what only a reader of uncommitted messages saw, nor what only another reader of a compacted topic did, for by then
+it may have been gone.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ackproof.judge.read_steps import odd_steps
-from ackproof.judge.tables import POSITION, VALUE, Tables
+from ackproof.judge.tables import POSITION, TP, VALUE, Tables
 
 # Jumps meet positions by block of offsets: small, for most jumps are over one marker; a far one is still few blocks.
 BLOCK_BITS = 8
@@ -26,7 +27,10 @@ def skipped_read(t: Tables) -> DataFrame:
         .filter(F.col("offset") > F.col("previous_offset"))
         .withColumn("block", F.explode(F.sequence(first_block, last_block)))
     )
-    seen = t.reads if t.uncommitted is None else t.reads.join(t.uncommitted, on=list(VALUE), how="left_anti")
+    compacted = t.together(t.ends, t.mirror_ends).filter(F.col("compacted")).select(*TP)
+    seen = t.reads.join(t.beside(compacted), on=list(TP), how="left_anti")
+    if t.uncommitted is not None:
+        seen = seen.join(t.uncommitted, on=list(VALUE), how="left_anti")
     there = (
         t.together(*(records.select(*POSITION) for records in (t.log, t.mirrored, seen)))
         .distinct()
@@ -38,6 +42,6 @@ def skipped_read(t: Tables) -> DataFrame:
         jumps.join(there, on=["run", "topic", "partition", "block"], how="inner")
         .filter(jumped_over)
         .groupBy(*step)
-        .agg(F.count(F.lit(1)).alias("skipped"), F.min("over").alias("first_skipped"))
+        .agg(F.count("*").alias("skipped"), F.min("over").alias("first_skipped"))
         .select(*step, "skipped", "first_skipped")
     )

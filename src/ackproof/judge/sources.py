@@ -19,7 +19,17 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ackproof.journal import DIFFERS, SCHEMA_VERSION, TABLES, TORN_BYTES, TORN_WHAT, Table, seal_all, sealed_files
+from ackproof.journal import (
+    DIFFERS,
+    SCHEMA_VERSION,
+    TABLES,
+    TORN_BYTES,
+    TORN_WHAT,
+    Table,
+    differs_from_checksum,
+    seal_all,
+    sealed_files,
+)
 from ackproof.record import RunRecord, read_record
 from ackproof.verdict import Fitness
 
@@ -57,7 +67,11 @@ class Unreadable(Exception):
 @contextmanager
 def opened(directory: Path) -> Iterator[Source]:
     """A run directory, sealed; a copy of it where it cannot be written."""
-    if not directory.is_dir():
+    try:
+        there = directory.is_dir()
+    except OSError as error:
+        raise Unreadable(f"{directory.name} cannot be looked at ({error.strerror})") from None
+    if not there:
         raise Unreadable(f"there is no run directory {directory.name}")
     record = _record(directory)
     if _writable(directory):
@@ -65,11 +79,19 @@ def opened(directory: Path) -> Iterator[Source]:
         return
     copy = Path(tempfile.mkdtemp(prefix="ackproof-run-"))
     try:
-        if (directory / "journal").is_dir():
-            shutil.copytree(directory / "journal", copy / "journal")
+        _copy_journal(directory, copy)
         yield _source(copy, None, record)
     finally:
         shutil.rmtree(copy, ignore_errors=True)
+
+
+def _copy_journal(directory: Path, copy: Path) -> None:
+    try:
+        if (directory / "journal").is_dir():
+            shutil.copytree(directory / "journal", copy / "journal")
+    except OSError as error:
+        why = error.strerror or f"{len(error.args[0])} of its files"  # copytree goes on, and tells of all in the end
+        raise Unreadable(f"its journal can be neither sealed in its place nor copied ({why})") from None
 
 
 def _record(directory: Path) -> RunRecord:
@@ -112,6 +134,8 @@ def _source(directory: Path, home: Path | None, record: RunRecord) -> Source:
             try:
                 footer = pq.read_metadata(path)
                 problem = _other_schema(footer.schema.to_arrow_schema(), TABLES[table])
+                if differs_from_checksum(path):
+                    problem = "its footer differs from its checksum"
                 if not problem and (table in SMALL or footer.num_rows <= READ_ROWS):
                     contents = _read(path)
                     own = contents.to_pylist() if table in SMALL else []

@@ -31,7 +31,7 @@ def unavailable(t: Tables) -> DataFrame:
         .agg(
             F.min(F.greatest("sent_ns", "open_ns")).alias("from_ns"),
             F.max(F.least("until_ns", "close_ns")).alias("to_ns"),
-            F.count(F.lit(1)).alias("waiting"),
+            F.count("*").alias("waiting"),
             F.count_if(failed).alias("failed"),
         )
         .filter(F.col("to_ns") - F.col("from_ns") > F.col("unavailable_ns"))
@@ -44,18 +44,16 @@ def _attempts(t: Tables) -> DataFrame:
     """Sends with the partition that they waited for and the time until which they did."""
     only = (
         t.ends.groupBy("run", "topic")
-        .agg(F.count(F.lit(1)).alias("partitions"), F.min("partition").alias("only_partition"))
+        .agg(F.count("*").alias("partitions"), F.min("partition").alias("only_partition"))
         .join(t.runs.select("run", "unavailable_ns", "end_ns"), on=["run"], how="inner")
         .withColumn("only_partition", F.when(F.col("partitions") == 1, F.col("only_partition")))
         .select("run", "topic", "only_partition", "unavailable_ns", "end_ns")
     )
     said = F.when(F.col("partition") >= 0, F.col("partition")).otherwise(F.col("only_partition"))
     return (
-        t.sends.filter(F.col("sent_ns").isNotNull())
-        .join(t.beside(only), on=["run", "topic"], how="inner")
+        t.sends.join(t.beside(only), on=["run", "topic"], how="inner")
         .withColumn("partition", said)
         .withColumn("until_ns", F.coalesce(F.col("done_ns"), F.col("end_ns")))
-        .filter(F.col("partition").isNotNull())
         .select(*TP, "sent_ns", "until_ns", "outcome", "unavailable_ns")
     )
 

@@ -15,9 +15,10 @@ def unstable_read(t: Tables) -> DataFrame:
     """A live read whose (tp, offset) holds another value, or none, in the final log."""
     held = t.together(t.log, t.mirrored)
     now = held.select(*POSITION, F.col("producer").alias("now_producer"), F.col("seq").alias("now_seq"))
-    ends = t.together(t.ends, t.mirror_ends).select(*TP, "log_start", "compacted")
+    ends = t.together(t.ends, t.mirror_ends).select(*TP, "log_start", "high_watermark", "compacted")
     gone = F.col("now_producer").isNull()
-    rightly_gone = gone & ((F.col("offset") < F.col("log_start")) | F.col("compacted"))
+    compacted = F.col("compacted") & (F.col("offset") < F.col("high_watermark"))
+    rightly_gone = gone & ((F.col("offset") < F.col("log_start")) | compacted)
     other = (F.col("now_producer") != F.col("producer")) | (F.col("now_seq") != F.col("seq"))
     return (
         t.reads.join(now, on=list(POSITION), how="left")

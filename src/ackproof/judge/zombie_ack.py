@@ -24,19 +24,17 @@ _ACK = ("run", "topic", "partition", "offset", "producer", "seq", "fate", "done_
 
 def zombie_ack(t: Tables) -> DataFrame:
     """An ok ack of an epoch older than one already seen when it came."""
-    by_a_leader = (F.col("outcome") == "ok") & F.col("done_ns").isNotNull() & F.col("offset").isNotNull()
-    acked = t.fates.filter(by_a_leader)
+    acked = t.fates.filter(F.col("offset").isNotNull())  # by a leader; below only fates of what was acknowledged count
     return t.together(_by_record(t, acked), _by_end(t, acked)).select(*_ACK, "older_than", "seen_ns")
 
 
 def _by_record(t: Tables, acked: DataFrame) -> DataFrame:
-    """Known from a record: its own, or the one that stands at its offset."""
-    stands_once = (F.col("fate") == "survived") & (F.col("copies") == 1)
+    """Known from a record: its own, which has no epoch where there are copies, or the one that stands at its offset."""
     another_stands = F.col("fate").isin("lost_overwritten", "survived_moved")
-    older_than = F.when(stands_once, F.col("log_epoch") + 1).when(another_stands, F.col("holder_epoch"))
+    own = F.when(F.col("fate") == "survived", F.col("log_epoch") + 1)
+    older_than = own.when(another_stands, F.col("holder_epoch"))
     return (
         acked.withColumn("older_than", older_than)
-        .filter(F.col("older_than").isNotNull())
         .join(t.beside(_epochs(t)), on=[*TP, "older_than"], how="inner")
         .filter(F.col("done_ns") > F.col("seen_ns"))
         .select(*_ACK, "older_than", "seen_ns")
@@ -64,14 +62,10 @@ def _epochs(t: Tables) -> DataFrame:
     """For each epoch, also those that the observer missed: since when it or a later one was seen; and of those that it
     did not miss, until when the leader itself was asked, and how far its log went."""
     leads = F.col("leader") == F.col("broker")
-    seen = (
-        t.state.filter(F.col("leader_epoch").isNotNull())
-        .groupBy(*TP, "leader_epoch")
-        .agg(
-            F.min(F.col("at_ns") + F.col("took_ns")).alias("at_ns"),
-            F.max(F.when(leads & F.col("log_end").isNotNull(), F.col("at_ns"))).alias("led_until_ns"),
-            F.max(F.when(leads, F.col("log_end"))).alias("led_to"),
-        )
+    seen = t.state.groupBy(*TP, "leader_epoch").agg(
+        F.min(F.col("at_ns") + F.col("took_ns")).alias("at_ns"),
+        F.max(F.when(leads & F.col("log_end").isNotNull(), F.col("at_ns"))).alias("led_until_ns"),
+        F.max(F.when(leads, F.col("log_end"))).alias("led_to"),
     )
     itself = F.col("older_than") == F.col("leader_epoch")
     return (

@@ -23,6 +23,7 @@ from ackproof.scenario import (
     ClaimPlan,
     ClusterPlan,
     ConsumerPlan,
+    DrawnPlan,
     FaultPlan,
     HealthPlan,
     JudgePlan,
@@ -81,8 +82,8 @@ def read_source(path: str, text: str) -> Source:
         raise UsageProblem(f"{path}:{line[1]}: not TOML: {what.replace(line[0], '')}") from None
 
 
-def load(source: Source, shape: str = "base", settings: Sequence[str] = ()) -> Scenario:
-    """The scenario as it will run, or all its problems, each with its line."""
+def load(source: Source, shape: str = "base", settings: Sequence[str] = (), seed: int | None = None) -> Scenario:
+    """The scenario as it will run with this seed, or all its problems, each with its line."""
     data = copy.deepcopy(source.data)
     shapes = data.pop("shapes", {})
     if not isinstance(shapes, dict) or not all(isinstance(each, dict) for each in shapes.values()):
@@ -99,7 +100,7 @@ def load(source: Source, shape: str = "base", settings: Sequence[str] = ()) -> S
     if scenario is None or found:
         told = [located(source, where, what) for where, what in found]
         raise UsageProblem(told[0] if len(told) == 1 else f"{source.path}: {len(told)} problems:", told[1:] and told)
-    return scenario
+    return scenario.draw(seed)
 
 
 def _converted(data: dict[str, Any]) -> tuple[Scenario | None, list[tuple[str, str]]]:
@@ -270,6 +271,7 @@ _TABLES: dict[str, type[msgspec.Struct]] = {
     "producers": ProducerPlan,
     "consumers": ConsumerPlan,
     "faults": FaultPlan,
+    "drawn": DrawnPlan,
     "judge": JudgePlan,
     "claims": ClaimPlan,
     "health": HealthPlan,

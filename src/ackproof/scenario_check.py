@@ -264,7 +264,7 @@ def _clients(scenario: Scenario) -> Iterator[Problem]:
                 )
             if not 0 < pause.seconds <= 3600:
                 yield f"{where}.pauses.{place}", f"seconds = {pause.seconds:g}: above 0, up to 3600"
-        for key in ("acks", "request.required.acks", "bootstrap.servers", "client.id"):
+        for key in ("acks", "request.required.acks", "client.id"):
             if key in producer.settings:
                 yield f"{where}.settings.{key}", f"{key}: {'use acks =' if 'acks' in key else 'the laboratory sets it'}"
     readable = [*topics, *scenario.mirrors]

@@ -11,12 +11,14 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from importlib import resources
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from ackproof.errors import UsageProblem, did_you_mean
+from ackproof.ours import SETTINGS, is_elsewhere, refusal
 from ackproof.scenario import (
     FAULT_KINDS,
     AlertPlan,
@@ -96,11 +98,29 @@ def load(source: Source, shape: str = "base", settings: Sequence[str] = (), seed
         _override(data, setting)
     scenario, found = _converted(data)
     if scenario is not None:
+        _refuse_elsewhere(source, scenario)
         found += [(where, what) for where, what in problems(scenario) if not _follows(where, what, found)]
     if scenario is None or found:
         told = [located(source, where, what) for where, what in found]
         raise UsageProblem(told[0] if len(told) == 1 else f"{source.path}: {len(told)} problems:", told[1:] and told)
     return scenario.draw(seed)
+
+
+def _refuse_elsewhere(source: Source, scenario: Scenario) -> None:
+    """A fault or a client that is aimed at somebody else's cluster."""
+    faults = {f"faults.{number}": fault for number, fault in enumerate(scenario.faults)}
+    faults |= {
+        f"drawn.faults.{number}": each for number, each in enumerate(scenario.drawn.faults if scenario.drawn else [])
+    }
+    aims = [(place, [*fault.targets, *fault.apart_from, *chain(*fault.groups)]) for place, fault in faults.items()]
+    for kind, clients in (("producers", scenario.producers), ("consumers", scenario.consumers)):
+        for number, client in enumerate(clients):
+            aims.append((f"{kind}.{number}.bootstrap", client.bootstrap))
+            aims.append((f"{kind}.{number}.settings", [key for key in client.settings if key in SETTINGS]))
+    for place, names in aims:
+        for name in names:
+            if name in SETTINGS or is_elsewhere(name):
+                raise refusal(located(source, place, name))
 
 
 def _converted(data: dict[str, Any]) -> tuple[Scenario | None, list[tuple[str, str]]]:

@@ -76,7 +76,9 @@ def _story(record: RunRecord, faults: Sequence[FaultSummary], lost: int, acked: 
 
 
 def _fault(record: RunRecord, faults: Sequence[FaultSummary]) -> str:
-    """ "isolating the leader kafka2", for the first thing that broke."""
+    """ "isolating the leader kafka2", for the first thing that broke; or how many were drawn by lot."""
+    if record.plan.get("drawn"):
+        return f"{sum(fault.kind in _DOING for fault in record.faults)} faults, drawn by seed {record.seed},"
     for asked, became in zip(record.faults, faults, strict=True):
         if asked.kind in _DOING:
             roles = [f"the {name.split(':')[0]}" for name in asked.asked if ":" in name]

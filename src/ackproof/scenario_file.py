@@ -108,19 +108,23 @@ def load(source: Source, shape: str = "base", settings: Sequence[str] = (), seed
 
 def _refuse_elsewhere(source: Source, scenario: Scenario) -> None:
     """A fault or a client that is aimed at somebody else's cluster."""
-    faults = {f"faults.{number}": fault for number, fault in enumerate(scenario.faults)}
-    faults |= {
-        f"drawn.faults.{number}": each for number, each in enumerate(scenario.drawn.faults if scenario.drawn else [])
-    }
-    aims = [(place, [*fault.targets, *fault.apart_from, *chain(*fault.groups)]) for place, fault in faults.items()]
-    for kind, clients in (("producers", scenario.producers), ("consumers", scenario.consumers)):
-        for number, client in enumerate(clients):
-            aims.append((f"{kind}.{number}.bootstrap", client.bootstrap))
-            aims.append((f"{kind}.{number}.settings", [key for key in client.settings if key in SETTINGS]))
+    drawn = scenario.drawn.faults if scenario.drawn else []
+    faults = zip(
+        [*_places("faults", scenario.faults), *_places("drawn.faults", drawn)], [*scenario.faults, *drawn], strict=True
+    )
+    aims = [(place, [*fault.targets, *fault.apart_from, *chain(*fault.groups)]) for place, fault in faults]
+    places = [*_places("producers", scenario.producers), *_places("consumers", scenario.consumers)]
+    for place, client in zip(places, scenario.clients, strict=True):
+        aims.append((f"{place}.bootstrap", client.bootstrap))
+        aims.append((f"{place}.settings", [key for key in client.settings if key in SETTINGS]))
     for place, names in aims:
         for name in names:
             if name in SETTINGS or is_elsewhere(name):
                 raise refusal(located(source, place, name))
+
+
+def _places(table: str, entries: Sequence[object]) -> list[str]:
+    return [f"{table}.{number}" for number in range(len(entries))]
 
 
 def _converted(data: dict[str, Any]) -> tuple[Scenario | None, list[tuple[str, str]]]:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
+import sys
 import time
 from collections import namedtuple
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from ackproof import doctor
 from ackproof.doctor import Finding, examine
 from ackproof.errors import CannotHere
 from ackproof.kafka import jars
+from conftest import cannot_run
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -27,7 +32,7 @@ def test_every_question_is_answered_and_nothing_stays(monkeypatch: pytest.Monkey
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     before, place, mounts = network_interfaces(), Path("/proc/self/ns/net").readlink(), Path("/proc/mounts").read_text()
     findings = {finding.name: finding for finding in examine()}
-    assert len(findings) == 13
+    assert len(findings) == 15
     assert {finding.status for finding in findings.values()} <= {"ok", "warn", "fail"}
     assert all(finding.way_out for finding in findings.values() if finding.status != "ok")
     assert "this check itself failed" not in " ".join(finding.found for finding in findings.values())
@@ -142,3 +147,75 @@ def test_damaged_and_missing_jars_are_told(monkeypatch: pytest.MonkeyPatch) -> N
     assert finding.found == "verified: 4.3.1; damaged: 3.9.2 (x.jar), 4.0.0 (no list of checksums)"
     monkeypatch.setattr(jars, "cached", lambda: {"3.9.2": []})
     assert doctor._cached("x").found == "verified: 3.9.2; not there yet: 4.3.1"
+
+
+# A machine that lacks something: in namespaces of its own, so that the lack is real and nobody else's.
+CRIPPLED = """
+import os, sys
+from ackproof.lab import kernel
+uid, gid = os.getuid(), os.getgid()
+kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS)
+kernel.map_root(uid, gid)
+place, options, flags = sys.argv[1:4]
+kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
+kernel.mount("tmpfs", place, "tmpfs", int(flags), options)
+if options:
+    with open(f"{place}/full", "wb") as full:
+        try:
+            while True:
+                full.write(bytes(2**16))
+                full.flush()
+        except OSError:
+            pass
+os.execv(sys.executable, [sys.executable, "-P", "-m", "ackproof", "doctor", "--json"])
+"""
+READ_ONLY = 1  # MS_RDONLY
+
+
+def told_by_a_crippled_machine(place: Path, options: str, flags: int, **environment: str) -> dict[str, Finding]:
+    place.mkdir()
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", CRIPPLED, str(place), options, str(flags)],
+        env=clean | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    if "unshare" in done.stderr:
+        cannot_run("no user namespaces to cripple a machine in")
+    assert done.returncode in (0, 4), done.stderr
+    return {each["name"]: msgspec.convert(each, Finding) for each in json.loads(done.stdout)}
+
+
+@pytest.mark.proves("E3")
+def test_a_home_that_is_read_only_is_named(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    findings = told_by_a_crippled_machine(home, "", READ_ONLY, HOME=str(home))
+    for name, variable in (("disk for the cache", "XDG_CACHE_HOME"), ("disk for the labs", "XDG_STATE_HOME")):
+        assert (findings[name].status, findings[name].found) == ("fail", f"{home} cannot be written")
+        assert variable in findings[name].way_out
+
+
+@pytest.mark.proves("E3")
+def test_a_temporary_folder_that_is_full_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "temporary"
+    finding = told_by_a_crippled_machine(folder, "size=1m", 0, TMPDIR=str(folder))["disk for what is temporary"]
+    assert (finding.status, "TMPDIR" in finding.way_out) == ("fail", True)
+    assert finding.found.startswith(f"0 MB free for {folder}")
+
+
+@pytest.mark.proves("E3")
+@pytest.mark.parametrize("words", [["doctor"], ["show", "soak"], ["run", "soak", "--dry-run"], ["list"], ["nonsensé"]])
+def test_a_locale_that_is_not_utf8_is_named_and_harms_nothing(words: list[str]) -> None:
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    environment.pop("PYTHONIOENCODING", None)
+    command = [sys.executable, "-P", "-m", "ackproof", *words]
+    done = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=100)
+    assert done.returncode in ({"doctor": (0, 4), "nonsensé": (2,)}.get(words[0], (0,))), done.stderr
+    assert b"Traceback" not in done.stderr
+    assert (done.stdout + done.stderr).isascii()
+    if words == ["doctor"]:
+        assert b"the locale is not UTF-8" in done.stdout
+        assert b"LC_ALL=C.UTF-8" in done.stdout

@@ -128,3 +128,16 @@ def test_a_producer_that_is_started_again_has_not_ended(tmp_path: Path, monkeypa
     assert made.all_ended()
     made._start("producer1")
     assert not made.all_ended()
+
+
+@pytest.mark.parametrize(
+    ("ready", "exits", "decides"),
+    [(0, {}, True), (1, {}, False), (0, {"consumer1": DIED}, False)],
+    ids=["it gave all back", "it has its share", "it is dead"],
+)
+def test_a_consumer_whose_group_is_sharing_out_has_not_read_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ready: int, exits: dict[str, Any], decides: bool
+) -> None:
+    made = clients(tmp_path, monkeypatch, exits, [])
+    Progress(tmp_path / "clients" / "consumer1.progress", create=True).write(ready, 5, 0, 0, 0, 0)
+    assert made._group_decides() is decides

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import msgspec
@@ -486,3 +487,67 @@ def test_a_mirror_may_catch_up_before_and_after_a_cut(at_s: int) -> None:
 def test_topics_are_acted_on_at_the_first_site(kind: str, lines: list[str]) -> None:
     assert f"{kind} is for topics of dc1" in problems_of(TWO_SITES + with_fault(kind, *lines))
     load(read_source("two.toml", TWO_SITES + with_fault(kind, *lines).replace("dc2:", "")))
+
+
+DRAWN = """
+[drawn]
+every_s = 5
+lasts_s = 2
+
+[[drawn.faults]]
+kind = "kill"
+targets = ["leader:orders/0"]
+
+[[drawn.faults]]
+kind = "pause"
+targets = ["follower:orders/0"]
+
+[[drawn.faults]]
+kind = "kill"
+targets = ["quorum:1"]
+"""
+
+
+def with_drawn(old: str = "", new: str = "") -> str:
+    assert old in DRAWN
+    at = GOOD.index("[[faults]]")
+    return GOOD[:at].replace("count = 1000", "count = 10_000") + DRAWN.replace(old, new, 1)
+
+
+def drawn(seed: int) -> list[FaultPlan]:
+    return load(read_source("drawn.toml", with_drawn()), seed=seed).faults
+
+
+def test_a_seed_draws_faults_and_the_same_seed_the_same() -> None:
+    assert drawn(7) == drawn(7)
+    assert len({tuple(fault.what() for fault in drawn(seed)) for seed in range(20)}) > 10
+
+
+def test_what_is_drawn_is_over_before_the_next_begins() -> None:
+    faults = drawn(7)
+    begun = [fault for fault in faults if fault.kind != "start"]
+    assert [fault.at_s for fault in begun] == [5 * turn for turn in range(1, len(begun) + 1)]
+    for number, fault in enumerate(faults, start=1):
+        if fault.kind == "pause":
+            assert fault.until_s == (fault.at_s or 0) + 2
+        if fault.kind == "kill":
+            again = faults[number]
+            assert (again.kind, again.targets, again.at_s) == ("start", [f"target:{number}"], (fault.at_s or 0) + 2)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("lasts_s = 2", "lasts_s = 5", "lasts_s = 5: above 0, and less than every_s = 5"),
+        ("every_s = 5", "every_s = 5000", "every_s = 5000: the load lasts twice as long at least"),
+        ('"pause"', '"elect"', "elect is not drawn by lot"),
+        ('"pause"', '"paus"', "no kind of fault 'paus' (did you mean pause?)"),
+        ("orders/0", "orders/99", "leader:orders/99: no such partition"),
+        ('kind = "kill"', 'kind = "kill"\nat_s = 3', "at_s: every_s and lasts_s say when it begins and ends"),
+        ("every_s", "evry_s", "unknown key 'evry_s' (did you mean every_s?)"),
+    ],
+)
+def test_what_cannot_be_drawn_is_told_with_its_line(old: str, new: str, told: str) -> None:
+    words = problems_of(with_drawn(old, new))
+    assert told in words
+    assert re.search(r"bad.toml:\d+: ", words)

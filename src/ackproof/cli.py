@@ -6,6 +6,7 @@ Everything slow is imported where it is used, so that a verb reaches its lab in 
 from __future__ import annotations
 
 import errno
+import io
 import os
 import signal
 import sys
@@ -81,7 +82,16 @@ def main() -> NoReturn:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _on_signal)
     _hear_interrupts(_on_signal)
+    _replace_what_cannot_be_shown()
     sys.exit(_run())
+
+
+def _replace_what_cannot_be_shown() -> None:
+    """In a locale that is not UTF-8 a sign that it lacks is a question mark, here and in what we start."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    os.environ.setdefault("PYTHONIOENCODING", ":replace")
 
 
 def _run() -> int:
@@ -134,7 +144,7 @@ def _other(problem: Exception) -> int:
 
 def _bug(message: str, details: list[str]) -> int:
     descriptor, path = tempfile.mkstemp(prefix="ackproof-bug-", suffix=".txt")
-    with os.fdopen(descriptor, "w") as report:
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as report:
         report.write("\n".join([" ".join(sys.argv), message, *details]) + "\n")
     print(f"ackproof: this is a bug of ours ({message}); {path} holds what we need to mend it", file=sys.stderr)
     return BUG_EXIT_CODE

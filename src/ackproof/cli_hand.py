@@ -36,8 +36,9 @@ def produce(
     """
     from ackproof.clients.by_hand import Produce
 
+    asked = pairs(settings, "linger.ms=5")
     told = values or [f"message {number}" for number in range(1, count + 1)]
-    config = Produce(bootstrap(name), topic, told, acks, keys, rate, {**pairs(settings, "linger.ms=5")})
+    config = Produce(bootstrap(name), topic, told, acks, keys, rate, {**asked})
     _execute(name, "produce", config)
 
 
@@ -62,6 +63,7 @@ def consume(
     """
     from ackproof.clients.by_hand import Consume
 
+    asked = pairs(settings, "fetch.wait.max.ms=50")
     for_s = None if duration is None else seconds(duration)
     config = Consume(
         bootstrap(name),
@@ -72,7 +74,7 @@ def consume(
         protocol,
         count,
         for_s,
-        {**pairs(settings, "fetch.wait.max.ms=50")},
+        {**asked},
     )
     _execute(name, "consume", config)
 

@@ -11,6 +11,7 @@ from ackproof.errors import UsageProblem
 from ackproof.lab import control
 from ackproof.lab.directory import LabDirectory, labs_root
 from ackproof.lab.spec import DEFAULT_NAME
+from ackproof.ours import refuse_settings
 from ackproof.sites import FIRST_SITE
 
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "": 1.0}
@@ -84,10 +85,11 @@ def bootstrap(name: str, site: str = FIRST_SITE) -> str:
 
 def pairs(settings: list[str] | None, example: str) -> dict[str, str]:
     """KEY=VALUE, each of them."""
-    made = {}
+    made: dict[str, str] = {}
     for text in settings or []:
         key, separator, value = text.partition("=")
         if not separator:
             raise UsageProblem(f"--set {text}: write it as KEY=VALUE, for example {example}")
         made[key] = value
+    refuse_settings(made)
     return made

@@ -34,7 +34,7 @@ def run(
     ] = "zookeeper",
     shape: Shape = "base",
     settings: Settings = None,
-    seed: Annotated[int | None, typer.Option(help="Kept with the run, for what is left to chance.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Draws what a scenario leaves to chance; kept with the run.")] = None,
     repeat: Annotated[int, typer.Option(min=1, help="Run each this many times.")] = 1,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan; start nothing.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the lab up afterwards.")] = False,
@@ -58,14 +58,14 @@ def run(
     from ackproof.run_foreign import require_programs
     from ackproof.showing import show_plan
 
-    plans = [_loaded(find(name), shape, settings or []) for name in scenarios]
-    for scenario in plans:
-        if mode not in scenario.modes:
-            raise UsageProblem(f"{scenario.name} does not run in {mode} mode; it runs in {', '.join(scenario.modes)}")
     wanted = []
-    for name, scenario in zip(scenarios, plans, strict=True):
+    for name in scenarios:
         for _ in range(repeat):
             chosen = random.SystemRandom().randrange(2**32) if seed is None else seed
+            scenario = _loaded(find(name), shape, settings or [], chosen)
+            if mode not in scenario.modes:
+                runs_in = ", ".join(scenario.modes)
+                raise UsageProblem(f"{scenario.name} does not run in {mode} mode; it runs in {runs_in}")
             judged = not no_judge
             wanted.append(runner.Asked(name, scenario, mode, shape, chosen, out, keep, judged, kafka, settings or []))
     specs = [asked.lab("run") for asked in wanted]  # complains of any of them before the first begins
@@ -76,8 +76,8 @@ def run(
         for asked, spec in zip(wanted, specs, strict=True):
             show_plan(asked.scenario, spec, shape)
         return
-    for scenario in plans:
-        require_programs(scenario)
+    for asked in wanted:
+        require_programs(asked.scenario)
     outcome = runner.Outcome(as_json=as_json, junit=junit)
     try:
         for asked in wanted:
@@ -91,14 +91,17 @@ def run(
     raise typer.Exit(outcome.exit_code())
 
 
-def _loaded(source: Source, shape: str, settings: Sequence[str] = ()) -> Scenario:
+def _loaded(source: Source, shape: str, settings: Sequence[str] = (), seed: int | None = None) -> Scenario:
     """The scenario, checked in full, also by librdkafka, and against what this kernel can do to a network."""
-    scenario = load(source, shape, settings)
+    scenario = load(source, shape, settings, seed)
     from ackproof.clients.settings import refused
 
     if wrong := [located(source, where, what) for where, what in refused(scenario)]:
         raise UsageProblem(wrong[0] if len(wrong) == 1 else f"{len(wrong)} problems:", wrong[1:] and wrong)
-    delayed = [f"faults.{number}.kind" for number, fault in enumerate(scenario.faults) if fault.kind == "slow"]
+    pools = {"faults": scenario.faults, "drawn.faults": scenario.drawn.faults if scenario.drawn else []}
+    delayed = [
+        f"{pool}.{number}.kind" for pool in pools for number, fault in enumerate(pools[pool]) if fault.kind == "slow"
+    ]
     if delayed:
         from ackproof.doctor import cannot_delay
 
@@ -197,6 +200,7 @@ SECTIONS = {
     "C": "Running it",
     "D": "Consumers and brokers, as taught",
     "E": "Replication",
+    "S": "It lasts",
 }
 
 

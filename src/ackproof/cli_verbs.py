@@ -10,6 +10,7 @@ from ackproof.cli_options import For, Json, Name, Target, Targets, Timeout, seco
 from ackproof.errors import UsageProblem
 from ackproof.lab import control
 from ackproof.lab.spec import DEFAULT_NAME
+from ackproof.ours import refuse_elsewhere
 from ackproof.screen import Steps, say, say_json
 
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it serves.")]
@@ -17,6 +18,7 @@ Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it serv
 
 def _ask(name: str, verb: str, as_json: bool, **arguments: Any) -> None:
     given = {key: value for key, value in arguments.items() if value is not None}
+    refuse_elsewhere(given.get(aim) for aim in ("nodes", "groups", "left", "right"))
     with Steps(f"{verb} in lab {name}").running() as steps:
         result = control.call(name, verb, steps, **given)
     if as_json:

@@ -10,7 +10,9 @@ A finding is `ok`; `warn` where a lab runs without it; or `fail` where it does n
 
 from __future__ import annotations
 
+import codecs
 import ctypes
+import locale
 import os
 import platform
 import select
@@ -41,6 +43,7 @@ LAB_MB = 1500
 LAB_MB_MIN = 500
 JARS_MB = 400
 STATE_MB = 100
+TEMPORARY_MB = 100
 NOT_TRIED = "not tried, since no namespace could be made"
 _PR_SET_DUMPABLE = 4
 
@@ -71,6 +74,8 @@ def examine() -> list[Finding]:
         ("memory", _memory),
         ("disk for the cache", lambda name: _disk(name, jars.cache_root(), JARS_MB, "XDG_CACHE_HOME")),
         ("disk for the labs", lambda name: _disk(name, _state_root(), STATE_MB, "XDG_STATE_HOME")),
+        ("disk for what is temporary", _temporary),
+        ("characters", _characters),
         ("Kafka's jars", _cached),
         ("Ivy", _ivy),
         (
@@ -290,6 +295,19 @@ def _disk(name: str, directory: Path, need_mb: int, variable: str) -> Finding:
     if free_mb < need_mb:
         return Finding(name, "fail", f"{found}, {need_mb} MB needed", f"free some, or set {variable} to another disk")
     return Finding(name, "ok", found)
+
+
+def _temporary(name: str) -> Finding:
+    return _disk(name, Path(os.environ.get("TMPDIR") or "/tmp"), TEMPORARY_MB, "TMPDIR")  # noqa: S108
+
+
+def _characters(name: str) -> Finding:
+    """What the locale says; Python itself takes C and POSIX for UTF-8, unless it is told not to."""
+    encoding = locale.getencoding()
+    if sys.flags.utf8_mode or codecs.lookup(encoding).name == "utf-8":
+        return Finding(name, "ok", "UTF-8")
+    found = f"the locale is not UTF-8 but {encoding}: signs that it lacks are shown as ?"
+    return Finding(name, "warn", found, "export LC_ALL=C.UTF-8")
 
 
 def _state_root() -> Path:

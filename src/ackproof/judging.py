@@ -31,6 +31,7 @@ import msgspec
 from ackproof.errors import CannotHere
 from ackproof.kafka.java import find_java
 from ackproof.lab.kernel import die_with_parent
+from ackproof.ours import hidden
 from ackproof.verdict import Verdict
 
 Tell = Callable[[str], None]
@@ -111,7 +112,8 @@ class Judging:
         self._process.kill()
         self._process.wait()
         self._errors.seek(0)
-        return self._errors.read().decode(errors="replace").splitlines()[-8:]
+        said = self._errors.read().decode(errors="replace")
+        return hidden(said, self._kafka[1] if self._kafka else {}).splitlines()[-8:]
 
     def close(self) -> None:
         """It ends by itself when it has nothing to do; in the middle of something it is told to, and Java with it."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from ackproof.kafka import config, tools
 from ackproof.lab import control
 from ackproof.lab.directory import LabDirectory, Started
+from ackproof.ours import refuse_arguments
 from ackproof.screen import say
 
 
@@ -35,7 +36,11 @@ def run_tool(name: str, node: str, tool: str, arguments: Sequence[str]) -> int:
 def planned(name: str, tool: str, arguments: Sequence[str]) -> tools.Plan | tools.Verb:
     where = control.call(name, "bootstrap")
     jars = Path(LabDirectory.of(name).started().jars)
-    return tools.plan(tool, arguments, jars, where["bootstrap"], zookeeper=where["zookeeper"])
+    plan = tools.plan(tool, arguments, jars, where["bootstrap"], zookeeper=where["zookeeper"])
+    if isinstance(plan, tools.Plan):
+        nodes = control.call(name, "nodes")["nodes"]
+        refuse_arguments(plan.argv, {node[which] for node in nodes for which in ("name", "address")})
+    return plan
 
 
 @contextmanager

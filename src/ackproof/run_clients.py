@@ -35,8 +35,8 @@ FLUSH_S = 120.0  # how long a producer waits for its last outcomes
 FULL_ISR_S = 60.0
 LEADERS_EVERY_S = 0.25
 EXITS_EVERY_S = 0.25
-CATCH_UP_S = 30.0  # for consumers to read what is there
-SILENT_S = 2.0  # without a message, they have read it
+CATCH_UP_S = 120.0  # for consumers to read what is there
+SILENT_S = 2.0  # without a message, and with no group in the middle of sharing out, they have read it
 
 Watch = Callable[[dict[str, int]], None]
 
@@ -508,8 +508,13 @@ class Clients:
         count, since = self.read_so_far(), time.monotonic()
         while time.monotonic() < deadline and time.monotonic() - since < SILENT_S:
             time.sleep(0.05)
-            if (now := self.read_so_far()) != count:
+            if (now := self.read_so_far()) != count or self._group_decides():
                 count, since = now, time.monotonic()
+
+    def _group_decides(self) -> bool:
+        """Whether a consumer has given back what it had, and waits for the others of its group."""
+        waiting = {name for name in self.consumers if self._is_known(name) and not self._is_ready(name)}
+        return bool(waiting and waiting - set(self._exits()))
 
     def stop_all(self, timeout_s: float) -> None:
         self._over.set()

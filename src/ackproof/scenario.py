@@ -7,6 +7,7 @@ new leader epoch was seen on `not_before_new_epoch`, or `not_before_max_s` have 
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from typing import ClassVar, Literal, cast
 
@@ -194,6 +195,12 @@ class FaultPlan(Strict, frozen=True):
     step: str | None = None  # a step of a runbook, in words
 
     @property
+    def when_given(self) -> list[str]:
+        """Whatever says when it begins or ends."""
+        names = ("at_s", "at_messages", "after_s", "before_clients", "until_s", "until_messages", "until")
+        return [name for name in names if getattr(self, name) not in (None, False)]
+
+    @property
     def starts_a_producer(self) -> bool:
         return self.kind == "start" and any(target.startswith("producer:") for target in self.targets)
 
@@ -237,6 +244,22 @@ class FaultPlan(Strict, frozen=True):
         if self.not_before_new_epoch is None:
             return end
         return f"{end}, and not before a new leader epoch was seen or {self.not_before_max_s:g} s have passed"
+
+
+class DrawnPlan(Strict, frozen=True):
+    """Faults by lot: every so often one of these, for a while. The same seed draws the same."""
+
+    every_s: float
+    lasts_s: float  # then it is healed, or what was killed or stopped is started again
+    faults: list[FaultPlan]  # without a beginning and an end
+
+    def steps(self, fault: FaultPlan, at_s: float, number: int) -> Iterator[FaultPlan]:
+        """What is done if this one is drawn for that moment, as fault `number` of the scenario."""
+        ends_s = at_s + self.lasts_s
+        yield msgspec.structs.replace(fault, at_s=at_s, until_s=ends_s if fault.lasting else None)
+        if fault.kind in ("kill", "stop"):
+            whoever = fault.targets if fault.on_clients else [f"target:{number}"]
+            yield FaultPlan("start", whoever, at_s=ends_s)
 
 
 class JudgePlan(Strict, frozen=True):
@@ -322,6 +345,7 @@ class Scenario(Strict, frozen=True):
     cluster: ClusterPlan = ClusterPlan()
     consumers: list[ConsumerPlan] = []
     faults: list[FaultPlan] = []
+    drawn: DrawnPlan | None = None  # more faults, by lot
     claims: list[ClaimPlan] = []
     health: HealthPlan | None = None
     alerts: list[AlertPlan] = []
@@ -331,7 +355,17 @@ class Scenario(Strict, frozen=True):
     judge: JudgePlan = JudgePlan()
     needs: list[str] = []  # programs that its commands call
     timeout_s: float = 600.0
-    seed: int = 0
+    seed: int = 0  # of what is drawn, where the command gives none
+
+    def draw(self, seed: int | None) -> Scenario:
+        """The scenario with the faults that this seed draws; the last is over well before the load ends."""
+        plan, faults = self.drawn, [*self.faults]
+        if plan is None:
+            return self
+        lot = random.Random(self.seed if seed is None else seed)  # noqa: S311  a plan, not a secret
+        for turn in range(1, int((self.lasts_s or 0.0) / plan.every_s)):
+            faults += plan.steps(lot.choice(plan.faults), turn * plan.every_s, len(faults) + 1)
+        return msgspec.structs.replace(self, faults=faults)
 
     def expected(self, mode: str) -> dict[str, Expected]:
         words = self.expect | (self.expect_kraft if mode == "kraft" else self.expect_zookeeper)

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
+import msgspec
+
 from ackproof import foreign
 from ackproof.errors import UsageProblem, did_you_mean
 from ackproof.kafka.jars import DEFAULT_KRAFT, DEFAULT_ZOOKEEPER
@@ -25,6 +27,7 @@ from ackproof.scenario import (
     SITE_ROLES,
     ClaimPlan,
     ConsumerPlan,
+    DrawnPlan,
     FaultPlan,
     ProducerPlan,
     Scenario,
@@ -91,6 +94,7 @@ CHECK_NAMES = (
     "site_gap",
 )
 
+DRAWN = ("kill", "stop", "restart", "pause", "isolate", "partition", "cut", "flaky", "slow")
 PROCESS_KINDS = ("kill", "stop", "start", "restart", "replace", "add-directory", "pause")
 TOPIC_SETTINGS = (
     "cleanup.policy", "compression.gzip.level", "compression.lz4.level", "compression.type", "compression.zstd.level",
@@ -128,6 +132,7 @@ def problems(scenario: Scenario) -> list[Problem]:
             for number, fault in enumerate(scenario.faults)
             for found in _fault(scenario, fault, f"faults.{number}")
         ),
+        *(_drawn(scenario, scenario.drawn) if scenario.drawn is not None else ()),
         *(
             found
             for number, claim in enumerate(scenario.claims)
@@ -259,7 +264,7 @@ def _clients(scenario: Scenario) -> Iterator[Problem]:
                 )
             if not 0 < pause.seconds <= 3600:
                 yield f"{where}.pauses.{place}", f"seconds = {pause.seconds:g}: above 0, up to 3600"
-        for key in ("acks", "request.required.acks", "bootstrap.servers", "client.id"):
+        for key in ("acks", "request.required.acks", "client.id"):
             if key in producer.settings:
                 yield f"{where}.settings.{key}", f"{key}: {'use acks =' if 'acks' in key else 'the laboratory sets it'}"
     readable = [*topics, *scenario.mirrors]
@@ -405,6 +410,30 @@ def _fault(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem
             f"{where}.not_before_new_epoch",
             f"{fault.not_before_new_epoch!r}: no such partition; write it as TOPIC/PARTITION",
         )
+
+
+def _drawn(scenario: Scenario, drawn: DrawnPlan) -> Iterator[Problem]:
+    """Each that may be drawn, as the first; and whether any will be."""
+    if not 0 < drawn.lasts_s < drawn.every_s:
+        yield "drawn.lasts_s", f"lasts_s = {drawn.lasts_s:g}: above 0, and less than every_s = {drawn.every_s:g}"
+        return
+    if not drawn.faults:
+        yield "drawn", "there is nothing to draw: give [[drawn.faults]]"
+    load_s = scenario.lasts_s
+    if load_s is None or load_s < 2 * drawn.every_s:
+        told = "no end that is known: give every producer a rate" if load_s is None else f"only {load_s:g} s"
+        yield "drawn.every_s", f"every_s = {drawn.every_s:g}: the load lasts twice as long at least, and has {told}"
+        return
+    for number, fault in enumerate(drawn.faults):
+        where = f"drawn.faults.{number}"
+        if fault.kind in FAULT_KINDS and fault.kind not in DRAWN:
+            yield f"{where}.kind", f"{fault.kind} is not drawn by lot; what is: {', '.join(DRAWN)}"
+        if fault.when_given:
+            yield where, f"{', '.join(fault.when_given)}: every_s and lasts_s say when it begins and ends"
+            continue
+        as_first = msgspec.structs.replace(scenario, faults=[fault])
+        for step in drawn.steps(fault, drawn.every_s, 1):
+            yield from _fault(as_first, step, where)
 
 
 def _resize(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem]:

@@ -11,18 +11,21 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from importlib import resources
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from ackproof.errors import UsageProblem, did_you_mean
+from ackproof.ours import SETTINGS, is_elsewhere, refusal
 from ackproof.scenario import (
     FAULT_KINDS,
     AlertPlan,
     ClaimPlan,
     ClusterPlan,
     ConsumerPlan,
+    DrawnPlan,
     FaultPlan,
     HealthPlan,
     JudgePlan,
@@ -81,8 +84,8 @@ def read_source(path: str, text: str) -> Source:
         raise UsageProblem(f"{path}:{line[1]}: not TOML: {what.replace(line[0], '')}") from None
 
 
-def load(source: Source, shape: str = "base", settings: Sequence[str] = ()) -> Scenario:
-    """The scenario as it will run, or all its problems, each with its line."""
+def load(source: Source, shape: str = "base", settings: Sequence[str] = (), seed: int | None = None) -> Scenario:
+    """The scenario as it will run with this seed, or all its problems, each with its line."""
     data = copy.deepcopy(source.data)
     shapes = data.pop("shapes", {})
     if not isinstance(shapes, dict) or not all(isinstance(each, dict) for each in shapes.values()):
@@ -95,11 +98,33 @@ def load(source: Source, shape: str = "base", settings: Sequence[str] = ()) -> S
         _override(data, setting)
     scenario, found = _converted(data)
     if scenario is not None:
+        _refuse_elsewhere(source, scenario)
         found += [(where, what) for where, what in problems(scenario) if not _follows(where, what, found)]
     if scenario is None or found:
         told = [located(source, where, what) for where, what in found]
         raise UsageProblem(told[0] if len(told) == 1 else f"{source.path}: {len(told)} problems:", told[1:] and told)
-    return scenario
+    return scenario.draw(seed)
+
+
+def _refuse_elsewhere(source: Source, scenario: Scenario) -> None:
+    """A fault or a client that is aimed at somebody else's cluster."""
+    drawn = scenario.drawn.faults if scenario.drawn else []
+    faults = zip(
+        [*_places("faults", scenario.faults), *_places("drawn.faults", drawn)], [*scenario.faults, *drawn], strict=True
+    )
+    aims = [(place, [*fault.targets, *fault.apart_from, *chain(*fault.groups)]) for place, fault in faults]
+    places = [*_places("producers", scenario.producers), *_places("consumers", scenario.consumers)]
+    for place, client in zip(places, scenario.clients, strict=True):
+        aims.append((f"{place}.bootstrap", client.bootstrap))
+        aims.append((f"{place}.settings", [key for key in client.settings if key in SETTINGS]))
+    for place, names in aims:
+        for name in names:
+            if name in SETTINGS or is_elsewhere(name):
+                raise refusal(located(source, place, name))
+
+
+def _places(table: str, entries: Sequence[object]) -> list[str]:
+    return [f"{table}.{number}" for number in range(len(entries))]
 
 
 def _converted(data: dict[str, Any]) -> tuple[Scenario | None, list[tuple[str, str]]]:
@@ -270,6 +295,7 @@ _TABLES: dict[str, type[msgspec.Struct]] = {
     "producers": ProducerPlan,
     "consumers": ConsumerPlan,
     "faults": FaultPlan,
+    "drawn": DrawnPlan,
     "judge": JudgePlan,
     "claims": ClaimPlan,
     "health": HealthPlan,

@@ -40,7 +40,10 @@ def say(*lines: str) -> None:
 
 
 def say_json(document: Any) -> None:
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
+    """In UTF-8, as JSON always is, whatever the locale says."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+    sys.stdout.buffer.flush()
 
 
 def say_problem(problem: Problem) -> None:

@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 from real_lab import User, ourselves
 
-from conftest import cannot_run
 from proving import size
 
-cannot_run("it has never been seen to pass: try it alone first, and take this line away")
 pytestmark = pytest.mark.cluster
 Told = Callable[[str, object], None]
 RUNS = size(1, 1, 20)

@@ -83,6 +83,7 @@ class Reading:
         self._count = 0
         self._begun = self._committed = time.monotonic()
         self._stopped = False
+        self._between = False  # it gave everything back, and its group has not given it anything yet
         self._receiver: Receiver | None = None
         self._costs: Costs | None = None
         if config.receiver is not None:
@@ -140,7 +141,7 @@ class Reading:
 
     def _tell_ready(self) -> None:
         if self._assignment or time.monotonic() - self._begun >= ASSIGNED_S:
-            self._progress.write(1, self._count, 0, 0, 0, 0)
+            self._progress.write(0 if self._between else 1, self._count, 0, 0, 0, 0)
 
     def _say(self, text: str) -> None:
         print(f"{self._config.name} {text}", flush=True)
@@ -217,6 +218,7 @@ class Reading:
 
     def _assigned(self, client: KafkaConsumer, places: list[TopicPartition]) -> None:
         self._assignment += 1
+        self._between = False
         placed = self._placed(client, places) if places else []
         if self._config.protocol == "eager":
             client.assign(placed)
@@ -226,6 +228,7 @@ class Reading:
 
     def _revoked(self, client: KafkaConsumer, places: list[TopicPartition]) -> None:
         self._commit(client)
+        self._between = self._config.protocol == "eager"
         self._tell("revoked", places)
 
     def _lost(self, _: Any, places: list[TopicPartition]) -> None:

@@ -14,7 +14,6 @@ import math
 import signal
 import sys
 import time
-from array import array
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -39,6 +38,7 @@ from ackproof.clients.common import (
 from ackproof.clients.reports import NO_PARTITION, Numbers, Outcomes, Spoken
 from ackproof.clients.sharing import Sharing
 from ackproof.clients.topic_check import TopicProblem, check_topic
+from ackproof.clients.under_way import UnderWay
 from ackproof.journal import FLUSH_EVERY_S, FLUSH_ROWS, Writer, same
 
 BLOCK = 65_536
@@ -132,8 +132,7 @@ class Load:
         self._sends = Writer(directory, "sends", config.run, config.name)
         self._blocks = Writer(directory, "blocks", config.run, config.name)
         self._progress = Progress(Path(config.progress), create=True)
-        self._sent_ns = array("q")  # by number
-        self._answered: list[Numbers] = []
+        self._under_way = UnderWay()
         self._queue_max = int(self._settings.get("queue.buffering.max.messages", QUEUE_MESSAGES))
         self._pace = Pace(config.rate or 1.0, config.pauses)
         self._begun_ns = 0
@@ -185,13 +184,13 @@ class Load:
 
     def _take(self) -> range:
         """The next numbers, reserved, for whoever asks; none when there are no more."""
-        seq = len(self._sent_ns)
+        seq = len(self._under_way)
         if self._stopped or seq >= self._config.count:
             return range(0)
         if seq >= self._reserved:
             self._reserve(seq)
         taken = range(seq, min(seq + BATCH_MAX, self._reserved))
-        self._sent_ns.extend(array("q", (time.monotonic_ns(),)) * len(taken))
+        self._under_way.add(time.monotonic_ns(), len(taken))
         return taken
 
     def _poll(self, client: KafkaProducer, wait_s: float) -> None:
@@ -209,7 +208,7 @@ class Load:
         batch = self._batch(seq, min(last, seq + room, self._reserved))
         now = time.monotonic_ns()
         count = len(batch) if self._give(client, batch) == len(batch) else self._refusals(client, seq, batch)
-        self._sent_ns.extend(array("q", (now,)) * count)
+        self._under_way.add(now, count)
         return seq + count
 
     def _give(self, client: KafkaProducer, batch: list[dict[str, Any]]) -> int:
@@ -267,18 +266,16 @@ class Load:
             self._flushed = now
             self._flush()
         outcomes = self._outcomes
-        self._progress.write(1, len(self._sent_ns), outcomes.acked, outcomes.failed, outcomes.unknown, 0)
+        self._progress.write(1, len(self._under_way), outcomes.acked, outcomes.failed, outcomes.unknown, 0)
 
     def _flush(self) -> None:
         if len(self._outcomes):
             columns = self._outcomes.take()
-            self._answered.append(columns["seq"])
             self._journal(columns.pop("seq"), columns)
 
     def _journal(self, seq: Numbers, columns: dict[str, Any]) -> None:
         """Rows of `sends`, with what is known of these numbers from when they were sent."""
-        count, lowest = len(seq), int(seq.min())
-        sent_ns = np.frombuffer(self._sent_ns[lowest : int(seq.max()) + 1], dtype=np.int64)[seq - lowest]
+        count, sent_ns = len(seq), self._under_way.sent_ns(seq)
         rate, keys = self._config.rate, self._config.keys
         due_ns = sent_ns if rate is None else self._begun_ns + self._pace.all(seq)
         self._sends.add_columns(
@@ -292,12 +289,13 @@ class Load:
                 "sent_ns": pa.array(sent_ns),
             }
         )
+        self._under_way.answer(seq)
 
     def _finish(self) -> None:
         """Whatever has no outcome by now is of unknown outcome; the blocks say how many numbers were really used."""
         self._flush()
-        total = len(self._sent_ns)
-        self._journal_unanswered(total)
+        total = len(self._under_way)
+        self._journal_unanswered()
         if total:
             self._close_block(total)
         self._blocks.close(seal=False)
@@ -305,11 +303,8 @@ class Load:
         outcomes = self._outcomes
         self._progress.write(1, total, outcomes.acked, outcomes.failed, total - outcomes.acked - outcomes.failed, 1)
 
-    def _journal_unanswered(self, total: int) -> None:
-        answered = np.zeros(total, dtype=bool)
-        for seq in self._answered:
-            answered[seq] = True
-        missing = np.flatnonzero(~answered)
+    def _journal_unanswered(self) -> None:
+        missing = self._under_way.unanswered()
         if len(missing):
             count = len(missing)
             self._journal(

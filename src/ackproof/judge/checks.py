@@ -87,6 +87,7 @@ class Check:
     marked: str | None = None
     asks_fates: bool = False
     closer: bool = False  # it asks of single messages, so that of a large journal only a part need be looked at
+    timed: bool = False  # it asks how long something took: refuted by nothing where the laboratory was late itself
     whole: bool = False  # it asks of all messages, and nothing is counted for it as a large journal is folded
     asked: Callable[[RunRecord], object] = lambda _: True  # whether the scenario asks it; else it is allowed
 
@@ -121,9 +122,13 @@ CHECKS: dict[str, Check] = {
     ),
     "dual_leader": Check(dual_leader, "time(s) with two brokers claiming one partition", needs=("state",)),
     "watermark_fell": Check(watermark_fell, "fall(s) of the high watermark with a new epoch", needs=("state",)),
-    "unavailable": Check(unavailable, "wait(s) for an ack above the threshold", needs=("sends",)),
-    "failover": Check(failover, "fault(s) at a partition", needs=("faults", "state"), asks_fates=True, closer=True),
-    "late": Check(late, "kind(s) of latency with an ack later than the line", needs=("sends",), marked="late"),
+    "unavailable": Check(unavailable, "wait(s) for an ack above the threshold", needs=("sends",), timed=True),
+    "failover": Check(
+        failover, "fault(s) at a partition", needs=("faults", "state"), asks_fates=True, closer=True, timed=True
+    ),
+    "late": Check(
+        late, "kind(s) of latency with an ack later than the line", needs=("sends",), marked="late", timed=True
+    ),
     "undelivered": Check(
         undelivered, "record(s) that a group was never given", needs=("groups", "reads", "ends"), closer=True
     ),
@@ -136,7 +141,7 @@ CHECKS: dict[str, Check] = {
     ),
     "rebalances": Check(rebalances, "group(s) that were shared out anew", needs=("groups",), marked="disturbed"),
     "two_owners": Check(two_owners, "time(s) with two owners of one partition", needs=("groups",)),
-    "unowned": Check(unowned, "time(s) without an owner of a partition", needs=("groups",)),
+    "unowned": Check(unowned, "time(s) without an owner of a partition", needs=("groups",), timed=True),
     "commit_back": Check(commit_back, "commit(s) of an offset below an earlier one", needs=("commits",)),
     "allocation": Check(
         allocation, "place(s) that the documented rule does not explain", needs=("state",), marked="wrong"
@@ -145,7 +150,7 @@ CHECKS: dict[str, Check] = {
         misplaced, "time(s) that logs were not put where the fewest were", needs=("places",), marked="wrong"
     ),
     "astray": Check(astray, "seek(s) that ended elsewhere", needs=("seeks",)),
-    "vanished": Check(vanished, "time(s) in which a broker was no member", needs=("members",)),
+    "vanished": Check(vanished, "time(s) in which a broker was no member", needs=("members",), timed=True),
     "unpublished": Check(
         unpublished,
         "message(s) of an outbox that the healed log does not hold",
@@ -198,6 +203,7 @@ CHECKS: dict[str, Check] = {
         needs=("transactions", "stable"),
         asked=has_transactions,
         whole=True,
+        timed=True,
     ),
     "inexact": Check(
         inexact,
@@ -224,6 +230,7 @@ CHECKS: dict[str, Check] = {
         needs=("state", "ends"),
         asked=lambda record: record.plan.get("claims"),
         whole=True,
+        timed=True,
     ),
     "copies_through": Check(
         copies_through,
@@ -284,12 +291,13 @@ CHECKS: dict[str, Check] = {
         whole=True,
     ),
     "site_gap": Check(site_gap, "move(s) of clients to another site", needs=("sends",), asked=has_runbook, whole=True),
-    "rate": Check(rate, "second(s) with fewer sends than the line", needs=("sends",), marked="below"),
+    "rate": Check(rate, "second(s) with fewer sends than the line", needs=("sends",), marked="below", timed=True),
     "dips": Check(
         dips,
         "second(s) of fewer acks or reads than the line that no fault explains",
         needs=("sends",),
         marked="uncovered",
+        timed=True,
         asked=lambda record: (record.plan.get("judge") or {}).get("rate_line"),
     ),
     "alerts": Check(
@@ -298,6 +306,7 @@ CHECKS: dict[str, Check] = {
         "forbidden",
         needs=("alerts",),
         marked="bad",
+        timed=True,
         asked=lambda record: record.plan.get("health"),
     ),
 }

@@ -13,7 +13,7 @@ import msgspec
 from ackproof.foreign import not_applicable
 from ackproof.judge.checks import CHECKS, Check
 from ackproof.judge.fates import FATES, IN_LOG, LOST
-from ackproof.judge.fitness import Evidence, fitness, log_was_read, missing
+from ackproof.judge.fitness import Evidence, behind_ms, fitness, is_behind, log_was_read, missing
 from ackproof.judge.reserved import Producer
 from ackproof.judge.runbook import runbook
 from ackproof.judge.sentences import check_text, sentence
@@ -113,7 +113,11 @@ def _check(source: Source, name: str, check: Check, found: Witnesses | None, bro
         text = f"Nothing to look at: the journal has no {', '.join(absent)}; {expected}."
         return CheckResult(name, expected, None, "confirmed", text, witnesses)
     text = check_text(check, expected, found.marked)
-    return CheckResult(name, expected, found.marked, judge_check(expected, found.marked), text, witnesses)
+    result = judge_check(expected, found.marked)
+    if check.timed and result == "refuted" and is_behind(behind := behind_ms(source)):
+        text = f"{text.rstrip('.')}; but the laboratory itself was late by up to {behind:,.0f} ms."
+        return CheckResult(name, expected, found.marked, "unknown", text, witnesses)
+    return CheckResult(name, expected, found.marked, result, text, witnesses)
 
 
 def _not_applicable(record: RunRecord, name: str, why: str) -> CheckResult:

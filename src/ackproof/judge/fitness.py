@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +24,8 @@ from ackproof.verdict import Fitness
 # Steps of a scenario that mend rather than break: the load need not outlast them.
 MENDING = ("start", "resume", "heal", "join", "mend", "caught-up", "translated")
 DRIFT_NS = 1_000_000_000
+LOOKS_EVERY_MS = 125.0  # the observer asks each broker so often, if it answers
+BEHIND_MS = 1_000.0
 # What foreign clients do: whether the run is evidence all the same, and the words for it.
 ODDITIES = {
     "no event": (False, "printed a line that is no event"),
@@ -261,27 +262,45 @@ def _servers(e: Evidence) -> set[str]:
 
 def views(e: Evidence) -> list[Fitness]:
     """How often each broker was asked for its own view during the load: what happened in between, nobody saw."""
-    marks = e.source.record.marks
-    gaps_ms = _gaps_ms(e.source.files["state"], marks.load_begun_ns, marks.load_ended_ns)
+    gaps_ms, _ = _looks_ms(e.source)
     if not len(gaps_ms):
         return []
     middle, longest = float(np.median(gaps_ms)), float(gaps_ms.max())
     text = f"Each broker was asked for its view every {middle:,.0f} ms, and at the longest after {longest:,.0f} ms."
-    return [Fitness("views", True, text)]
+    lines = [Fitness("views", True, text)]
+    if is_behind(behind := behind_ms(e.source)):
+        text = f"The laboratory itself was late by up to {behind:,.0f} ms: nothing that depends on time is refuted."
+        lines.append(Fitness("views", True, text))
+    return lines
 
 
-def _gaps_ms(files: Sequence[Path], begin_ns: int | None, end_ns: int | None) -> npt.NDArray[np.float64]:
-    """By topic too: brokers of two clusters may have the same number, and no topic in common."""
-    names = ["broker", "topic", "at_ns"]
-    asked = [pq.read_table(path, columns=names) for path in files]
-    brokers, topics, at_ns = (
+def is_behind(ms: float) -> bool:
+    return ms >= BEHIND_MS
+
+
+def behind_ms(source: Source) -> float:
+    """How late the laboratory was at its latest during the load: from the moment at which it wanted to ask a broker
+    again, which is no earlier than the last answer, until it did."""
+    gaps_ms, took_ms = _looks_ms(source)
+    return float((gaps_ms - np.maximum(took_ms, LOOKS_EVERY_MS)).max(initial=0.0))
+
+
+def _looks_ms(source: Source) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """From each look at a broker to the next, and how long the first of the two took. By topic too: brokers of two
+    clusters may have the same number, and no topic in common."""
+    marks, names = source.record.marks, ["broker", "topic", "at_ns", "took_ns"]
+    asked = [pq.read_table(path, columns=names) for path in source.files["state"]]
+    brokers, topics, at_ns, took_ns = (
         np.concatenate([np.zeros(0, np.int64), *(table[name].to_numpy() for table in asked)]) for name in names
     )
-    during = (at_ns >= (begin_ns or 0)) & (at_ns <= (end_ns or at_ns.max(initial=0)))
-    found = [np.zeros(0)]
+    during = (at_ns >= (marks.load_begun_ns or 0)) & (at_ns <= (marks.load_ended_ns or at_ns.max(initial=0)))
+    gaps, took = [np.zeros(0)], [np.zeros(0)]
     for broker, topic in np.unique(np.stack([brokers, topics]), axis=1).T:
-        found.append(np.diff(np.unique(at_ns[during & (brokers == broker) & (topics == topic)])) / 1e6)
-    return np.concatenate(found)
+        own = during & (brokers == broker) & (topics == topic)
+        looks, first = np.unique(at_ns[own], return_index=True)
+        gaps.append(np.diff(looks) / 1e6)
+        took.append(took_ns[own][first][:-1] / 1e6)
+    return np.concatenate(gaps), np.concatenate(took)
 
 
 QUESTIONS: tuple[Callable[[Evidence], list[Fitness]], ...] = (

@@ -80,6 +80,8 @@ def _fault(record: RunRecord, faults: Sequence[FaultSummary]) -> str:
     broken = [(asked, became) for asked, became in zip(record.faults, faults, strict=True) if asked.kind in _DOING]
     if not broken:
         return "the run"
+    if record.plan.get("drawn"):
+        return f"{len(broken)} faults, drawn by seed {record.seed},"
     asked, became = broken[0]
     roles = [f"the {name.split(':')[0]}" for name in asked.asked if ":" in name]
     who = [*roles, ", ".join(became.targets)]

@@ -16,6 +16,7 @@ from typing import Literal
 import msgspec
 
 from ackproof.errors import UsageProblem
+from ackproof.ours import refuse_elsewhere
 from ackproof.sites import FIRST_SITE, SECOND_SITE, Mirror
 
 Mode = Literal["zookeeper", "kraft"]
@@ -182,6 +183,7 @@ class LabSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def check_name(name: str) -> str:
+    refuse_elsewhere(name)
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,31}", name):
         raise UsageProblem(
             f"a lab cannot be named {name!r}: use up to 32 small letters, digits, - and _, "

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ackproof.verdict import CheckResult, Verdict
 
 _STYLES = {"confirmed": "green", "refuted": "red", "unknown": "yellow"}
+MOMENTS_SHOWN = 8  # the page has them all
 PARTITIONS_SHOWN = 12
 
 
@@ -93,6 +94,8 @@ def _moves(verdict: Verdict) -> Table:
         for before, moment in zip([None, *every], every, strict=False)
         if moment == every[-1] or before is None or looks[moment] != looks[before]
     ]
+    if len(moments) > MOMENTS_SHOWN:
+        moments = [*moments[: MOMENTS_SHOWN - 1], moments[-1]]
     made = table("leader [in sync]", *moments)
     for name, cells in list(rows.items())[:PARTITIONS_SHOWN]:
         made.add_row(plain(name), *(plain(cells.get(moment, "?")) for moment in moments))

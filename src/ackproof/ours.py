@@ -1,0 +1,70 @@
+"""Only labs of our own are broken and written to: what is aimed at another cluster is refused, before anything is done.
+
+A cluster that is not ours has an address where a lab's nodes have names. It is only ever read: `judge --from-kafka`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from ackproof.errors import Refused
+
+# host:port or an address of IPv4; a role with a number behind its colon (quorum:1) is none.
+ADDRESS = re.compile(
+    r"(?!(?:quorum|target|producer|consumer|coordinator):)(?:\[[0-9A-Fa-f:]+\]|[\w.-]+):\d{1,5}|\d+(?:\.\d+){3}"
+)
+SETTINGS = ("bootstrap.servers", "metadata.broker.list")  # where a client goes, by both of its names
+TOOL_OPTIONS = (
+    "--bootstrap-server", "--bootstrap-servers", "--bootstrap-controller", "--broker-list", "--zookeeper",
+    "--zookeeper.connect", "-server", *SETTINGS,
+)  # fmt: skip
+
+
+def is_elsewhere(text: str) -> bool:
+    return any(ADDRESS.fullmatch(part.strip()) for part in text.split(","))
+
+
+def refuse_elsewhere(told: object) -> None:
+    """Raise where a node, a role or a lab is wanted, and the address of a cluster is given."""
+    if isinstance(told, str):
+        if is_elsewhere(told):
+            raise refusal(told)
+    elif isinstance(told, Iterable):
+        for each in told:
+            refuse_elsewhere(each)
+
+
+def refuse_settings(names: Iterable[str]) -> None:
+    for name in names:
+        if name in SETTINGS:
+            raise refusal(name)
+
+
+def refuse_arguments(arguments: Sequence[str], ours: Collection[str]) -> None:
+    """Of a tool of Kafka's: it may be told where to go, as long as that is in this lab."""
+    for place, word in enumerate(arguments):
+        option, given, value = word.partition("=")
+        told = word if place == 0 and is_elsewhere(word) else ""
+        if option in TOOL_OPTIONS:
+            told = value if given else "".join(arguments[place + 1 : place + 2])
+        for address in filter(None, told.split(",")):
+            if address.partition(":")[0] not in ours:
+                raise refusal(address)
+
+
+def hidden(text: str, settings: Mapping[str, str]) -> str:
+    """The text without what these settings hold, as a whole or in part: a JAAS line has its password inside."""
+    values = list(settings.values())
+    parts = [part for value in values for part in re.split(r"""[\s"';,=]+""", value)]
+    for value in sorted({*values, *parts}, key=len, reverse=True):
+        if len(value) > 3:
+            text = text.replace(value, "***")
+    return text
+
+
+def refusal(what: str) -> Refused:
+    return Refused(
+        f"{what}: refused, for only labs of our own are broken and written to; `ackproof status` shows the names of "
+        "a lab's nodes, and `ackproof judge --from-kafka` reads from another cluster"
+    )

@@ -1,0 +1,193 @@
+"""A cluster that is not ours: what is asked of it, as it wrote that down itself, and who hears of its secrets."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from real_lab import Done, RealLab, User, lab, ourselves
+
+from ackproof.clients.common import pack
+from proving import size
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "judge"))
+from histories import History
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+Told = Callable[[str, object], None]
+
+SENT, LOST = 50, 3
+SECRET = "hunter2-s3cr3t-f0r-n0b0dy"  # noqa: S105  that is the point
+JAAS = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="bob" password="{SECRET}";'
+# Of every kind that Kafka's client has: passwords, texts, lists, addresses, and what it does not know at all.
+EVERY_SETTING = {
+    "client.rack": SECRET,
+    "debug": f"all,{SECRET}",
+    "group.id": SECRET,
+    "sasl.jaas.config": JAAS,
+    "sasl.kerberos.service.name": SECRET,
+    "sasl.oauthbearer.token.endpoint.url": f"https://bob:{SECRET}@example.invalid/token",
+    "ssl.cipher.suites": SECRET,
+    "ssl.key.password": SECRET,
+    "ssl.keystore.certificate.chain": SECRET,
+    "ssl.keystore.key": f"-----BEGIN PRIVATE KEY-----{SECRET}-----END PRIVATE KEY-----",
+    "ssl.keystore.password": SECRET,
+    "ssl.truststore.location": f"/nowhere/{SECRET}",
+    "ssl.truststore.password": SECRET,
+    "what.nobody.knows": SECRET,
+}
+ERRORS = {
+    "a number that is none": {"request.timeout.ms": SECRET},
+    "a class that is none": {"metric.reporters": SECRET},
+    "a login that is none": {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": SECRET,
+    },
+    "a store that is not there": {"security.protocol": "SSL", "ssl.keystore.location": f"/nowhere/{SECRET}"},
+    "a broker that wants no login": {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"},
+}
+DEBUG = "-Djava.security.debug=logincontext,configfile,configparser -Djavax.net.debug=ssl"
+READS = {
+    "API_VERSIONS", "DESCRIBE_CLUSTER", "DESCRIBE_CONFIGS", "DESCRIBE_TOPIC_PARTITIONS", "FETCH", "LIST_OFFSETS",
+    "METADATA",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def user() -> Iterator[User]:
+    with ourselves() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def theirs(user: User) -> Iterator[RealLab]:
+    """A cluster that has all but the last messages of a run, and writes down whatever is asked of it."""
+    with lab(user, "theirs", "--brokers", "1", "--mode", "kraft", "--expose") as made:
+        made.topic("create", "orders", "--replication", "1")
+        client = Producer({"bootstrap.servers": made.status()["exposed"], "acks": "all", "broker.address.family": "v4"})
+        for seq in range(SENT - LOST):
+            client.produce("orders", pack(0, seq), partition=0)
+        assert client.flush(30) == 0
+        kind = ("--entity-type", "broker-loggers", "--entity-name", "1")
+        made.do("kafka", "configs", *kind, "--alter", "--add-config", "kafka.request.logger=DEBUG")
+        yield made
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    history = History(expect={"lost": "required"}).fault(("asked", 5), ("proved", 6), ("healed", 90))
+    for seq in range(SENT):
+        history.send(seq, seq)
+    directory = history.end(SENT).write(tmp_path / "runs" / "a-run")
+    for table in ("log", "ends"):
+        for path in (directory / "journal" / table).iterdir():
+            path.unlink()
+    return directory
+
+
+@pytest.mark.proves("F5", "F6")
+def test_it_is_only_read_and_its_secrets_are_told_to_nobody(
+    user: User, theirs: RealLab, run: Path, tmp_path: Path, record_property: Told
+) -> None:
+    broker_log = theirs.folder / "logs" / "kafka1.log"
+    before = broker_log.stat().st_size
+    done, looks = judged_with(user, theirs, run, tmp_path, EVERY_SETTING)
+    assert done.returncode == 0, done.stderr
+    asked = requests(broker_log.read_text(errors="replace")[before:])
+    names = {name for name, _ in asked}
+    assert {"METADATA", "FETCH", "LIST_OFFSETS"} <= names <= READS
+    # Who asks for no topic in particular, for the brokers alone, makes none.
+    makes_topics = [line for _, line in asked if '"allowAutoTopicCreation":true' in line and '"topics":[]' not in line]
+    assert makes_topics == []
+    assert theirs.do("kafka", "consumer-groups", "--list").strip() == ""
+    record_property(
+        "figure", f"{len(asked)} requests of {len(names)} kinds, each of them a question: {', '.join(sorted(names))}"
+    )
+    record_property(
+        "figure",
+        f"a secret in {len(EVERY_SETTING)} settings: in no output, file, command line or environment in {looks} looks",
+    )
+
+
+@pytest.mark.proves("F5")
+@pytest.mark.parametrize("error", [*ERRORS][: size(1, 1, len(ERRORS))])
+def test_an_error_does_not_tell_the_secret(
+    user: User, theirs: RealLab, run: Path, tmp_path: Path, error: str, record_property: Told
+) -> None:
+    done, _ = judged_with(user, theirs, run, tmp_path, EVERY_SETTING | ERRORS[error])
+    assert done.returncode == 4, done.stderr
+    assert "the log could not be read from" in done.stderr
+    assert "Traceback" not in done.stderr
+    record_property("figure", f"{error}: told without the secret")
+
+
+def judged_with(user: User, theirs: RealLab, run: Path, folder: Path, settings: dict[str, str]) -> tuple[Done, int]:
+    """What came of it, with debugging on, and how often was looked for the secret meanwhile. It was nowhere."""
+    file = folder / "client.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    temporary = folder / "temporary"
+    temporary.mkdir()
+    address = theirs.status()["exposed"]
+    asking = replace(user, environment={**user.environment, "TMPDIR": str(temporary), "JAVA_TOOL_OPTIONS": DEBUG})
+    with looking_for(SECRET, [temporary, run]) as found:
+        done = asking.run("judge", str(run), "--from-kafka", address, "--kafka-settings", str(file), "--json")
+    assert found.places == set()
+    assert SECRET not in done.stdout + done.stderr
+    assert found.open_to_others == set()
+    return done, found.looks
+
+
+class Found:
+    def __init__(self) -> None:
+        self.looks = 0
+        self.places: set[str] = set()
+        self.open_to_others: set[str] = set()
+
+
+@contextmanager
+def looking_for(secret: str, folders: list[Path]) -> Iterator[Found]:
+    """Look for it in every command line and environment of the machine, and in every file below these folders."""
+    found, over = Found(), threading.Event()
+
+    def look() -> None:
+        files = [Path(place) / name for folder in folders for place, _, names in os.walk(folder) for name in names]
+        for path in [*Path("/proc").glob("[0-9]*/cmdline"), *Path("/proc").glob("[0-9]*/environ"), *files]:
+            with suppress(OSError):
+                if path.is_file() and secret.encode() in path.read_bytes():
+                    found.places.add(str(path))
+        for path in folders[0].iterdir():
+            with suppress(OSError):
+                if stat.S_IMODE(path.lstat().st_mode) & 0o077:
+                    found.open_to_others.add(path.name)
+        found.looks += 1
+
+    def look_on() -> None:
+        while not over.wait(0.1):
+            look()
+
+    looking = threading.Thread(target=look_on)
+    looking.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        looking.join()
+        look()
+
+
+def requests(log: str) -> list[tuple[str, str]]:
+    """The kind of each request that the broker answered, and what it says of it."""
+    lines = [line for line in log.splitlines() if "requestApiKeyName" in line]
+    kinds = [json.loads(re.findall(r'"requestApiKeyName":("\w+")', line)[0]) for line in lines]
+    return [*zip(kinds, lines, strict=True)]

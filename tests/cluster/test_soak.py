@@ -1,0 +1,89 @@
+"""A long run under faults that a seed draws: it stays fit, is confirmed, and takes no more memory as it goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from real_lab import User, ourselves
+
+from ackproof.verdict import read_verdict
+from proving import size
+
+pytestmark = pytest.mark.cluster
+Told = Callable[[str, object], None]
+
+SECONDS, EVERY_S, LASTS_S = size((60, 20, 8), (60, 20, 8), (1200, 30, 12))
+RATE = 5_000
+SEED = 8
+AROUND_S = size(600, 600, 1800)  # to start, to settle and to judge
+GROWN_MB = 16  # less than 6 bytes for each message of the full size
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.fixture(scope="module")
+def us() -> Iterator[User]:
+    with ourselves() as user:
+        yield user
+
+
+@pytest.mark.proves("S1")
+@pytest.mark.timeout(SECONDS + AROUND_S)
+def test_a_soak_is_confirmed_and_its_memory_stays_flat(us: User, tmp_path: Path, record_property: Told) -> None:
+    sizes = {"producer.count": SECONDS * RATE // 2, "drawn.every_s": EVERY_S, "drawn.lasts_s": LASTS_S}
+    settings = [word for name, value in sizes.items() for word in ("--set", f"{name}={value}")]
+    used: dict[str, list[float]] = defaultdict(list)
+    with ThreadPoolExecutor(1) as pool:
+        command = us.start("run", "soak", "--seed", str(SEED), "--out", str(tmp_path / "runs"), *settings)
+        said = pool.submit(command.communicate)
+        try:
+            while not said.done():
+                now = dict(memory_of(us, tmp_path, command.pid))
+                for name in now if "producer1" in now else ():  # while the load lasts
+                    used[name].append(now[name])
+                wait([said], timeout=1)
+        finally:
+            command.terminate()
+    (run,) = (tmp_path / "runs").iterdir()
+    verdict = read_verdict(run)
+    assert (command.returncode, verdict.result) == (0, "confirmed"), "\n".join(said.result())
+    assert [line for line in verdict.fitness if not line.fit] == []
+    faults = [fault for fault in verdict.faults if fault.kind != "start"]
+    assert len(faults) == SECONDS // EVERY_S - 1
+    grown = {name: grown_by(samples) for name, samples in used.items() if len(samples) >= SECONDS // 2}
+    assert set(grown) >= {"run", "supervisor", "observer", "producer1", "producer2", "consumer2"}
+    assert max(grown.values()) < GROWN_MB, json.dumps(grown)
+    most = max(grown, key=lambda name: grown[name])
+    record_property(
+        "figure",
+        f"{SECONDS / 60:.0f} minutes, {verdict.acked:,} messages acknowledged under {len(faults)} faults: fit, "
+        f"confirmed; of {len(grown)} processes {most} grew most, by {grown[most]:.1f} MB",
+    )
+
+
+def memory_of(us: User, folder: Path, command: int) -> Iterator[tuple[str, float]]:
+    """Resident megabytes of each process of ours in Python, by its name: a consumer that comes back is the same."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (entry / "cmdline").read_text().split("\0")
+            resident = int((entry / "statm").read_text().split()[1]) * PAGE / 1e6
+            told = " ".join(words)
+            if int(entry.name) == command:
+                yield "run", resident
+            elif "ackproof.lab.supervisor" in words and str(us.state) in told:
+                yield "supervisor", resident
+            elif any(word.startswith("ackproof.clients.") for word in words) and str(folder) in told:
+                yield Path(words[-2]).stem, resident
+
+
+def grown_by(samples: list[float]) -> float:
+    """From the second quarter of its time to the last, by the middle of each: what was needed once is no growth."""
+    quarter = len(samples) // 4
+    return statistics.median(samples[-quarter:]) - statistics.median(samples[quarter : 2 * quarter])

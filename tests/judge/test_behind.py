@@ -1,0 +1,65 @@
+"""Where the laboratory was late itself, nothing that depends on time is refuted; everything else is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+from asking import session
+from histories import FIRST_RUN, History, at
+
+from ackproof.judge import judge
+from ackproof.record import Marks
+from ackproof.verdict import Verdict
+
+Told = Callable[[str, object], None]
+
+ON_TIME = [(when, 5.0) for when in range(0, 5_000, 125)]
+LATE = [look for look in ON_TIME if not 2_000 < look[0] < 3_500]
+WAITED = [(when, 1_500.0 if when == 2_000 else took) for when, took in LATE]  # for a broker that took its time
+
+
+def run(check: str, looks: Iterable[tuple[float, float]]) -> History:
+    """Twenty messages; the last was lost, the one before acknowledged after two seconds."""
+    history = History(expect={check: "forbidden"}).fault(("asked", 5.0), ("proved", 6.0), ("healed", 90.0))
+    for seq in range(20):
+        history.send(seq, seq, sent=seq, done=2_100 if seq == 18 else seq + 1)
+        if seq != 19:
+            history.log(seq, seq)
+    for when, took in looks:
+        history.state(when, 1, leader=1, epoch=0, took=took)
+    history.marks = Marks(load_begun_ns=at(0), load_ended_ns=at(5_000))
+    return history.end(19)
+
+
+CASES: dict[str, tuple[History, str]] = {
+    "late acknowledgements, seen by a laboratory on time": (run("late", ON_TIME), "refuted"),
+    "late acknowledgements, and the laboratory late too": (run("late", LATE), "unknown"),
+    "late acknowledgements of brokers that took their time": (run("late", WAITED), "refuted"),
+    "a wait, seen by a laboratory on time": (run("unavailable", ON_TIME), "refuted"),
+    "a wait, and the laboratory late too": (run("unavailable", LATE), "unknown"),
+    "a loss, and the laboratory late too": (run("lost", LATE), "refuted"),
+}
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdict]:
+    folder = tmp_path_factory.mktemp("runs")
+    directories = []
+    for place, (history, _) in enumerate(CASES.values()):
+        history.run = FIRST_RUN + place
+        directories.append(history.write(folder / f"run{place}"))
+    return dict(zip(CASES, judge(directories, session=session()), strict=True))
+
+
+@pytest.mark.proves("D3")
+@pytest.mark.parametrize("case", CASES)
+def test_what_depends_on_time_is_unknown_where_the_laboratory_was_late(
+    verdicts: dict[str, Verdict], case: str, record_property: Told
+) -> None:
+    verdict, expected = verdicts[case], CASES[case][1]
+    (check,) = [check for check in verdict.checks if check.name in CASES[case][0].expect]
+    assert check.result == expected, check.text
+    assert verdict.result == expected, verdict.sentence
+    assert ("the laboratory itself was late by up to 1,375 ms" in check.text) == (expected == "unknown")
+    record_property("figure", f"{len(CASES)} runs of a laboratory on time and of one that was late, judged as they are")

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import pytest
 
 from ackproof.kafka.java import find_java
 from ackproof.verdict import read_verdict
+from conftest import cannot_run
 from scripts_as_modules import script
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
@@ -31,10 +33,11 @@ class Standalone:
 
 
 def started(folder: Path, name: str, main: str, *arguments: str) -> subprocess.Popen[bytes]:
-    jars = Path(pyspark.__file__).parent / "jars"
-    command = [str(find_java().home / "bin" / "java"), "-Xmx512m", "-cp", f"{jars}/*", main, *arguments]
-    home = {"SPARK_HOME": str(jars.parent), "SPARK_SCALA_VERSION": "2.13"}
-    environment = {**os.environ, **spark_environment(), **home}
+    """One of Spark's own programs, as its scripts start it; `spark-class` becomes the Java that it starts."""
+    home = Path(pyspark.__file__).parent
+    command = [str(home / "bin" / "spark-class"), main, *arguments]
+    own = {"SPARK_HOME": str(home), "SPARK_SCALA_VERSION": "2.13", "SPARK_DAEMON_MEMORY": "512m"}
+    environment = {**os.environ, **spark_environment(), **own}
     with (folder / f"{name}.log").open("wb") as log:
         return subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=folder)
 
@@ -90,9 +93,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def judged(directory: Path, *options: str, to_kill: subprocess.Popen[bytes] | None = None) -> bytes:
+def judged(
+    directory: Path, *options: str, to_kill: subprocess.Popen[bytes] | None = None, packages: Path | None = None
+) -> bytes:
     command = [sys.executable, "-m", "ackproof", "judge", str(directory), *options]
-    environment = {**os.environ, **spark_environment()}
+    environment = {**os.environ, **spark_environment(), **({"PYTHONPATH": str(packages)} if packages else {})}
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment) as judge:
         assert judge.stderr is not None
         words = b""
@@ -134,6 +139,18 @@ def connect(tmp_path: Path) -> Iterator[str]:
         server.wait()
 
 
-def test_spark_connect_gives_the_same_verdict(made: Path, connect: str) -> None:
+@pytest.fixture
+def packages(tmp_path: Path) -> Path:
+    """What Spark Connect asks for besides, in a folder of its own: who does not connect must not come to rely on it."""
+    home = Path(__file__).parents[2]
+    wanted = tomllib.loads((home / "pyproject.toml").read_text())["project"]["optional-dependencies"]["connect"]
+    folder = tmp_path / "packages"
+    fetch = [sys.executable, "-m", "pip", "install", "-q", "--target", str(folder), "-c", str(home / "constraints.txt")]
+    if subprocess.run([*fetch, *wanted], capture_output=True, timeout=300, check=False).returncode != 0:
+        cannot_run("the packages of Spark Connect cannot be fetched")
+    return folder
+
+
+def test_spark_connect_gives_the_same_verdict(made: Path, connect: str, packages: Path) -> None:
     alone = (made / "verdict" / "verdict.json").read_bytes()
-    assert judged(made, "--master", connect) == alone
+    assert judged(made, "--master", connect, packages=packages) == alone

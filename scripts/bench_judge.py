@@ -67,6 +67,7 @@ def main() -> int:
     options.add_argument("--events", type=int, default=10_000_000)
     options.add_argument("--folder", type=Path, default=HOME / "runs" / "bench")
     options.add_argument("--peers", default="ours,duckdb,plain", help="with commas: ours, duckdb, plain, bare")
+    options.add_argument("--patience", type=float, help="seconds after which a peer of ours is stopped")
     options.add_argument("--json", action="store_true")
     options.add_argument("--write", action="store_true", help="also into docs/performance.md")
     options.add_argument("--ask", nargs=2, help=argparse.SUPPRESS)
@@ -83,10 +84,13 @@ def main() -> int:
         print(f"made {given.events:,} events in {time.monotonic() - began:.0f} s", file=sys.stderr)
     rows = []
     for name in given.peers.split(","):
-        rows.append(measured(name, directory, given.events, planted))
+        rows.append(measured(name, directory, given.events, planted, None if name == "ours" else given.patience))
         print(rows[-1], file=sys.stderr, flush=True)
     if given.write:
-        write(rows, given.events, f"scripts/bench judge --events {given.events} --peers {given.peers} --write")
+        patience = f" --patience {given.patience:g}" if given.patience else ""
+        write(
+            rows, given.events, f"scripts/bench judge --events {given.events} --peers {given.peers}{patience} --write"
+        )
     if given.json:
         say_json(rows)
     else:
@@ -94,12 +98,18 @@ def main() -> int:
         for row in rows:
             shown.add_row(*(f"{value:,}" if isinstance(value, int | float) else str(value) for value in row.values()))
         console().print(shown)
-    return 0 if all(row["right"] for row in rows if row["judge"] != "bare") else 3
+    return 0 if all(row["right"] for row in rows if row["judge"] != "bare" and not row["stopped"]) else 3
+
+
+def _above(row: dict[str, Any]) -> str:
+    return "above " if row["stopped"] else ""
 
 
 def found_in_words(row: dict[str, Any]) -> str:
     if row["judge"] == "bare":
         return "-"
+    if row["stopped"]:
+        return "stopped: it was not done by then"
     return "exactly what was planted" if row["right"] else f"**wrong: {row['found']}**"
 
 
@@ -109,15 +119,11 @@ def write(rows: list[dict[str, Any]], events: int, command: str) -> None:
     lines = [
         [
             names[row["judge"]],
-            f"{row['seconds']:,.1f} s",
-            f"{row['events/s']:,}",
-            f"{row['seconds'] / ours['seconds']:.2f}" if ours else "-",
+            f"{_above(row)}{row['seconds']:,.1f} s",
+            "-" if row["stopped"] else f"{row['events/s']:,}",
+            f"{_above(row)}{row['seconds'] / ours['seconds']:.2f}" if ours else "-",
             f"{row['memory, GiB']:.2f} GiB",
-            "-"
-            if row["judge"] == "bare"
-            else "exactly what was planted"
-            if row["right"]
-            else f"**wrong: {row['found']}**",
+            found_in_words(row),
         ]
         for row in rows
     ]
@@ -314,15 +320,21 @@ def _write_rest(directory: Path, messages: int, ends: Longs, failed_at: int) -> 
 # -- measured ----------------------------------------------------------------------------------------------------------
 
 
-def measured(name: str, directory: Path, events: int, planted: Planted) -> dict[str, Any]:
+def measured(name: str, directory: Path, events: int, planted: Planted, patience: float | None) -> dict[str, Any]:
     """One of the peers, in a process of its own with all that it starts."""
     shutil.rmtree(directory / "verdict", ignore_errors=True)
     began = time.monotonic()
+    stopped = False
     with (
         subprocess.Popen([sys.executable, __file__, "--ask", name, str(directory)], stdout=subprocess.PIPE) as peer,
         highest_memory(peer.pid) as memory,
     ):
-        answer = peer.communicate()[0]
+        try:
+            answer = peer.communicate(timeout=patience)[0]
+        except subprocess.TimeoutExpired:
+            stopped = True
+            peer.terminate()
+            answer = peer.communicate()[0]
     seconds = time.monotonic() - began
     found = msgspec.json.decode(answer.splitlines()[-1]) if peer.returncode == 0 else {}
     bytes_of = sum(path.stat().st_size for path in (directory / "journal").rglob("*.parquet"))
@@ -335,6 +347,7 @@ def measured(name: str, directory: Path, events: int, planted: Planted) -> dict[
         "bytes/event": round(bytes_of / events, 1),
         "right": found == {"lost": planted.lost, "duplicated": planted.copies, "reordered": planted.swapped},
         "found": found,
+        "stopped": stopped,
     }
 
 

@@ -11,7 +11,7 @@ from real_lab import User, ourselves
 
 from proving import size
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 Told = Callable[[str, object], None]
 RUNS = size(1, 1, 20)
 SMALL = ("--set", "producer.count=6000", "--set", "producer.rate=1000", "--set", "faults.0.at_messages=2000")

@@ -14,7 +14,7 @@ from ackproof.verdict import Verdict, read_verdict
 from conftest import cannot_run
 from proving import size
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1500)]
 Told = Callable[[str, object], None]
 
 SHARES = size([50], [50], [50, 25])  # percent of one processor

@@ -17,7 +17,7 @@ from real_lab import User, ourselves
 from ackproof.verdict import read_verdict
 from proving import size
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 Told = Callable[[str, object], None]
 
 SECONDS, EVERY_S, LASTS_S = size((60, 20, 8), (60, 20, 8), (1200, 30, 12))

@@ -39,7 +39,7 @@ from performance import keep
 from ackproof.journal import ROW_GROUP, TABLES, Writer, parquet_options
 from ackproof.judge import main as judge_main
 from ackproof.judge.sources import opened
-from ackproof.judge.spark import warm
+from ackproof.judge.spark import Extras, warm
 from ackproof.judge.tables import read_table
 from ackproof.record import Clock, ConsumerRecord, FaultRecord, Marks, ProducerRecord, RunRecord, write_record
 from ackproof.screen import console, say_json, table
@@ -359,7 +359,7 @@ def ask(name: str, directory: Path) -> dict[str, int | None]:
         return read_once(directory)
     if name == "plain":
         judge_main.NARROW_ROWS = 2**63
-        with warm(large=True) as session:  # Java may compile as well as it can
+        with warm(large=True, extras=Extras(memory="6g")) as session:  # Java may compile as well as it can
             (verdict,) = judge_main.judge([directory], session=session)
     else:
         (verdict,) = judge_main.judge([directory])
@@ -399,7 +399,7 @@ def highest_memory(pid: int) -> Iterator[list[int]]:
     over = threading.Event()
 
     def watch() -> None:
-        while not over.wait(0.2):
+        while not over.wait(0.5):
             highest[0] = max(highest[0], sum(_proportional(each) for each in _family(pid)))
 
     watching = threading.Thread(target=watch)

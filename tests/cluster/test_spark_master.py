@@ -111,12 +111,7 @@ def judged(
     return (directory / "verdict" / "verdict.json").read_bytes()
 
 
-def test_the_verdict_is_the_same(made: Path, standalone: Standalone) -> None:
-    alone = (made / "verdict" / "verdict.json").read_bytes()
-    assert judged(made, "--master", standalone.master) == alone
-
-
-def test_a_worker_that_dies_changes_nothing(made: Path, standalone: Standalone) -> None:
+def test_the_verdict_is_the_same_though_a_worker_dies(made: Path, standalone: Standalone) -> None:
     alone = (made / "verdict" / "verdict.json").read_bytes()
     assert judged(made, "--master", standalone.master, to_kill=standalone.workers[0]) == alone
 

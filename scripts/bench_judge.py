@@ -322,7 +322,8 @@ def _write_rest(directory: Path, messages: int, ends: Longs, failed_at: int) -> 
 
 def measured(name: str, directory: Path, events: int, planted: Planted, patience: float | None) -> dict[str, Any]:
     """One of the peers, in a process of its own with all that it starts."""
-    shutil.rmtree(directory / "verdict", ignore_errors=True)
+    for left in ("verdict", ".judging"):
+        shutil.rmtree(directory / left, ignore_errors=True)
     began = time.monotonic()
     stopped = False
     with (
@@ -363,6 +364,8 @@ def ask(name: str, directory: Path) -> dict[str, int | None]:
             (verdict,) = judge_main.judge([directory], session=session)
     else:
         (verdict,) = judge_main.judge([directory])
+    if verdict.result != "confirmed":
+        return {verdict.sentence: None}
     return {check.name: check.found for check in verdict.checks if check.name in ("lost", "duplicated", "reordered")}
 
 

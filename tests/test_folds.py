@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ackproof.journal import TABLES
-from ackproof.judge.folds import fold_log, fold_reads, fold_sends, grouped
+from ackproof.judge.folds import fold_log, fold_reads, fold_sends, grouped, hashed
 from ackproof.judge.narrow import Closer, closer, folded, narrowed, within
 from ackproof.judge.parts import parts_of
 from ackproof.judge.sums import Lines
@@ -70,6 +70,29 @@ def test_a_block_that_differs_is_looked_at_with_what_stands_there(
 
 def test_a_run_without_a_record_is_looked_at_in_full(tmp_path: Path) -> None:
     assert looked_at(tmp_path, rows("sends", *SENT), rows("log")) == list(range(8))
+
+
+def test_what_agrees_in_one_sum_by_design_differs_in_the_other() -> None:
+    first = hashed(np.array([1, 2]))["number_one"]
+    apart = int(first[0] - first[1])  # this much further on, 2 looks like 1 to the first hash
+    one, other = ({"seq": 1, "offset": 0}, {"seq": 2, "offset": apart}) if apart >= 0 else (
+        {"seq": 1, "offset": -apart}, {"seq": 2, "offset": 0}
+    )  # fmt: skip
+    folds = [fold_log(rows("log", row)) for row in (one, other)]
+    assert folds[0]["one"] == folds[1]["one"]
+    assert folds[0]["two"] != folds[1]["two"]
+
+
+def test_a_log_whose_epochs_nobody_knows_is_not_looked_at_for_them(tmp_path: Path) -> None:
+    tables = {"sends": rows("sends", *SENT), "log": rows("log", *({**row, "leader_epoch": None} for row in SENT))}
+    views = [{"topic": 0, "partition": 0, "leader_epoch": epoch, "seen_ns_min": 0} for epoch in (0, 1)]
+    folds = {"sends": fold_sends(tables["sends"], 1), "log": fold_log(tables["log"], 1), "reads": {}}
+    parts = {
+        name: {**own, "part": np.zeros(len(own["producer"]), np.int64)} if own else own for name, own in folds.items()
+    }
+    assert len(closer(RECORD, parts, views, NONE, bits=1).blocks) == 0
+    known = {**folds, "log": fold_log(rows("log", *SENT), 1)}
+    assert len(closer(RECORD, known, views, NONE, bits=1).blocks) > 0
 
 
 def test_tables_without_a_row_have_no_block() -> None:

@@ -577,6 +577,7 @@ class Writer:
         self._written += count
         if self._written >= STREAM_ROWS:
             self._end()
+            self._sealing = [sealing for sealing in self._sealing if sealing.poll() is None]
             self._sealing.append(subprocess.Popen([sys.executable, "-P", "-m", "ackproof.sealing", str(self.path)]))
             self._begin()
 

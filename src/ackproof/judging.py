@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -150,18 +150,25 @@ def _serve(parent: int, master: str, early: bool, large: bool, consumers: bool, 
     if early:
         os.nice(NICE)
     from ackproof.errors import Problem
-    from ackproof.judge import Extras, Kafka, judge, rehearse, warm
+    from ackproof.judge import Extras, Kafka, Session, judge, rehearse, warm
     from ackproof.kafka.jars import ensure_connector
 
     def tell(**facts: Any) -> None:
         print(json.dumps(facts), flush=True)
 
+    session: Session | None = None
     try:
-        jars = ensure_connector(find_java()) if connector else []
-        with warm(master, large=large, extras=Extras(jars=jars)) as session:
+        extras = Extras(jars=ensure_connector(find_java()) if connector else [])
+        with ExitStack() as stack:
+
+            def started(large: bool) -> Session:
+                nonlocal session
+                session = stack.enter_context(warm(master, large=large, extras=extras))
+                return session
+
             if early:
                 for sends in REHEARSED_LARGE if large else REHEARSED:
-                    rehearse(session, sends, consumers)
+                    rehearse(session or started(large), sends, consumers)
                 tell(rehearsed=True)
             for line in sys.stdin:
                 asked = json.loads(line)
@@ -169,6 +176,7 @@ def _serve(parent: int, master: str, early: bool, large: bool, consumers: bool, 
                     [Path(path) for path in asked["directories"]],
                     kafka=Kafka(*asked["kafka"]) if asked["kafka"] else None,
                     session=session,
+                    start=started,
                     progress=lambda said: tell(progress=said),
                     so_far=lambda *far: tell(so_far=far),
                 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -27,8 +27,9 @@ from ackproof.judge.reserved import Producer, irregular, producers_of, unreporte
 from ackproof.judge.sources import Source
 from ackproof.judge.spark import collected, few_rows
 from ackproof.judge.tables import Tables, looking_closer, read_table
+from proving import size
 
-HISTORIES = int(os.environ.get("ACKPROOF_HISTORIES", "200"))
+HISTORIES = size(200, 1_000, 5_000)
 BITS = 2  # blocks of four numbers
 MESSAGES = 24
 STEP_MS = 150  # between two messages of a producer: some 13 a second
@@ -204,11 +205,13 @@ def rows(check: str, tables: Tables) -> list[str]:
     return sorted(str(row.asDict(recursive=True)) for row in collected(CHECKS[check].function(tables)))
 
 
+@pytest.mark.proves("C3")
 @pytest.mark.parametrize("check", [*CLOSER, *COUNTED])
-def test_the_same_witnesses_are_found(check: str) -> None:
+def test_the_same_witnesses_are_found(check: str, record_property: Callable[[str, object], None]) -> None:
     expected = rows(check, both().everything)
     assert rows(check, both().closer if CHECKS[check].closer else both().counted) == expected
     assert len(expected) >= HISTORIES // 40, "the histories hardly ever have this anomaly: they prove little"
+    record_property("figure", f"{HISTORIES:,} histories judged alike whole and narrowed")
 
 
 def test_the_same_is_said_of_producers() -> None:

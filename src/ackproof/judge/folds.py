@@ -41,19 +41,20 @@ def fold_sends(sends: pa.Table, bits: int = BITS) -> Columns:
     seq = filled(sends, "seq", -1)
     keys = (filled(sends, "producer", -1), seq >> bits, filled(sends, "topic", -1), partition)
     order, starts = grouped(keys)
+    numbers = hashed(seq)
     return {
         **_key(keys, order, starts),
-        **_sums(seq, offset, order, starts),
+        **_sums(numbers, offset, order, starts),
         **_bounds("offset", offset, order, starts),
         **_bounds("done", done, order, starts),
-        **{name: _reduced(np.add, hashes, order, starts) for name, hashes in hashed(seq).items()},
+        **{name: _reduced(np.add, hashes, order, starts) for name, hashes in numbers.items()},
     }
 
 
 def fold_log(log: pa.Table, bits: int = BITS) -> Columns:
     """Records by block and partition, with `rising` where the numbers rise with the offsets."""
     seq, offset = filled(log, "seq", -1), filled(log, "offset", -1)
-    epoch = filled(log, "leader_epoch", -1)
+    epoch = filled(log, "leader_epoch", -1)  # of a log that was read where it lies none is known
     keys = (filled(log, "producer", -1), seq >> bits, filled(log, "topic", -1), filled(log, "partition", -1))
     order, starts = grouped(keys)
     ends = np.append(starts, len(order))[1:] - 1
@@ -63,9 +64,10 @@ def fold_log(log: pa.Table, bits: int = BITS) -> Columns:
     rises[starts] = True
     return {
         **_key(keys, order, starts),
-        **_sums(seq, offset, order, starts),
+        **_sums(hashed(seq), offset, order, starts),
         **_bounds("offset", offset, order, starts),
-        **_bounds("epoch", epoch, order, starts),
+        "low_epoch": _reduced(np.minimum, np.where(epoch < 0, FAR, epoch), order, starts),
+        "high_epoch": _reduced(np.maximum, epoch, order, starts),
         "rising": np.logical_and.reduceat(rises, starts) if len(starts) else rises,
         "first_seq": in_order[starts],
         "last_seq": in_order[ends],
@@ -81,7 +83,7 @@ def fold_reads(reads: pa.Table, bits: int = BITS) -> Columns:
     return {
         "group": group[order][starts],
         **_key(keys, order, starts),
-        **_sums(seq, offset, order, starts),
+        **_sums(hashed(seq), offset, order, starts),
         **_bounds("offset", offset, order, starts),
     }
 
@@ -130,24 +132,22 @@ def _key(keys: Sequence[Longs], order: Longs, starts: Longs) -> Columns:
     return {name: key[order[starts]] for name, key in zip(KEY, keys, strict=True)}
 
 
-def _sums(seq: Longs, offset: Longs, order: Longs, starts: Longs) -> Columns:
-    first = _mixed(_mixed(seq.view(np.uint64)) + offset.view(np.uint64))
-    second = _again(first)
+def _sums(numbers: Columns, offset: Longs, order: Longs, starts: Longs) -> Columns:
+    """Pairs of number and offset, each hashed twice and independently."""
+    pairs = {
+        name: _mixed(numbers[f"number_{name}"].view(np.uint64) + offset.view(np.uint64)) for name in ("one", "two")
+    }
     return {
         "count": np.diff(np.append(starts, len(order))),
-        "one": _reduced(np.add, first.view(np.int64), order, starts),
-        "two": _reduced(np.add, second.view(np.int64), order, starts),
+        **{name: _reduced(np.add, hashes.view(np.int64), order, starts) for name, hashes in pairs.items()},
     }
 
 
 def hashed(number: Longs) -> Columns:
     """Two hashes of a number by itself."""
     first = _mixed(number.view(np.uint64))
-    return {"number_one": first.view(np.int64), "number_two": _again(first).view(np.int64)}
-
-
-def _again(first: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    return _mixed(first ^ np.uint64(0xD6E8FEB86659FD93))
+    second = _mixed(first ^ np.uint64(0xD6E8FEB86659FD93))
+    return {"number_one": first.view(np.int64), "number_two": second.view(np.int64)}
 
 
 def _mixed(number: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

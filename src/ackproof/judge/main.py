@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -41,6 +42,7 @@ from ackproof.verdict import Fitness, Verdict, not_judged
 Progress = Callable[[str], None]
 Questions = dict[str, Callable[[], DataFrame]]
 SoFar = Callable[[int, int, str], None]  # so many of so many, and of what
+Start = Callable[[bool], Session]
 
 # Questions that are no checks, asked beside them: how many sends met each fate, what is odd about the numbers.
 FATES, RECORDS, UNREPORTED, IRREGULAR = "_fates", "_records", "_unreported", "_irregular"
@@ -57,11 +59,13 @@ def judge(
     session: Session | None = None,
     so_far: SoFar | None = None,
     kafka: Kafka | None = None,
+    start: Start | None = None,
 ) -> list[Verdict]:
     """One verdict for each directory, in their order, also written to its `verdict/`.
 
-    A session from `warm()` may be given, and stays the caller's to close. With `kafka` the final log is read from
-    there, and the session must have Spark's connector.
+    A session from `warm()` may be given, or how to `start` one once it is known whether it should be a large one; both
+    stay the caller's to close. With `kafka` the final log is read from there, and the session must have Spark's
+    connector.
     """
     say = progress or (lambda _: None)
     verdicts: dict[int, Verdict] = {}
@@ -76,7 +80,8 @@ def judge(
         for batch in _batches(sources):
             if session is None:
                 say("starting Spark")
-                session = stack.enter_context(warm(master, large=any(map(_is_heavy, sources.values()))))
+                large = any(map(_is_heavy, sources.values()))
+                session = start(large) if start else stack.enter_context(warm(master, large=large))
             if kafka is not None:
                 folder = Path(
                     stack.enter_context(TemporaryDirectory(prefix=".log-", dir=_shared(session, list(batch.values()))))
@@ -208,9 +213,11 @@ def _find(session: Session, sources: Sequence[Source], folder: Path, careful: bo
         closer = looking_closer(tables, **narrow, unreported=missing)
         dull = left_out(spark, tables, narrow["sends"], producers)
         questions[FATES] = lambda: fate_counts(closer.fates).unionByName(dull)
-    closer.fates.cache()
+    # A heap that is full of kept rows has room for nothing else.
+    kept = StorageLevel.MEMORY_AND_DISK if small else StorageLevel.DISK_ONLY
+    closer.fates.persist(kept)
     if any(check.asks_fates and not check.closer for check in asked.values()):
-        tables.fates.cache()
+        tables.fates.persist(kept)
     questions[RECORDS] = partial(_records, tables)
     # Those that ask for fates last: one at a time fills the cache, and the others would only wait for it.
     for name, check in sorted(asked.items(), key=lambda one: one[1].asks_fates):

@@ -105,13 +105,13 @@ class Hands:
         rows, done = sum(part.rows for part in parts), 0
         for first in range(0, len(parts), CHUNK):
             chunk = parts[first : first + CHUNK]
+            done += sum(part.rows for part in chunk)
             own = self.kept.find(f"parts-{first}")
             if own is None:
                 own = self.each(work, chunk)
                 self.kept.keep(f"parts-{first}", own)
+                self.so_far(done, rows)
             made += own
-            done += sum(part.rows for part in chunk)
-            self.so_far(done, rows)
         return made
 
 

@@ -252,7 +252,9 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
         "spark.sql.codegen.useIdInClassName": "false",
         "spark.sql.inMemoryColumnarStorage.compressed": "false",  # read five times, not kept
     }
-    if master.startswith("local"):
+    if not master.startswith("local"):
+        settings["spark.driver.memory"] = MEMORY
+    else:
         # Alone on this machine: nobody else has any business with it.
         settings |= {
             "spark.driver.host": "127.0.0.1",

@@ -58,10 +58,14 @@ def run_checks(
             return first_line(error)
         return None
 
-    with sockets_left_alone(), ThreadPoolExecutor(at_once) as pool:
-        asked = {pool.submit(ask, name): name for name in questions}
-        for count, _ in enumerate(as_completed(asked), start=1):
-            answered(count, len(asked))
+    with sockets_left_alone():
+        pool = ThreadPoolExecutor(at_once)
+        try:
+            asked = {pool.submit(ask, name): name for name in questions}
+            for count, _ in enumerate(as_completed(asked), start=1):
+                answered(count, len(asked))
+        finally:  # who is interrupted does not wait for what is under way: it ends with Spark
+            pool.shutdown(wait=False, cancel_futures=True)
     return {name: reason for future, name in asked.items() if (reason := future.result()) is not None}
 
 

@@ -103,7 +103,7 @@ def judged(
         words = b""
         for line in judge.stderr:
             words += line
-            if to_kill is not None and b"questions answered" in line and to_kill.poll() is None:
+            if to_kill is not None and b"events folded" in line and to_kill.poll() is None:
                 to_kill.kill()
     assert judge.returncode == 0, words.decode()
     assert to_kill is None or to_kill.poll() is not None, "it was over before the worker died"

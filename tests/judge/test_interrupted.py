@@ -38,7 +38,8 @@ def test_a_judge_that_is_interrupted_goes_on_where_it_was(tmp_path: Path) -> Non
     run, other, temporary = tmp_path / "run", tmp_path / "other", tmp_path / "tmp"
     for directory in (run, other):
         bench.make(directory, EVENTS // 3, bench.plan(EVENTS // 3))
-    assert judge(run, temporary, b"questions answered")[0] == INTERRUPTED
+    code, words = judge(run, temporary, b"questions answered")
+    assert (code, "events folded" in words) == (INTERRUPTED, True)
     assert list(temporary.iterdir()) == [], "nothing of Spark's stays"
     assert [path.name for path in run.glob(".*")] == [".judging"]
     assert list((run / ".judging" / "first" / "_folds").iterdir()), "what was folded stays"
@@ -48,4 +49,4 @@ def test_a_judge_that_is_interrupted_goes_on_where_it_was(tmp_path: Path) -> Non
     assert list(run.glob(".*")) == list(temporary.iterdir()) == []
     assert judge(other, temporary)[0] == 0
     told = [(directory / "verdict" / "verdict.json").read_text() for directory in (run, other)]
-    assert told[0].replace('"name":"run"', '"name":"other"') == told[1]
+    assert told[0].replace('"run": "run"', '"run": "other"') == told[1]

@@ -33,6 +33,7 @@ import msgspec
 from ackproof.cli_run import SECTIONS
 from ackproof.judging import Judging
 from ackproof.record import RunRecord, read_record
+from ackproof.report.measures import Measured, measured
 from ackproof.scenario import Scenario
 from ackproof.scenario_file import bundled, find, load
 from ackproof.verdict import Verdict, read_verdict
@@ -68,6 +69,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     run_s: float | None = None  # from the command to the verdict, or to the sealed journal where it was judged later
     heal_to_verdict_s: float | None = None
     machine: str = ""
+    measured: list[Measured] = []  # the tables that the report shows, too
 
     @property
     def cell(self) -> Cell:
@@ -230,6 +232,7 @@ def row_of(record: RunRecord, verdict: Verdict) -> Row:
         heal_to_verdict_s=None if printed is None or marks.healed_ns is None else (printed - marks.healed_ns) / 1e9,
         machine=f"Linux {platform.release()}, {os.cpu_count()} cores; "
         + ", ".join(f"{name} {version}" for name, version in sorted(record.versions.items())),
+        measured=measured(verdict),
     )
 
 
@@ -296,14 +299,29 @@ def page(rows: list[Row], explained: Mapping[str, str]) -> str:
         for row in own:
             if row.result != "confirmed" or row.run in explained:
                 parts.append(f"\n**{row.run}**, {row.result}: {explained.get(row.run, 'not explained yet.').strip()}")
+        if any(row.measured for row in own):
+            parts += ["\n### What was measured", *_measures(own)]
     machines = sorted({re.sub(r", kafka [0-9.]+", "", row.machine) for row in rows if row.machine})
     return "\n".join(parts) + f"\n\n{len(rows)} runs on {'; and on '.join(machines)}.\n"
 
 
 def _table(columns: list[Column], groups: Iterable[list[Row]]) -> str:
-    lines = [[name for name, _ in columns], ["---"] * len(columns)]
-    lines += [[make(group) for _, make in columns] for group in groups]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return _lines([name for name, _ in columns], ([make(group) for _, make in columns] for group in groups))
+
+
+def _lines(headings: list[str], lines: Iterable[list[str]]) -> str:
+    return "\n".join(f"| {' | '.join(line)} |" for line in [headings, ["---"] * len(headings), *lines])
+
+
+def _measures(rows: list[Row]) -> Iterator[str]:
+    """A table of each measure, with all runs that have it."""
+    tables: dict[tuple[str, ...], list[list[str]]] = defaultdict(list)
+    for row in rows:
+        for each in row.measured:
+            runs = [row.run, *[""] * len(each.rows)]
+            tables[each.title, *each.headings] += [[run, *line] for run, line in zip(runs, each.rows, strict=False)]
+    for (title, *headings), lines in tables.items():
+        yield f"\n<details><summary>{title}</summary>\n\n{_lines(['run', *headings], lines)}\n\n</details>"
 
 
 def _row_place(row: Row) -> tuple[str, str, int, str, str, str]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+import msgspec
 import pytest
 
+from ackproof.report.measures import Measured
 from scripts_as_modules import script
 
 
@@ -93,3 +95,23 @@ def test_a_sitting_ends_with_a_pause_and_counts_only_what_is_run_without_options
     assert catalogue.longest_sitting([later, second, first, crowd]) == [first, second]
     assert "has 2 runs\nof 2 lines and took 10 minutes" in catalogue.page([later, second, first, crowd], {})
     assert catalogue.longest_sitting([]) == []
+
+
+def test_what_runs_measured_stands_below_their_table_and_older_rows_have_none(catalogue: ModuleType) -> None:
+    gaps = Measured("site_gap", "How long nobody wrote", ["gap of", "ms"], [["writes", "318"], ["reads", "4,028"]], [])
+    rows = [
+        row(catalogue, "20261116-020000-mirror-failover-base-kraft", measured=[gaps]),
+        row(catalogue, "20261115-020000-mirror-failover-base-kraft"),
+    ]
+    told = """### What was measured
+
+<details><summary>How long nobody wrote</summary>
+
+| run | gap of | ms |
+| --- | --- | --- |
+| 20261116-020000-mirror-failover-base-kraft | writes | 318 |
+|  | reads | 4,028 |
+"""
+    assert told in catalogue.page(rows, {})
+    assert "What was measured" not in catalogue.page(rows[1:], {})
+    assert [msgspec.json.decode(msgspec.json.encode(each), type=catalogue.Row) for each in rows] == rows

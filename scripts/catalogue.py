@@ -2,11 +2,12 @@
 
 Without options each line is run once, section A in its base shape and the others in every shape that they have. With
 `--repeat 3` a line is run until nothing contradicted it three times in a row. Each run has a lab of its own, for faults
-leave traces (epochs, dead brokers, settings) that the next scenario must not meet; `--at-once 2` starts one lab while
-another works, except for scenarios that measure something, which have the machine to themselves. One Spark session
+leave traces (epochs, dead brokers, settings) that the next scenario must not meet; one lab starts while another works
+(`--at-once`), except for scenarios that measure something, which have the machine to themselves. One Spark session
 judges all runs, a batch at a time, for a Spark that is up judges a dozen in little more time than one.
 Every run that was judged becomes a row of `docs/results.json`, and the page is written anew from those rows, so it says
-what was seen and nothing else. A run that contradicts its scenario stays there, with its directory's name.
+what was seen and nothing else. A run that contradicts its scenario stays there, with its directory's name, and is named
+at the end until `docs/explained.toml` explains it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from datetime import datetime, timedelta
 from itertools import takewhile
 from pathlib import Path
 
@@ -31,14 +33,17 @@ import msgspec
 from ackproof.cli_run import SECTIONS
 from ackproof.judging import Judging
 from ackproof.record import RunRecord, read_record
+from ackproof.report.measures import Measured, measured
 from ackproof.scenario import Scenario
 from ackproof.scenario_file import bundled, find, load
 from ackproof.verdict import Verdict, read_verdict
 
 HOME = Path(__file__).resolve().parents[1]
 PAGE, DATA, EXPLAINED = (HOME / "docs" / name for name in ("results.md", "results.json", "explained.toml"))
+SECTIONS_RUN = ("A", "B", "C", "D", "E")
 SHAPES = ("base", "slow", "crowd")
 BATCH = 24
+PAUSE_S = 600  # between two runs of one sitting; a batch is judged in less
 GOOD = ("confirmed", "not judged")
 Cell = tuple[str, str, str]  # scenario, shape, mode
 
@@ -64,22 +69,31 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     run_s: float | None = None  # from the command to the verdict, or to the sealed journal where it was judged later
     heal_to_verdict_s: float | None = None
     machine: str = ""
+    measured: list[Measured] = []  # the tables that the report shows, too
 
     @property
     def cell(self) -> Cell:
         return self.scenario, self.shape, self.mode
 
+    @property
+    def began(self) -> datetime:
+        return datetime.strptime(self.run[:15], "%Y%m%d-%H%M%S")
+
+    @property
+    def over(self) -> datetime:
+        return self.began + timedelta(seconds=self.run_s or 0)
+
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--section", default="A,B,C,D,E", help="sections, with commas")
+    options.add_argument("--section", default=",".join(SECTIONS_RUN), help="sections, with commas")
     options.add_argument("--modes", default="zookeeper,kraft")
     options.add_argument("--shapes", help="with commas; by default base for section A, and all for the others")
     options.add_argument(
         "--judge-each", action="store_true", help="judge each run at once, and measure the time to its verdict"
     )
     options.add_argument(
-        "--at-once", type=int, default=1, help="labs at the same time; what is measured suffers from it"
+        "--at-once", type=int, default=2, help="labs at the same time; what measures something is alone in any case"
     )
     options.add_argument("--repeat", type=int, default=1, help="confirmed runs in a row; slow and crowd run once")
     options.add_argument("--runs", type=Path, default=HOME / "runs" / "catalogue")
@@ -88,8 +102,10 @@ def main() -> int:
     wanted = list(cells(given.section.split(","), given.modes.split(","), given.shapes and given.shapes.split(",")))
     if not given.only_write:
         run_all(missing(wanted, given.repeat, outcomes(given.runs)), given.runs, given.at_once, given.judge_each)
-    write(given.runs)
+    rows = write(given.runs)
     print(f"{PAGE.relative_to(HOME)} is written", file=sys.stderr)
+    for row in unexplained(rows, explanations()):
+        print(f"{row.run} was {row.result}, which {EXPLAINED.relative_to(HOME)} does not explain yet", file=sys.stderr)
     return 0
 
 
@@ -216,6 +232,7 @@ def row_of(record: RunRecord, verdict: Verdict) -> Row:
         heal_to_verdict_s=None if printed is None or marks.healed_ns is None else (printed - marks.healed_ns) / 1e9,
         machine=f"Linux {platform.release()}, {os.cpu_count()} cores; "
         + ", ".join(f"{name} {version}" for name, version in sorted(record.versions.items())),
+        measured=measured(verdict),
     )
 
 
@@ -226,23 +243,48 @@ HEAD = """# Results
 Written by `scripts/catalogue` from the verdicts of real runs, which are kept in `docs/results.json`. *Lost* counts
 acknowledged messages that the healed log does not hold. `docs/catalogue.md` says in words what was seen.
 """
+TOOK = """`./scripts/catalogue` without options runs each line once. The longest sitting that is kept has {:,} runs
+of {:,} lines and took {:.0f} minutes, from the start of its first lab to the end of its last.
+"""
 Column = tuple[str, Callable[[list[Row]], str]]
 
 
-def write(runs: Path) -> None:
+def write(runs: Path) -> list[Row]:
     kept = msgspec.json.decode(DATA.read_bytes(), type=list[Row]) if DATA.exists() else []
     known = {row.run: row for row in [*kept, *rows_of(runs)]}
     rows = sorted(known.values(), key=_row_place)
     DATA.write_bytes(b"[\n" + b",\n".join(msgspec.json.encode(row) for row in rows) + b"\n]\n")
-    PAGE.write_text(page(rows))
+    PAGE.write_text(page(rows, explanations()))
+    return rows
 
 
-def page(rows: list[Row]) -> str:
+def explanations() -> dict[str, str]:
+    return tomllib.loads(EXPLAINED.read_text()) if EXPLAINED.exists() else {}
+
+
+def unexplained(rows: list[Row], explained: Mapping[str, str]) -> list[Row]:
+    return [row for row in rows if row.result != "confirmed" and row.run not in explained]
+
+
+def longest_sitting(rows: list[Row]) -> list[Row]:
+    """Of what the command runs without options: the most runs that followed each other without a pause."""
+    wanted = [row for row in rows if row.section in SECTIONS_RUN and _is_wanted(row.section, row.shape, None)]
+    sittings: list[list[Row]] = []
+    for row in sorted((row for row in wanted if row.run_s is not None), key=lambda row: row.began):
+        if not sittings or row.began - max(each.over for each in sittings[-1]) > timedelta(seconds=PAUSE_S):
+            sittings.append([])
+        sittings[-1].append(row)
+    return max(sittings, key=len, default=[])
+
+
+def page(rows: list[Row], explained: Mapping[str, str]) -> str:
     sections: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         sections[row.section].append(row)
-    explained: dict[str, str] = tomllib.loads(EXPLAINED.read_text()) if EXPLAINED.exists() else {}
     parts = [HEAD]
+    if sitting := longest_sitting(rows):
+        spent = max(row.over for row in sitting) - sitting[0].began
+        parts.append(TOOK.format(len(sitting), len({row.cell for row in sitting}), spent.total_seconds() / 60))
     for section in sorted(sections):
         own = sections[section]
         parts.append(f"\n## {section}. {SECTIONS[section]}\n\n### In short\n")
@@ -254,15 +296,32 @@ def page(rows: list[Row]) -> str:
         parts.append(_table(SUMMARY_OF_LOSS if section == "A" else SUMMARY, groups.values()))
         parts.append("\n### Each run\n")
         parts.append(_table(EACH_LOSS if section == "A" else EACH, ([row] for row in own)))
-        parts += [f"\n**{row.run}**, {row.result}: {explained[row.run].strip()}" for row in own if row.run in explained]
+        for row in own:
+            if row.result != "confirmed" or row.run in explained:
+                parts.append(f"\n**{row.run}**, {row.result}: {explained.get(row.run, 'not explained yet.').strip()}")
+        if any(row.measured for row in own):
+            parts += ["\n### What was measured", *_measures(own)]
     machines = sorted({re.sub(r", kafka [0-9.]+", "", row.machine) for row in rows if row.machine})
     return "\n".join(parts) + f"\n\n{len(rows)} runs on {'; and on '.join(machines)}.\n"
 
 
 def _table(columns: list[Column], groups: Iterable[list[Row]]) -> str:
-    lines = [[name for name, _ in columns], ["---"] * len(columns)]
-    lines += [[make(group) for _, make in columns] for group in groups]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return _lines([name for name, _ in columns], ([make(group) for _, make in columns] for group in groups))
+
+
+def _lines(headings: list[str], lines: Iterable[list[str]]) -> str:
+    return "\n".join(f"| {' | '.join(line)} |" for line in [headings, ["---"] * len(headings), *lines])
+
+
+def _measures(rows: list[Row]) -> Iterator[str]:
+    """A table of each measure, with all runs that have it."""
+    tables: dict[tuple[str, ...], list[list[str]]] = defaultdict(list)
+    for row in rows:
+        for each in row.measured:
+            runs = [row.run, *[""] * len(each.rows)]
+            tables[each.title, *each.headings] += [[run, *line] for run, line in zip(runs, each.rows, strict=False)]
+    for (title, *headings), lines in tables.items():
+        yield f"\n<details><summary>{title}</summary>\n\n{_lines(['run', *headings], lines)}\n\n</details>"
 
 
 def _row_place(row: Row) -> tuple[str, str, int, str, str, str]:

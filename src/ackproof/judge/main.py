@@ -6,7 +6,6 @@ itself raises from here; it becomes `unknown`, with its reason, which never coun
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -88,7 +87,7 @@ def judge(
                 )
                 say(f"reading the log from {kafka.bootstrap}")
                 batch = {place: with_log_of(session, source, kafka, folder) for place, source in batch.items()}
-            say(_words(list(batch.values())))
+            say(_words(list(batch.values()), cores(session.spark)))
             verdicts |= _judge_batch(session, batch, so_far or (lambda *_: None))
     return [verdicts[place] for place in range(len(run_directories))]
 
@@ -151,10 +150,10 @@ def _shared(session: Session, sources: Sequence[Source]) -> Path:
     return session.folder if session.is_local else sources[0].home or sources[0].directory
 
 
-def _words(sources: Sequence[Source]) -> str:
+def _words(sources: Sequence[Source], processors: int) -> str:
     """What will be done, and about how long it takes where that is long."""
     said = f"judging {len(sources)} run{'s' if len(sources) > 1 else ''}"
-    seconds = _rows(sources) / (EVENTS_A_SECOND * (os.cpu_count() or 1))
+    seconds = _rows(sources) / (EVENTS_A_SECOND * processors)
     return said if seconds < LONG_S else f"{said} of {_rows(sources):,} events: about {seconds / 60:.0f} min here"
 
 

@@ -16,6 +16,7 @@ import itertools
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -61,13 +62,16 @@ class Judging:
         asked = {"rehearse": early, "large": large, "consumers": consumers, "connector": kafka is not None}
         words = [word for word, wanted in asked.items() if wanted]
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that nobody reads would fill
+        self._folder = tempfile.mkdtemp(
+            prefix="ackproof-judge-"
+        )  # of all its files, so that none stays if it is killed
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "ackproof.judging", str(os.getpid()), master, *words],
+            [sys.executable, "-m", "ackproof.judging", str(os.getpid()), self._folder, master, *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
-            env={**os.environ, "JAVA_HOME": str(java.home)},
+            env={**os.environ, "JAVA_HOME": str(java.home), "TMPDIR": self._folder},
             start_new_session=True,  # Ctrl-C is ours to hear; we end it
         )
         self._busy = early
@@ -131,6 +135,7 @@ class Judging:
         while self._signal(0) and time.monotonic() < deadline:
             time.sleep(0.02)
         self._signal(signal.SIGKILL)
+        shutil.rmtree(self._folder, ignore_errors=True)
         if self._process.stdout is not None:
             self._process.stdout.close()
         self._errors.close()
@@ -144,9 +149,7 @@ class Judging:
         return True
 
 
-def _serve(parent: int, master: str, early: bool, large: bool, consumers: bool, connector: bool) -> None:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # in good order: no file of Spark's stays
-    die_with_parent(signal.SIGTERM, parent)  # also in the middle of a rehearsal; Java sees its input end, and follows
+def _serve(master: str, early: bool, large: bool, consumers: bool, connector: bool) -> None:
     if early:
         os.nice(NICE)
     from ackproof.errors import Problem
@@ -186,8 +189,10 @@ def _serve(parent: int, master: str, early: bool, large: bool, consumers: bool, 
 
 
 if __name__ == "__main__":
-    _serve(
-        int(sys.argv[1]),
-        sys.argv[2],
-        *(word in sys.argv[3:] for word in ("rehearse", "large", "consumers", "connector")),
-    )
+    _, _parent, _folder, _master, *_words = sys.argv
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # in good order: no file of Spark's stays
+    try:
+        die_with_parent(signal.SIGTERM, int(_parent))  # also in the middle of a rehearsal; Java sees its input end
+        _serve(_master, *(word in _words for word in ("rehearse", "large", "consumers", "connector")))
+    finally:
+        shutil.rmtree(_folder, ignore_errors=True)  # whoever made it may be gone

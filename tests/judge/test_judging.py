@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from ackproof.judging import END_S
 
@@ -25,10 +26,29 @@ def _is_there(session: int) -> bool:
     return True
 
 
-def test_a_rehearsal_ends_with_the_run_that_asked_for_it() -> None:
-    done = subprocess.run([sys.executable, "-c", STARTS_AND_DIES], capture_output=True, text=True, check=False)
+def test_a_rehearsal_ends_with_the_run_that_asked_for_it_and_takes_its_files_with_it(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    start = [sys.executable, "-c", STARTS_AND_DIES]
+    done = subprocess.run(start, capture_output=True, text=True, check=False, env=environment)
     session = int(done.stdout)
     deadline = time.monotonic() + 6 * END_S
     while _is_there(session):
         assert time.monotonic() < deadline, f"session {session} is still there"
         time.sleep(0.05)
+    assert list(tmp_path.iterdir()) == []
+
+
+KILLED_IN_THE_MIDDLE = """
+from ackproof import judging
+judging.END_S = 0.0
+busy = judging.Judging(early=True)
+busy.wait_until_rehearsed()
+busy._busy = True
+busy.close()
+"""
+
+
+def test_one_that_had_to_be_killed_leaves_no_file_either(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", KILLED_IN_THE_MIDDLE], check=True, env=environment)
+    assert list(tmp_path.iterdir()) == []

@@ -74,7 +74,7 @@ class Judging:
             env={**os.environ, "JAVA_HOME": str(java.home), "TMPDIR": self._folder},
             start_new_session=True,  # Ctrl-C is ours to hear; we end it
         )
-        self._busy = early
+        self._busy, self._asked = early, False
         self._said = ""
 
     def wait_until_rehearsed(self) -> None:
@@ -89,7 +89,7 @@ class Judging:
         """The verdicts, which are also written where that can be done; CannotHere where Spark did not live to say."""
         assert self._process.stdin is not None  # noqa: S101  # made with pipes, above
         assert self._process.stdout is not None  # noqa: S101
-        self._busy = True
+        self._busy = self._asked = True
         # Somebody waits for it now. Only root may take niceness back; for others it matters where something else wants
         # the processors.
         with suppress(OSError):
@@ -120,12 +120,13 @@ class Judging:
         return hidden(said, self._kafka[1] if self._kafka else {}).splitlines()[-8:]
 
     def close(self) -> None:
-        """It ends by itself when it has nothing to do; in the middle of something it is told to, and Java with it."""
+        """It ends by itself when it has nothing to do; in the middle of something it is told to, and Java with it. What
+        it rehearses nobody waits for."""
         if self._process.stdin is not None:
             with suppress(OSError):
                 self._process.stdin.close()
         if self._busy:
-            self._signal(signal.SIGTERM)
+            self._signal(signal.SIGTERM if self._asked else signal.SIGKILL)
         try:
             self._process.wait(timeout=END_S)
         except subprocess.TimeoutExpired:

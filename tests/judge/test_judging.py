@@ -43,7 +43,7 @@ from ackproof import judging
 judging.END_S = 0.0
 busy = judging.Judging(early=True)
 busy.wait_until_rehearsed()
-busy._busy = True
+busy._busy = busy._asked = True
 busy.close()
 """
 

@@ -1,7 +1,7 @@
 """What could not be run is said aloud: a skipped test is a hole in the evidence, and a hole must not look like a pass.
 
 A test that needs something this machine lacks calls `cannot_run(reason)`. The reasons are listed after pytest's own
-summary, and `scripts/test`, which runs pytest twice, gathers them in the file that ACKPROOF_CANNOT_RUN names.
+summary, and `scripts/test`, which runs pytest three times, gathers them in the file that ACKPROOF_CANNOT_RUN names.
 """
 
 from __future__ import annotations

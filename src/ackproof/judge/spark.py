@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
@@ -147,10 +148,10 @@ def _connected_to(address: str, folder: Path) -> SparkSession:
 
 
 def cores(spark: SparkSession) -> int:
-    """How many tasks run at once; a Spark of somebody else does not say."""
+    """How many tasks run at once; a Spark of somebody else does not say, nor does one that died."""
     try:
         return spark.sparkContext.defaultParallelism
-    except PySparkException:
+    except (PySparkException, Py4JError, OSError):
         return CORES_ELSEWHERE
 
 

@@ -113,6 +113,7 @@ def ended_in_good_order(us: User, out: Path) -> Path:
 
 
 @pytest.mark.proves("A2")
+@pytest.mark.long
 @pytest.mark.parametrize("moment", ["serves", "severed"])
 def test_a_run_whose_terminal_is_closed_ends_in_good_order(
     us: User, tmp_path: Path, moment: str, record_property: Callable[[str, object], None]

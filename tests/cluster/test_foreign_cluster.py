@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 from real_lab import Done, RealLab, User, lab, ourselves
 
 from ackproof.clients.common import pack
+from ackproof.verdict import read_verdict
 from proving import size
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "judge"))
@@ -104,6 +105,10 @@ def test_it_is_only_read_and_its_secrets_are_told_to_nobody(
     before = broker_log.stat().st_size
     done, looks = judged_with(user, theirs, run, tmp_path, EVERY_SETTING)
     assert done.returncode == 0, done.stderr
+    verdict = read_verdict(run)
+    assert (verdict.lost, verdict.acked, verdict.high_watermark) == (LOST, SENT, SENT - LOST)
+    assert any("read from Kafka itself" in line.text for line in verdict.fitness)
+    assert not list((run / "journal" / "log").iterdir()), "no copy is left"
     asked = requests(broker_log.read_text(errors="replace")[before:])
     names = {name for name, _ in asked}
     assert {"METADATA", "FETCH", "LIST_OFFSETS"} <= names <= READS
@@ -118,6 +123,13 @@ def test_it_is_only_read_and_its_secrets_are_told_to_nobody(
         "figure",
         f"a secret in {len(EVERY_SETTING)} settings: in no output, file, command line or environment in {looks} looks",
     )
+
+
+def test_one_that_does_not_answer_is_named(user: User, run: Path) -> None:
+    done = user.run("judge", str(run), "--from-kafka", "127.0.0.1:1")
+    assert done.returncode == 4
+    assert "the log could not be read from 127.0.0.1:1" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.proves("F5")

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from histories import FIRST_RUN, History
 from pyspark.sql import DataFrame, SparkSession
 
 from ackproof.journal import TABLES
+from ackproof.judge import judge
 from ackproof.judge.checks import CHECKS
 from ackproof.judge.moments import claims, exits, lives, moments, phases
 from ackproof.judge.schemas import spark_schema
 from ackproof.judge.spark import Session, collected, few_rows, fit_to, warm
 from ackproof.judge.tables import Tables, make_tables
 from ackproof.judge.windows import awaited, covers
+from ackproof.verdict import Verdict
 
 
 def tables_of(spark: SparkSession, *histories: History, unreported: DataFrame | None = None) -> Tables:
@@ -64,6 +67,15 @@ def spark() -> SparkSession:
     running = session().spark
     fit_to(running, 0, small=True)
     return running
+
+
+def verdicts_of(cases: Mapping[str, tuple[History, object]], folder: Path) -> dict[str, Verdict]:
+    """Each of these histories as a run of its own, judged together."""
+    directories = []
+    for place, (history, _) in enumerate(cases.values()):
+        history.run = FIRST_RUN + place
+        directories.append(history.write(folder / f"run{place}"))
+    return dict(zip(cases, judge(directories, session=session()), strict=True))
 
 
 Cases = dict[str, tuple[History, list[Any]]]

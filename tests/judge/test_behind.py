@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import pytest
-from asking import session
-from histories import FIRST_RUN, History, at
+from asking import verdicts_of
+from histories import History, at
 
-from ackproof.judge import judge
 from ackproof.record import Marks
 from ackproof.verdict import Verdict
 
@@ -44,12 +43,7 @@ CASES: dict[str, tuple[History, str]] = {
 
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdict]:
-    folder = tmp_path_factory.mktemp("runs")
-    directories = []
-    for place, (history, _) in enumerate(CASES.values()):
-        history.run = FIRST_RUN + place
-        directories.append(history.write(folder / f"run{place}"))
-    return dict(zip(CASES, judge(directories, session=session()), strict=True))
+    return verdicts_of(CASES, tmp_path_factory.mktemp("runs"))
 
 
 @pytest.mark.proves("D3")

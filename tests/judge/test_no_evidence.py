@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from asking import session
-from histories import FIRST_RUN, History
+from asking import verdicts_of
+from histories import History
 
 from ackproof.judge import judge
 from ackproof.verdict import EXIT_CODES, Verdict
@@ -47,12 +47,7 @@ CASES: dict[str, tuple[History, str | None]] = {
 
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdict]:
-    folder = tmp_path_factory.mktemp("runs")
-    directories = []
-    for place, (history, _) in enumerate(CASES.values()):
-        history.run = FIRST_RUN + place
-        directories.append(history.write(folder / f"run{place}"))
-    return dict(zip(CASES, judge(directories, session=session()), strict=True))
+    return verdicts_of(CASES, tmp_path_factory.mktemp("runs"))
 
 
 @pytest.mark.proves("C7")

@@ -36,7 +36,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from performance import keep
 
-from ackproof.journal import ROW_GROUP, TABLES, Writer, parquet_options
+from ackproof.journal import ROW_GROUP, Writer, parquet_options
+from ackproof.journal_tables import TABLES
 from ackproof.judge import main as judge_main
 from ackproof.judge.sources import opened
 from ackproof.judge.spark import Extras, warm

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ackproof.journal import TABLES
+from ackproof.journal_tables import TABLES
 from ackproof.judge.folds import fold_log, fold_reads, fold_sends, grouped, hashed
 from ackproof.judge.narrow import Closer, closer, folded, narrowed, within
 from ackproof.judge.parts import parts_of

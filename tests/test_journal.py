@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ackproof import journal
-from ackproof.journal import TABLES, Writer, read_stream, seal_all, seal_stream, sealed_files
+from ackproof.journal import Writer, read_stream, seal_all, seal_stream, sealed_files
+from ackproof.journal_tables import TABLES
 from lab_network import in_a_child
 from small_disk import mount_small_disk
 

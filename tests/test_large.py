@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ackproof.journal import TABLES
+from ackproof.journal_tables import TABLES
 from ackproof.judge import numbers, order, pauses, steps
 from ackproof.judge.folds import fold_sends
 from ackproof.judge.kept import Kept

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from ackproof.journal import FLUSH_EVERY_S, SCHEMA_VERSION, STREAM_ROWS, TABLES, Table
+from ackproof.journal import FLUSH_EVERY_S, STREAM_ROWS
+from ackproof.journal_tables import SCHEMA_VERSION, TABLES, Table
 
 _INTRODUCTION = f"""# The journal
 
 Everything that happens in a run, in tables. This page is written by `python -m ackproof.journal_doc` from the schemas
-in `src/ackproof/journal.py`, and a test keeps it true to them. Schema version {SCHEMA_VERSION}.
+in `src/ackproof/journal_tables.py`, and a test keeps it true to them. Schema version {SCHEMA_VERSION}.
 
 ```
 runs/<name>/run.json                          what was run: the scenario as resolved, names of ids, versions, clocks

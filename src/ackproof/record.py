@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ackproof.journal import SCHEMA_VERSION
+from ackproof.journal_tables import SCHEMA_VERSION
 
 Expected = Literal["required", "allowed", "forbidden"]
 

@@ -12,7 +12,7 @@ from typing import Any
 from histories import FIRST_RUN, History
 from pyspark.sql import DataFrame, SparkSession
 
-from ackproof.journal import TABLES
+from ackproof.journal_tables import TABLES
 from ackproof.judge import judge
 from ackproof.judge.checks import CHECKS
 from ackproof.judge.moments import claims, exits, lives, moments, phases

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ackproof.journal import TABLES, Writer
+from ackproof.journal import Writer
+from ackproof.journal_tables import TABLES
 from ackproof.judge.tables import NO_SPAN, Span
 from ackproof.record import (
     Clock,

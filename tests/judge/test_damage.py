@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from histories import History
 
-from ackproof.journal import DIFFERS, FOOTER_CHECKSUM, TABLES, Writer, read_stream
+from ackproof.journal import DIFFERS, FOOTER_CHECKSUM, Writer, read_stream
+from ackproof.journal_tables import TABLES
 from ackproof.judge.sources import SMALL, damaged_inside, opened
 from proving import size
 

@@ -18,7 +18,7 @@ from histories import FIRST_RUN, History, at
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import types as T
 
-from ackproof.journal import TABLES
+from ackproof.journal_tables import TABLES
 from ackproof.judge.checks import CHECKS
 from ackproof.judge.fates import fate_counts
 from ackproof.judge.large import Looked, counted_tables, look, unequal

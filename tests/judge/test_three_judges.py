@@ -16,7 +16,7 @@ import sql_judge
 from asking import spark, tables_of
 from histories import FIRST_RUN, History
 
-from ackproof.journal import TABLES
+from ackproof.journal_tables import TABLES
 from ackproof.judge.checks import CHECKS
 from ackproof.judge.fates import FATES
 from ackproof.judge.spark import collected

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from ackproof.journal import TABLES
+from ackproof.journal_tables import TABLES
 from ackproof.judge.fates import FATES, IN_LOG
 from ackproof.judge.moments import exits
 from ackproof.judge.reserved import Producer

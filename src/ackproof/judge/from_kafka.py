@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from ackproof.clients.common import MAGIC, MESSAGE
 from ackproof.errors import CannotHere
-from ackproof.journal import TABLES
+from ackproof.journal_tables import TABLES
 from ackproof.judge.schemas import spark_schema
 from ackproof.judge.sources import Source
 from ackproof.judge.spark import Session, first_line

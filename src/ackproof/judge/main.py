@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ackproof.foreign import not_applicable
-from ackproof.journal import TABLES
+from ackproof.journal_tables import TABLES
 from ackproof.judge.checks import CHECKS, Check
 from ackproof.judge.compare import Findings, verdict_of, write_verdict
 from ackproof.judge.fates import fate_counts

@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ackproof.journal import TABLES
+from ackproof.journal_tables import TABLES
 from ackproof.judge import folds, steps, sums
 from ackproof.judge.folds import BITS, FAR, KEY, Bools, Columns, Longs, grouped
 from ackproof.judge.kept import Tree

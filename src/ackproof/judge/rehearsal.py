@@ -11,7 +11,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from ackproof.journal import TABLES, Writer
+from ackproof.journal import Writer
+from ackproof.journal_tables import TABLES
 from ackproof.judge.main import judge
 from ackproof.judge.spark import Session
 from ackproof.record import Clock, ConsumerRecord, FaultRecord, Marks, ProducerRecord, RunRecord, write_record

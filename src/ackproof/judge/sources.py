@@ -19,17 +19,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ackproof.journal import (
-    DIFFERS,
-    SCHEMA_VERSION,
-    TABLES,
-    TORN_BYTES,
-    TORN_WHAT,
-    Table,
-    differs_from_checksum,
-    seal_all,
-    sealed_files,
-)
+from ackproof.journal import DIFFERS, TORN_BYTES, TORN_WHAT, differs_from_checksum, seal_all, sealed_files
+from ackproof.journal_tables import SCHEMA_VERSION, TABLES, Table
 from ackproof.record import RunRecord, read_record
 from ackproof.verdict import Fitness
 

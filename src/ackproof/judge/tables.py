@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from ackproof.journal import TABLES
+from ackproof.journal_tables import TABLES
 from ackproof.judge.fates import arrivals, fates
 from ackproof.judge.schemas import (
     AWAITED,

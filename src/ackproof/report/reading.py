@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from ackproof.errors import UsageProblem
-from ackproof.journal import SEALED_SUFFIX, STREAM_SUFFIX, TABLES, read_stream, sealed_files
+from ackproof.journal import SEALED_SUFFIX, STREAM_SUFFIX, read_stream, sealed_files
+from ackproof.journal_tables import TABLES
 from ackproof.record import RunRecord, read_record
 from ackproof.verdict import Verdict, read_verdict
 

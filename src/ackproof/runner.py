@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +21,7 @@ from ackproof.kafka import jars
 from ackproof.kafka.jars import DEFAULT_KRAFT, DEFAULT_ZOOKEEPER
 from ackproof.kafka.java import find_java
 from ackproof.lab import control, launch
+from ackproof.lab.directory import name_of_run, take_away_dead_runs
 from ackproof.lab.spec import LabSpec, Setting, check
 from ackproof.live import Live
 from ackproof.record import Clock, ConsumerRecord, FaultRecord, ProducerRecord, RunRecord, read_record, write_record
@@ -132,10 +132,11 @@ def run_one(asked: Asked, outcome: Outcome) -> None:
         ingredients = gather(spec, steps)  # complains before anything is made
         if asked.scenario.health is not None:
             jars.ensure_connector(find_java(), steps.so_far)
+    take_away_dead_runs()
     directory = _new_directory(asked)
     live = Live(asked.scenario, quiet)
     live.title(f"{asked.scenario.name} ({asked.mode}, {asked.shape}): {asked.scenario.title}")
-    spec = msgspec.structs.replace(spec, name=f"run-{os.getpid()}-{directory.name[:15]}")
+    spec = msgspec.structs.replace(spec, name=name_of_run(directory.name[:15]))
     record = _record(asked, spec, directory)
     write_record(directory, record)
     done = Done(directory, 3)

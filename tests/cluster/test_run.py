@@ -122,12 +122,16 @@ def test_a_run_whose_terminal_is_closed_ends_in_good_order(
     run = us.start("run", "acks1-leader-isolated", *SMALL, "--out", str(tmp_path), terminal=terminal)
     os.close(terminal)
     said = b""
-    while moment.encode() not in said:
-        said += os.read(window, 65536)
-    closed = time.monotonic()
-    os.close(window)
-    assert run.wait(timeout=15) == 128 + signal.SIGHUP
-    took_s = time.monotonic() - closed
+    try:
+        while moment.encode() not in said:
+            said += os.read(window, 65536)
+        closed = time.monotonic()
+        os.close(window)
+        assert run.wait(timeout=15) == 128 + signal.SIGHUP
+        took_s = time.monotonic() - closed
+    finally:
+        run.kill()
+        run.wait()
     if moment == "severed":
         ended_in_good_order(us, tmp_path)
     assert labs_left(us) == []

@@ -15,7 +15,14 @@ from typing import Any
 import pytest
 
 from ackproof.errors import CannotHere, UsageProblem
-from ackproof.lab.directory import LabDirectory, Started, labs_root, living_labs
+from ackproof.lab.directory import (
+    LabDirectory,
+    Started,
+    labs_root,
+    living_labs,
+    name_of_run,
+    take_away_dead_runs,
+)
 from ackproof.lab.spec import LabSpec
 
 
@@ -172,3 +179,19 @@ def test_what_a_lab_says_of_itself_is_read_back() -> None:
         directory.write_started(told)
         assert directory.started() == told
         assert not directory.path.joinpath("lab.json.new").exists()
+
+
+def test_what_a_killed_run_left_goes_with_the_next_and_nothing_else() -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    for name in (f"run-{gone.pid}-1", name_of_run("1"), "run-mine", "a"):
+        with claimed(name):
+            pass
+    with claimed(f"run-{gone.pid}-2"):
+        take_away_dead_runs()
+        assert {entry.name for entry in labs_root().iterdir()} == {
+            f"run-{gone.pid}-2",  # kept: its lab is up
+            name_of_run("1"),  # its run may still read in it
+            "run-mine",
+            "a",
+        }

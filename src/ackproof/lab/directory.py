@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import time
 from contextlib import suppress
@@ -26,6 +27,7 @@ import msgspec
 from ackproof.errors import CannotHere, UsageProblem
 from ackproof.lab.spec import LabSpec, check_name
 
+RUN = re.compile(r"run-(\d{1,9})-")
 LOOK_S = 0.3
 LAST_WORDS_S = 2.0
 
@@ -184,9 +186,38 @@ class LabDirectory:
 
 
 def living_labs() -> list[str]:
-    root = labs_root()
-    names = sorted(entry.name for entry in root.iterdir()) if root.is_dir() else []
-    return [name for name in names if LabDirectory(root / name).alive()]
+    return [directory.name for directory in _all_directories() if directory.alive()]
+
+
+def name_of_run(moment: str) -> str:
+    """What the lab of a run that this process makes is called."""
+    return f"run-{os.getpid()}-{moment}"
+
+
+def take_away_dead_runs() -> None:
+    """What labs of runs left whose own process is gone, too: it was killed, or interrupted a second time."""
+    for directory in _all_directories():
+        made_by = RUN.match(directory.name)
+        if made_by and not _lives(int(made_by[1])):
+            with suppress(CannotHere):  # the next run tries again
+                directory.remove()
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass  # somebody else's
+    return True
+
+
+def _all_directories() -> list[LabDirectory]:
+    try:
+        return [LabDirectory(entry) for entry in sorted(labs_root().iterdir())]
+    except OSError:  # there is none, or we may not look; whoever makes one is told
+        return []
 
 
 def _locked(descriptor: int, how: int = fcntl.LOCK_EX) -> bool:

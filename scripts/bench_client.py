@@ -49,7 +49,7 @@ class Unwritten(Load):
         self._reserved = self._config.count
 
     def _finish(self) -> None:
-        count = len(self._sent_ns)
+        count = len(self._under_way)
         self._progress.write(1, count, count, 0, 0, 1)
 
 

@@ -20,6 +20,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -183,7 +184,7 @@ def shortened(text: str) -> str:
     return line if len(line) <= 200 else f"{line[:200]}…"
 
 
-def pytest_says(arguments: list[str], size: str, aloud: bool) -> list[dict]:
+def pytest_says(arguments: list[str], size: str, aloud: bool) -> list[dict[str, Any]]:
     """What the plugin in tests/proving.py wrote down; what pytest itself says goes to standard error."""
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder) / "proofs"

@@ -53,7 +53,7 @@ def test_sends_that_came_too_late_are_found_with_what_was_acked_before(
     own = parts(tmp_path_factory.mktemp("order"), "sends", rows("sends", *sends), 7)
     run = folded(own, LINES)
     found = order.odd_places(
-        lambda asked: BY_THREADS.each(order.look_into, asked), order.slabs(own, run.folds["sends"], slab)
+        lambda asked: BY_THREADS.each(order.look_into, asked, "slabs"), order.slabs(own, run.folds["sends"], slab)
     )
     places = {(partition, int(offset)) for _, partition, offsets in found for offset in offsets}
     expected = set()
@@ -227,6 +227,15 @@ def test_parts_that_were_kept_are_not_worked_on_again(tmp_path: Path) -> None:
     def never(part: Part) -> dict[str, Any]:
         raise AssertionError(part)
 
-    again = hands.each_part(never, own)
+    again = hands.fold(never, own)
     counted = added([one["sums"]["producers"] for one in again], ("producer",))
     assert counted["reported"].tolist() == once.sums["producers"]["reported"].tolist() == [20]
+
+
+def test_each_pass_over_a_large_journal_tells_how_far_it_is() -> None:
+    told: list[tuple[int, int, str]] = []
+    hands = replace(BY_THREADS, so_far=lambda *far: told.append(far))
+    assert hands.each(abs, range(-5, 0), "numbers", chunk=2) == [5, 4, 3, 2, 1]
+    assert [far[:2] for far in told] == [(2, 5), (4, 5), (5, 5)]
+    assert all(what.startswith("numbers") for _, _, what in told)
+    assert told[-1][2].endswith(" 0 s left")

@@ -106,7 +106,7 @@ def _bounds(part: Part, column: str) -> tuple[int, int] | None:
 def _out_of_order(run: Folded, hands: Hands, bits: int, slab: int) -> list[Longs]:
     """Where what was acknowledged later stands at or below what was acknowledged before."""
     slabs = order.slabs(run.parts["sends"], run.folds["sends"], slab)
-    found = order.odd_places(lambda asked: hands.each(order.look_into, asked), slabs)
+    found = order.odd_places(lambda asked: hands.each(order.look_into, asked, "slabs of acks put in order", 16), slabs)
     made = []
     for topic, partition, offsets in found:
         stretches = np.unique(offsets >> bits)
@@ -117,7 +117,9 @@ def _out_of_order(run: Folded, hands: Hands, bits: int, slab: int) -> list[Longs
 def _waits(run: Folded, lines: Lines, hands: Hands) -> Iterable[Wait]:
     found = pauses.pauses(run.sums, lines)
     asked = [part for part in run.parts["sends"] if found and pauses.may_wait(part, found)]
-    return pauses.rows_of(hands.each(partial(pauses.waited, found=found, lines=lines), asked), lines)
+    return pauses.rows_of(
+        hands.each(partial(pauses.waited, found=found, lines=lines), asked, "parts with a pause looked at"), lines
+    )
 
 
 def unequal(

@@ -28,8 +28,8 @@ from ackproof.judge.from_kafka import Kafka, with_log_of
 from ackproof.judge.kept import Kept, kept_folder
 from ackproof.judge.large import Looked, counted_tables, left_out, look, unequal
 from ackproof.judge.moments import claims, exits, lives, moments, phases
-from ackproof.judge.parts import BY_THREADS, Hands, Pace
 from ackproof.judge.parts import TABLES as FOLDED
+from ackproof.judge.parts import Hands, SoFar
 from ackproof.judge.reserved import Producer, irregular, producers_of, unreported, unreported_counts
 from ackproof.judge.sources import Source, Unreadable, damaged_inside, opened
 from ackproof.judge.spark import LARGE_ROWS, Session, cores, few_rows, first_line, fit_to, warm
@@ -40,7 +40,6 @@ from ackproof.verdict import Fitness, Verdict, not_judged
 
 Progress = Callable[[str], None]
 Questions = dict[str, Callable[[], DataFrame]]
-SoFar = Callable[[int, int, str], None]  # so many of so many, and of what
 Start = Callable[[bool], Session]
 
 # Questions that are no checks, asked beside them: how many sends met each fate, what is odd about the numbers.
@@ -237,9 +236,9 @@ def _look(session: Session, sources: Sequence[Source], folder: Path, so_far: SoF
     found = []
     for source in sources:
         own = folder / "_narrow" / str(source.record.run)
-        hands = BY_THREADS
+        hands = Hands(so_far=so_far)
         if large or not session.is_local:
-            hands = Hands(session.spark, Pace(so_far), Kept(folder / "_folds" if len(sources) == 1 else None))
+            hands = Hands(session.spark, so_far, Kept(folder / "_folds" if len(sources) == 1 else None))
         looked = look(source, own, hands)
         if looked is None:
             return None

@@ -61,7 +61,7 @@ class Folded:
 
 
 def folded(parts: Sequence[Part], lines: Lines, bits: int = BITS, hands: Hands = BY_THREADS) -> Folded:
-    made = hands.each_part(partial(fold_part, lines=lines, bits=bits), parts)
+    made = hands.fold(partial(fold_part, lines=lines, bits=bits), parts)
     by_table = {table: [part for part in parts if part.table == table] for table in TABLES_FOLDED}
     found = {}
     for table in TABLES_FOLDED:
@@ -157,7 +157,7 @@ def narrowed(
     asked = np.unique(parts["part"][wanted.blocks(parts) | wanted.touched(parts)]).tolist() if parts else []
     into.mkdir(parents=True, exist_ok=True)
     tasks = [(run.parts[table][number], str(into / f"{table}-{number}.parquet")) for number in asked]
-    rows = hands.each(partial(_narrow_part, wanted=wanted), tasks)
+    rows = hands.each(partial(_narrow_part, wanted=wanted), tasks, f"parts of the {table} looked at closer")
     return [path for (_, path), count in zip(tasks, rows, strict=True) if count], sum(rows)
 
 

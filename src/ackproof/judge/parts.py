@@ -27,6 +27,7 @@ TABLES = ("sends", "log", "reads")
 CHUNK = 128  # parts between two words of how far it is
 TASKS = 16  # of a chunk, for each processor: what a worker that is lost had done is little
 
+SoFar = Callable[[int, int, str], None]  # so many of so many, and of what
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 
@@ -68,15 +69,16 @@ def _of_file(table: str, path: Path) -> Iterator[Part]:
 
 
 class Pace:
-    """How far folding is, how fast, and how long it will take."""
+    """How far it is, how fast, and how long it will take."""
 
-    def __init__(self, so_far: Callable[[int, int, str], None]) -> None:
+    def __init__(self, so_far: SoFar, what: str) -> None:
         self._so_far = so_far
+        self._what = what
         self._begun: tuple[float, int] | None = None
 
     def __call__(self, done: int, of: int) -> None:
         now = time.monotonic()
-        words = "events folded"
+        words = self._what
         if self._begun is None:
             self._begun = now, done
         elif now > self._begun[0]:
@@ -90,27 +92,34 @@ class Hands:
     """Who works on parts: Spark's workers where Spark is given, and else threads of this process."""
 
     spark: SparkSession | None = None
-    so_far: Callable[[int, int], None] = lambda *_: None  # so many rows of so many
+    so_far: SoFar = lambda *_: None
     kept: Kept = NOTHING_KEPT  # what was done before
 
-    def each(self, work: Callable[[Item], Made], items: Sequence[Item]) -> list[Made]:
-        """What becomes of each, in their order."""
-        if self.spark is None or not items:
-            return list(_threads().map(work, items))
-        return _by_spark(self.spark, work, items)
+    def each(self, work: Callable[[Item], Made], items: Sequence[Item], what: str, chunk: int = CHUNK) -> list[Made]:
+        """What becomes of each, in their order, a chunk at a time with word of how far it is."""
+        made: list[Made] = []
+        pace = Pace(self.so_far, what)
+        for first in range(0, len(items), chunk):
+            made += self._each(work, items[first : first + chunk])
+            pace(len(made), len(items))
+        return made
 
-    def each_part(self, work: Callable[[Part], Tree], parts: Sequence[Part]) -> list[Tree]:
-        """The same of parts, a chunk at a time, with word of how far it is; what was kept is not done again."""
+    def _each(self, work: Callable[[Item], Made], items: Sequence[Item]) -> list[Made]:
+        return list(_threads().map(work, items)) if self.spark is None else _by_spark(self.spark, work, items)
+
+    def fold(self, work: Callable[[Part], Tree], parts: Sequence[Part]) -> list[Tree]:
+        """The same of all parts, told by their rows; what was kept is not done again."""
         made: list[Tree] = []
         rows, done = sum(part.rows for part in parts), 0
+        pace = Pace(self.so_far, "events folded")
         for first in range(0, len(parts), CHUNK):
             chunk = parts[first : first + CHUNK]
             done += sum(part.rows for part in chunk)
             own = self.kept.find(f"parts-{first}")
             if own is None:
-                own = self.each(work, chunk)
+                own = self._each(work, chunk)
                 self.kept.keep(f"parts-{first}", own)
-                self.so_far(done, rows)
+                pace(done, rows)
             made += own
         return made
 

@@ -17,6 +17,8 @@ import pytest
 # Whoever starts the tests in the background of a shell leaves them deaf to Ctrl-C, and all their children too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # likewise, after `nohup`
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def cannot_run(reason: str) -> NoReturn:

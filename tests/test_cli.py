@@ -163,6 +163,23 @@ def test_an_interrupt_while_it_ends_in_good_order_ends_it_at_once(state: Path, f
         slow.communicate()
 
 
+def test_what_nohup_started_outlives_its_terminal(state: Path) -> None:
+    deaf = subprocess.Popen(
+        ["nohup", sys.executable, "-c", SLOW_TO_END], stdin=subprocess.DEVNULL, stdout=-1, stderr=-1
+    )
+    try:
+        assert deaf.stdout is not None
+        assert deaf.stdout.readline() == b"begun\n"
+        deaf.send_signal(signal.SIGHUP)
+        deaf.send_signal(signal.SIGTERM)
+        assert deaf.stdout.readline() == b"ending\n"
+        deaf.send_signal(signal.SIGINT)
+        assert deaf.wait(2) == 130
+    finally:
+        deaf.kill()
+        deaf.communicate()
+
+
 def test_a_reader_that_went_away_is_no_bug(state: Path) -> None:
     code = "import sys; sys.argv = ['ackproof', '--help']; from ackproof.cli import main; main()"
     reading, writing = os.pipe()

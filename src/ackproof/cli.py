@@ -60,7 +60,7 @@ cli_health.register(app)
 
 def _on_signal(number: int, _: FrameType | None) -> NoReturn:
     """It ends in good order, which may take a while: from now on an interrupt ends it at once."""
-    _hear_interrupts(_at_once)
+    _hear(signal.SIGINT, _at_once)
     raise KeyboardInterrupt if number == signal.SIGINT else Ended(number)
 
 
@@ -71,17 +71,16 @@ def _at_once(_: int, __: FrameType | None) -> NoReturn:
     os._exit(INTERRUPTED)
 
 
-def _hear_interrupts(handler: Callable[[int, FrameType | None], NoReturn]) -> None:
-    """Unless they are ignored, as by what a shell runs in its background."""
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, handler)
+def _hear(number: int, handler: Callable[[int, FrameType | None], NoReturn]) -> None:
+    """Unless it is ignored: interrupts by what a shell runs in its background, a closed terminal after `nohup`."""
+    if signal.getsignal(number) is not signal.SIG_IGN:
+        signal.signal(number, handler)
 
 
 def main() -> NoReturn:
     """Run the command line and exit with a code of the contract; no traceback reaches a user."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _on_signal)
-    _hear_interrupts(_on_signal)
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        _hear(number, _on_signal)
     _replace_what_cannot_be_shown()
     sys.exit(_run())
 

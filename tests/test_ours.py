@@ -38,6 +38,8 @@ VERBS = [
     ["consume", "orders", "--set", f"metadata.broker.list={THEIRS}"],
     ["kafka", "--name", THEIRS, "topics", "--list"],
     ["exec", "--name", THEIRS, "client", "--", "true"],
+    ["exec", THEIRS, "--", "true"],
+    ["kafka", "--on", THEIRS, "topics", "--list"],
     ["health", "orders", "--name", THEIRS],
 ]
 SCENARIOS = {
@@ -106,6 +108,21 @@ def ended_with(words: list[str]) -> int:
 def test_a_tool_that_is_sent_to_another_cluster(words: list[str]) -> None:
     with pytest.raises(Refused):
         refuse_arguments(words, {"kafka1", "zk1", "198.18.1.1"})
+
+
+@pytest.mark.proves("F6")
+@pytest.mark.parametrize(
+    "line", ["bootstrap.servers={}", "  bootstrap.servers : kafka1:9092, {}", "metadata.broker.list {}"]
+)
+def test_a_tool_whose_settings_are_in_a_file(line: str, tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(f"# bootstrap.servers={THEIRS}\nclient.id=me\n{line.format('198.18.1.1:9092')}\n")
+    for words in (["--command-config", str(file)], [f"--command-config={file}"]):
+        refuse_arguments(words, {"kafka1", "198.18.1.1"})
+    file.write_text(f"client.id=me\n{line.format(THEIRS)}\n")
+    for words in (["--command-config", str(file)], [f"--command-config={file}"]):
+        with pytest.raises(Refused):
+            refuse_arguments(words, {"kafka1", "198.18.1.1"})
 
 
 @pytest.mark.parametrize(

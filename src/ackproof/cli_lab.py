@@ -13,6 +13,7 @@ from ackproof.errors import UsageProblem
 from ackproof.lab import control, launch
 from ackproof.lab.directory import LabDirectory
 from ackproof.lab.spec import CLIENT, DEFAULT_NAME, LabSpec, Setting, check
+from ackproof.ours import refuse_elsewhere
 from ackproof.screen import Steps, console, partitions_table, say, say_json, status_parts
 from ackproof.sites import Mirror, placed
 
@@ -229,6 +230,7 @@ def exec_(
     """
     if not command:
         raise UsageProblem("name the program to run, for example: ackproof exec kafka1 -- cat /etc/hosts")
+    refuse_elsewhere(node)
     raise typer.Exit(control.execute(name, node, command))
 
 
@@ -250,6 +252,7 @@ def kafka(
     """
     from ackproof.kafka_tool import list_tools, run_tool
 
+    refuse_elsewhere(node)
     if tool is None:
         list_tools(name)
         return

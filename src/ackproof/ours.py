@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 
 from ackproof.errors import Refused
 
@@ -15,6 +16,7 @@ ADDRESS = re.compile(
     r"(?!(?:quorum|target|producer|consumer|coordinator):)(?:\[[0-9A-Fa-f:]+\]|[\w.-]+):\d{1,5}|\d+(?:\.\d+){3}"
 )
 SETTINGS = ("bootstrap.servers", "metadata.broker.list")  # where a client goes, by both of its names
+IN_FILE = re.compile(rf"^[ \t]*(?:{'|'.join(map(re.escape, SETTINGS))})[ \t]*[=: \t][ \t]*(.*)$", re.MULTILINE)
 TOOL_OPTIONS = (
     "--bootstrap-server", "--bootstrap-servers", "--bootstrap-controller", "--broker-list", "--zookeeper",
     "--zookeeper.connect", "-server", *SETTINGS,
@@ -48,9 +50,18 @@ def refuse_arguments(arguments: Sequence[str], ours: Collection[str]) -> None:
         told = word if place == 0 and is_elsewhere(word) else ""
         if option in TOOL_OPTIONS:
             told = value if given else "".join(arguments[place + 1 : place + 2])
-        for address in filter(None, told.split(",")):
-            if address.partition(":")[0] not in ours:
+        for address in (part.strip() for text in (told, *_in_file(word)) for part in text.split(",")):
+            if address and address.partition(":")[0] not in ours:
                 raise refusal(address)
+
+
+def _in_file(word: str) -> list[str]:
+    """Where a client goes whose settings are in a file that a tool is given, whatever the option is called."""
+    path = Path(word.partition("=")[2] or word) if word.startswith("--") else Path(word)
+    try:
+        return IN_FILE.findall(path.read_text(errors="replace")) if path.is_file() else []
+    except OSError:  # the tool itself will say so
+        return []
 
 
 def hidden(text: str, settings: Mapping[str, str]) -> str:

@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 from real_lab import Done, RealLab, User, lab, ourselves
 
 from ackproof.clients.common import pack
+from ackproof.lab.spec import USERS_PORT
 from ackproof.verdict import read_verdict
 from proving import size
 
@@ -130,6 +131,47 @@ def test_one_that_does_not_answer_is_named(user: User, run: Path) -> None:
     assert done.returncode == 4
     assert "the log could not be read from 127.0.0.1:1" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_one_that_wants_a_login_is_read_by_who_has_one(user: User, tmp_path: Path) -> None:
+    """From where its clients stand, on the listener that asks who they are."""
+    done = user.run(
+        "run", "access", "--mode", "kraft", "--no-judge", "--keep", "--out", str(tmp_path / "runs"), timeout_s=200
+    )
+    (run,) = (tmp_path / "runs").iterdir()
+    (folder,) = (user.state / "ackproof" / "labs").glob("run-*")
+    kept = RealLab(user, folder.name)
+    try:
+        assert done.returncode == 0, done.stderr
+        for path in (run / "journal" / "log").iterdir():
+            path.unlink()
+        mallory = json.loads((folder / "users.json").read_text())["mallory"]
+        refused, told = judged_as("mallory", "not-" + mallory, kept, run, tmp_path)
+        assert refused == 4
+        assert "authentication failed" in told.lower()
+        assert mallory not in told
+        refused, told = judged_as("mallory", mallory, kept, run, tmp_path)
+        assert refused == 4, "reading is not enough: it is also asked whether the topic is compacted"
+        assert "not authorized" in told.lower()
+        rule = ("--allow-principal", "User:mallory", "--operation", "DescribeConfigs", "--topic", "orders")
+        kept.do("kafka", "acls", "--add", *rule)
+        code, told = judged_as("mallory", mallory, kept, run, tmp_path)
+        assert code == 0, told
+        verdict = read_verdict(run)
+        assert (verdict.result, verdict.acked, verdict.lost, verdict.high_watermark) == ("confirmed", 2_000, 0, 2_000)
+    finally:
+        kept.close()
+
+
+def judged_as(name: str, password: str, kept: RealLab, run: Path, folder: Path) -> tuple[int, str]:
+    login = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{name}" password="{password}";'
+    file = folder / "client.properties"
+    file.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={login}\n")
+    command = [kept.user.python, "-m", "ackproof", "judge", str(run)]
+    command += ["--from-kafka", f"kafka1:{USERS_PORT}", "--kafka-settings", str(file)]
+    done = kept.user.run("exec", "--name", kept.name, "client", "--", *command)
+    assert password not in done.stdout + done.stderr
+    return done.returncode, done.stdout + done.stderr
 
 
 @pytest.mark.proves("F5")

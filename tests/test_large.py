@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 from ackproof.journal_tables import TABLES
 from ackproof.judge import numbers, order, pauses, steps
 from ackproof.judge.folds import fold_sends
-from ackproof.judge.kept import Kept
+from ackproof.judge.kept import Kept, kept_folder
 from ackproof.judge.narrow import folded
 from ackproof.judge.parts import BY_THREADS, Part, parts_of
+from ackproof.judge.sources import Source
 from ackproof.judge.sums import Lines, added
+from ackproof.record import RunRecord
 
 LINES = Lines(begin_ns=0, late_ns=10**9, end_ns=10_000, unavailable_ns=100, only={0: -1})
 
@@ -239,3 +241,17 @@ def test_each_pass_over_a_large_journal_tells_how_far_it_is() -> None:
     assert [far[:2] for far in told] == [(2, 5), (4, 5), (5, 5)]
     assert all(what.startswith("numbers") for _, _, what in told)
     assert told[-1][2].endswith(" 0 s left")
+
+
+def test_of_two_judges_of_one_run_only_one_keeps_what_it_does(tmp_path: Path) -> None:
+    source = Source(tmp_path, tmp_path, cast(RunRecord, None), {}, {})
+    with kept_folder(source) as kept:
+        assert kept is not None
+        (kept / "done").touch()
+        with kept_folder(source) as others:
+            assert others is None
+    with kept_folder(source) as kept:
+        assert kept is not None
+        assert (kept / "done").exists()
+    with kept_folder(replace(source, home=None)) as kept:
+        assert kept is None

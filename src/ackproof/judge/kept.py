@@ -6,9 +6,12 @@ are kept as arrays: nothing that is read back can be a program.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import os
 import zipfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +24,27 @@ NAME = ".judging"
 _SIGNATURE = "signature"
 
 
-def kept_folder(source: Source) -> Path | None:
-    """Where it is kept, emptied of what is of other files or other code; null where nothing can be written."""
+@contextmanager
+def kept_folder(source: Source) -> Iterator[Path | None]:
+    """Where it is kept, emptied of what is of other files or other code; null where nothing can be written, or where
+    another judge of the same run is at it."""
     if source.home is None:
-        return None
-    folder = source.home / NAME
-    signature = _signature(source)
-    if not _is_ours(folder, signature):
-        cleared(folder).mkdir()
-        (folder / _SIGNATURE).write_text(signature)
-    return folder
+        yield None
+        return
+    home = os.open(source.home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(home, fcntl.LOCK_EX | fcntl.LOCK_NB)  # until it is closed
+        folder = source.home / NAME
+        signature = _signature(source)
+        if not _is_ours(folder, signature):
+            cleared(folder).mkdir()
+            (folder / _SIGNATURE).write_text(signature)
+    except OSError:
+        yield None
+    else:
+        yield folder
+    finally:
+        os.close(home)
 
 
 def _is_ours(folder: Path, signature: str) -> bool:

@@ -137,10 +137,12 @@ def _judge_batch(session: Session, batch: dict[int, Source], so_far: SoFar) -> d
 def _folder(session: Session, sources: Sequence[Source]) -> Iterator[Path]:
     """Where this process and Spark's workers see the same files: with the run, where they are on other machines, or
     where it will take long, so that what was done when something went wrong need not be done again."""
-    if len(sources) == 1 and _rows(sources) >= LARGE_ROWS and (kept := kept_folder(sources[0])):
-        yield kept
-        shutil.rmtree(kept, ignore_errors=True)
-        return
+    if len(sources) == 1 and _rows(sources) >= LARGE_ROWS:
+        with kept_folder(sources[0]) as kept:
+            if kept is not None:
+                yield kept
+                shutil.rmtree(kept, ignore_errors=True)
+                return
     with TemporaryDirectory(prefix=".witnesses-", dir=_shared(session, sources), ignore_cleanup_errors=True) as name:
         yield Path(name)
 

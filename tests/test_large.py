@@ -221,6 +221,17 @@ def test_what_was_torn_is_made_again(tmp_path: Path) -> None:
     assert Kept(tmp_path).find("parts-1") is None
 
 
+def test_slabs_hold_as_many_sends_each_although_one_stands_far_away(tmp_path: Path) -> None:
+    sends = [{"seq": n, "offset": n, "sent_ns": n, "done_ns": n + 1} for n in range(1_600)]
+    sends[5]["offset"] = 2**50
+    own = parts(tmp_path, "sends", rows("sends", *sends), 80)
+    found = order.slabs(own, folded(own, LINES, bits=4).folds["sends"], 160)
+    sizes = [len(order._rows(slab)["offset"]) for slab in found]
+    assert sum(sizes) == len(sends)
+    assert len(sizes) == 10
+    assert max(sizes) < 200
+
+
 def test_parts_that_were_kept_are_not_worked_on_again(tmp_path: Path) -> None:
     own = parts(tmp_path, "sends", rows("sends", *({"seq": n, "offset": n} for n in range(20))), 2)
     hands = replace(BY_THREADS, kept=Kept(tmp_path / "kept"))

@@ -60,9 +60,8 @@ def slabs(parts: Sequence[Part], folds: Columns, size: int = SLAB) -> list[Slab]
     order, starts = grouped([own["topic"], own["partition"]])
     cuts: dict[Tp, Longs] = {}
     for rows in np.split(order, starts[1:]):
-        low, high = int(own["low_offset"][rows].min()), int(own["high_offset"][rows].max()) + 1
         key = int(own["topic"][rows[0]]), int(own["partition"][rows[0]])
-        cuts[key] = np.linspace(low, high, number + 1).astype(np.int64)
+        cuts[key] = _cuts({name: own[name][rows] for name in ("low_offset", "high_offset", "count")}, number)
     found = []
     for place in range(number):
         offsets = {key: (int(cut[place]), int(cut[place + 1])) for key, cut in cuts.items()}
@@ -73,6 +72,15 @@ def slabs(parts: Sequence[Part], folds: Columns, size: int = SLAB) -> list[Slab]
             touched |= set(own["part"][here].tolist())
         found.append(Slab(offsets, tuple(parts[each] for each in sorted(touched))))
     return found
+
+
+def _cuts(folds: Columns, number: int) -> Longs:
+    """The offsets of a partition in so many slabs with about as many sends each; one stray offset far away moves only
+    the last cut."""
+    order = np.argsort(folds["low_offset"], kind="stable")
+    low, so_far = folds["low_offset"][order], np.cumsum(folds["count"][order])
+    ends = np.searchsorted(so_far, so_far[-1] * np.arange(1, number) // number)
+    return np.concatenate([low[:1], low[ends], [folds["high_offset"].max() + 1]])
 
 
 def odd_places(run: Callable[[Sequence[Slab]], list[Seen]], every: Sequence[Slab]) -> list[tuple[int, int, Longs]]:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import socket
 import time
+from datetime import timedelta
 
 import peers
 import pytest
+from kio.schema.describe_topic_partitions.v0 import response as described
+from kio.schema.errors import ErrorCode
+from kio.schema.types import BrokerId, TopicName
+from kio.serial import entity_writer
+from kio.static.primitive import i32, i32Timedelta
 from peers import framed, serving
 
 from ackproof.kafka import answers, conversation
@@ -262,3 +269,32 @@ def test_null_where_a_value_must_be_is_malformed() -> None:
     assert found.decode(good).coordinators[0].host == "h"
     with pytest.raises(Malformed):
         found.decode(good.replace(bytes.fromhex("0268"), bytes.fromhex("0068")))
+
+
+@pytest.mark.parametrize("cursor", [None, ("orders", 7)])
+def test_a_part_that_may_be_null_has_a_byte_that_says_so(cursor: tuple[str, int] | None) -> None:
+    """Who may lead although not in sync; the cursor of a long answer is null at its end."""
+    partition = described.DescribeTopicPartitionsResponsePartition(
+        error_code=ErrorCode.none,
+        partition_index=i32(0),
+        leader_id=BrokerId(-1),
+        leader_epoch=i32(4),
+        replica_nodes=(BrokerId(1), BrokerId(2), BrokerId(3)),
+        isr_nodes=(),
+        eligible_leader_replicas=(BrokerId(2),),
+        last_known_elr=(BrokerId(3),),
+        offline_replicas=(),
+    )
+    topic = described.DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.none, name=TopicName("orders"), topic_id=None, is_internal=False, partitions=(partition,)
+    )
+    answer = described.DescribeTopicPartitionsResponse(
+        throttle_time=i32Timedelta.parse(timedelta()),
+        topics=(topic,),
+        next_cursor=cursor and described.Cursor(topic_name=TopicName(cursor[0]), partition_index=i32(cursor[1])),
+    )
+    written = io.BytesIO()
+    entity_writer(type(answer))(written, answer)
+    read = codec(75, 0).decode(bytes(4) + bytes(1) + written.getvalue())
+    assert (read.next_cursor and (read.next_cursor.topic_name, read.next_cursor.partition_index)) == cursor
+    assert answers.eligible_of(read) == {("orders", 0): answers.Eligible((2,), (3,))}

@@ -7,6 +7,7 @@ it, because each broker is asked in a thread of its own, at its own pace.
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -100,6 +101,7 @@ class Observer:
         """A row whenever the answer changes; a broker that knows no such question is not asked again."""
         address, port = self._config.brokers[number]
         before: dict[tuple[str, int], Eligible] = {}
+        told = False
         with Broker(address, port, TIMEOUT_S) as broker:
             while not self._over.wait(ELIGIBLE_EVERY_S):
                 at_ns = time.monotonic_ns()
@@ -108,6 +110,9 @@ class Observer:
                 except NoAnswer as silence:
                     if silence.kind == "unsupported":
                         return
+                    if silence.kind == "garbage" and not told:
+                        told = True
+                        print(f"broker {number}: who may lead is not understood ({silence})", file=sys.stderr)
                     continue
                 with self._turn:
                     for (topic, partition), now in found.items():

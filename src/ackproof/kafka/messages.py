@@ -187,7 +187,8 @@ def entity_reader(entity: Any) -> Reader:
 def _field_reader(kind: Any, wire_type: str | None, flexible: bool) -> Reader:
     if get_origin(kind) is UnionType:
         (inner,) = (option for option in get_args(kind) if option is not NoneType)
-        return _nullable_reader(inner, wire_type, flexible)
+        reader = _nullable_reader(inner, wire_type, flexible)
+        return _if_there(reader) if hasattr(inner, "__flexible__") else reader
     return _required(_nullable_reader(kind, wire_type, flexible))
 
 
@@ -208,6 +209,11 @@ def _nullable_reader(kind: Any, wire_type: str | None, flexible: bool) -> Reader
     if wire_type == "bytes":
         return _bytes_reader(flexible, INT32)
     raise Malformed(f"no reader for {wire_type}")
+
+
+def _if_there(reader: Reader) -> Reader:
+    """A part that may be null has a byte before it that says so."""
+    return lambda cursor: None if cursor.number(INT8) < 0 else reader(cursor)
 
 
 def _required(reader: Reader) -> Reader:

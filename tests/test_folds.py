@@ -27,7 +27,8 @@ LINES = Lines(begin_ns=0, late_ns=10**9)
 
 def rows(table: str, *given: dict[str, Any]) -> pa.Table:
     common = {"run": 1, "topic": 0, "partition": 0, "producer": 0, "due_ns": 0, "sent_ns": 0, "done_ns": 1}
-    made = [{**common, "outcome": "ok", "leader_epoch": 0, "consumer": 0, "group": 0, **row} for row in given]
+    more = {"outcome": "ok", "leader_epoch": 0, "consumer": 0, "group": 0, "assignment": 1, "poll": 1}
+    made = [{**common, **more, **row} for row in given]
     return pa.Table.from_pylist(made, TABLES[table].schema)
 
 
@@ -128,7 +129,7 @@ def test_a_part_between_whose_bounds_nothing_is_asked_for_is_not_read(tmp_path: 
     assert count == 2
 
 
-@pytest.mark.parametrize("table", ["sends", "log"])
+@pytest.mark.parametrize("table", ["sends", "log", "reads"])
 def test_a_run_of_which_only_one_side_is_there_is_looked_at_in_full(tmp_path: Path, table: str) -> None:
     path = tmp_path / f"{table}.parquet"
     pq.write_table(rows(table, *SENT), path, row_group_size=3)

@@ -159,6 +159,8 @@ def _basics(scenario: Scenario) -> Iterator[Problem]:
         line = getattr(scenario.judge, name)
         if line is not None and not 0 <= line < math.inf:
             yield f"judge.{name}", f"{name} = {line:g}: a number, and not below 0"
+        elif line is not None and name == "unavailable_ms" and line < 1:
+            yield f"judge.{name}", f"{name} = {line:g}: at least 1, for there is always a moment between two acks"
     if not 1 <= scenario.timeout_s <= 86_400:
         yield "timeout_s", f"timeout_s = {scenario.timeout_s:g}: from 1 to 86400 seconds"
     if not scenario.topics:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ackproof.health.looks import SHOWN_S, Elections, Marks, merged
+from ackproof.health.looks import SHOWN_S, Elections, Mark, Marks, merged
 from ackproof.health.rules import Partition
 from ackproof.kafka import ask
 
@@ -104,11 +104,26 @@ def test_an_unclean_election_is_told_of_for_a_while() -> None:
 
 def test_a_high_watermark_that_fell_is_told_once() -> None:
     marks = Marks()
-    told = [marks.fell("orders/0", epoch, mark) for epoch, mark in ((1, 10), (1, 30), (2, 20), (2, 20), (2, 25))]
-    assert told == [None, None, 30, None, None]
+    seen = ((1, 10), (1, 30), (2, 20), (2, 20), (2, 25))
+    told = [marks.fell(Mark("orders/0", epoch, mark, mark)) for epoch, mark in seen]
+    assert told == [None, None, (30, 20), None, None]
+
+
+def test_a_log_that_ends_earlier_is_told_of_before_its_leader_has_a_high_watermark() -> None:
+    """It is told once, although the log has grown past the old end when there is one again."""
+    marks = Marks()
+    seen = ((1, 30, 30), (2, None, 20), (2, None, 25), (2, 40, 40))
+    told = [marks.fell(Mark("orders/0", *each)) for each in seen]
+    assert told == [None, (30, 20), None, None]
+
+
+def test_near_miss_a_new_leader_whose_log_is_longer_and_has_no_high_watermark_yet() -> None:
+    marks = Marks()
+    seen = ((1, 30, 30), (2, None, 35), (2, None, None), (2, 31, 35))
+    assert not any(marks.fell(Mark("orders/0", *each)) for each in seen)
 
 
 def test_near_miss_what_a_deposed_leader_still_says_and_other_partitions() -> None:
     marks = Marks()
     seen = (("orders/0", 2, 30), ("orders/0", 1, 20), ("orders/1", 2, 5), ("orders/0", 2, 30))
-    assert not any(marks.fell(*each) for each in seen)
+    assert not any(marks.fell(Mark(name, epoch, mark, mark)) for name, epoch, mark in seen)

@@ -36,6 +36,19 @@ CASES: Cases = {
         _killed().send(1, outcome="fail", sent=11_000).send(2, 1, sent=18_000).log(1, 2),
         [BEFORE, (1, KILLED, 2, 1, 1, 0, 0, "written")],
     ),
+    "nothing came back, though it was written when the next fault was over": (
+        _killed()
+        .send(1, 1, sent=12_000, done=17_000)
+        .log(1, 1)
+        .fault(("asked", 15_000), ("proved", 18_000), ("healed", 18_000), kind="start", asked="kafka1")
+        .send(2, 2, sent=18_500)
+        .log(2, 2),
+        [BEFORE, (1, KILLED, 1, 1, 0, 0, 0, "unavailable"), (2, "start kafka1", 1, 1, 0, 0, 0, "written")],
+    ),
+    "near miss: slow, and what was sent at first is acknowledged at last": (
+        _killed().send(1, 1, sent=11_000, done=18_000).log(1, 1).send(2, outcome="info", sent=18_500, done=25_000),
+        [BEFORE, (1, KILLED, 2, 1, 0, 1, 0, "written")],
+    ),
     "near miss: another run, whose times are the same": (_killed(), [BEFORE]),
 }
 

@@ -113,11 +113,11 @@ class Health:
         )
         for alert in self._watch.look(view, now):
             self._tell(alert)
-        for name, epoch, mark in self._looks.marks():
-            if (before := self._marks.fell(name, epoch, mark)) is not None:
-                self._noted(
-                    "offset_fell", float(before - mark), f"{name}: what can be read fell from {before} to {mark}"
-                )
+        for mark in self._looks.marks():
+            if (fell := self._marks.fell(mark)) is not None:
+                before, after = fell
+                said = f"{mark.name}: what can be read fell from {before} to {after}"
+                self._noted("offset_fell", float(before - after), said)
         if rate.armed and not self._armed:
             self._armed = True
             self._noted("armed", rate.last, f"messages flow, {rate.last} a second: from here on the rate is watched")

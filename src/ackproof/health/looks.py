@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -34,13 +34,23 @@ class Nodes:
     controllers: Mapping[str, Address]
 
 
+@dataclass(frozen=True)
+class Mark:
+    """How far a partition goes, by its leader's word."""
+
+    name: str
+    epoch: int
+    high_watermark: int | None
+    log_end: int | None
+
+
 class Looks:
     def __init__(self, nodes: Nodes, min_isr: Mapping[str, int], over: threading.Event) -> None:
         self._nodes = nodes
         self._min_isr = min_isr  # by topic, all that are watched
         self._over = over
         self._said: dict[int, tuple[float, Metadata]] = {}
-        self._marks: dict[int, dict[str, tuple[int, int]]] = {}
+        self._marks: dict[int, list[Mark]] = {}
         self._controllers: dict[str, tuple[float, int | None]] = {}  # by who said so
 
     def start(self) -> None:
@@ -57,10 +67,9 @@ class Looks:
         now = time.monotonic()
         return frozenset(number for number, (at, _) in dict(self._said).items() if now - at <= FRESH_S)
 
-    def marks(self) -> Iterator[tuple[str, int, int]]:
-        """Of each partition that a broker says it leads: the name, the epoch, the high watermark."""
-        for led in list(self._marks.values()):
-            yield from ((name, epoch, mark) for name, (epoch, mark) in led.items())
+    def marks(self) -> list[Mark]:
+        """Of each partition that a broker says it leads."""
+        return [mark for led in list(self._marks.values()) for mark in led]
 
     def controller(self) -> int | None:
         now = time.monotonic()
@@ -88,12 +97,13 @@ class Looks:
                 self._controllers[name] = (time.monotonic(), who)
 
 
-def _marks(broker: Broker, led: Sequence[ask.Partition]) -> dict[str, tuple[int, int]]:
+def _marks(broker: Broker, led: Sequence[ask.Partition]) -> list[Mark]:
     found = broker.offsets([(each.topic, each.partition) for each in led]) if led else {}
-    known = ((each, found[(each.topic, each.partition)].high_watermark) for each in led)
-    return {
-        f"{each.topic}/{each.partition}": (each.leader_epoch or 0, mark) for each, mark in known if mark is not None
-    }
+    told = ((each, found[(each.topic, each.partition)]) for each in led)
+    return [
+        Mark(f"{each.topic}/{each.partition}", each.leader_epoch or 0, offsets.high_watermark, offsets.log_end)
+        for each, offsets in told
+    ]
 
 
 def merged(said: Mapping[int, Metadata], answering: Set[int], min_isr: Mapping[str, int]) -> list[Partition]:
@@ -123,18 +133,22 @@ class Marks:
     """Remembers how far consumers could read, so that a log that ends earlier than it did is noticed.
 
     A new leader tells no high watermark before it has one of its own epoch, so an ordinary failover makes none fall.
+    One whose log ends below the last is told of at once: until it has a high watermark it may have written far past it.
     """
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[int, int]] = {}
 
-    def fell(self, name: str, epoch: int, mark: int) -> int | None:
-        """From which offset it fell, if it did. What a deposed leader still says does not count."""
-        last_epoch, last = self._seen.get(name, (epoch, mark))
-        if epoch < last_epoch:
+    def fell(self, mark: Mark) -> tuple[int, int] | None:
+        """From which offset to which it fell, if it did. What a deposed leader still says does not count."""
+        epoch, last = self._seen.get(mark.name, (mark.epoch, -1))
+        now = mark.high_watermark
+        if now is None and mark.log_end is not None and mark.log_end < last:
+            now = mark.log_end
+        if now is None or mark.epoch < epoch:
             return None
-        self._seen[name] = (epoch, mark)
-        return last if mark < last else None
+        self._seen[mark.name] = (mark.epoch, now)
+        return (last, now) if now < last else None
 
 
 class Elections:

@@ -45,18 +45,27 @@ def moments(record: RunRecord, faults: Sequence[Row]) -> list[Moment]:
 
 
 def phases(record: RunRecord, faults: Sequence[Row]) -> list[tuple[int, int, str, int, int]]:
-    """The times between one fault and the next, from the load's beginning to its end, each named by what began it."""
+    """The times between one fault and the next, from the load's beginning to its end, each named by what began it.
+
+    One begins when a fault is proved or healed, and ends when the next is asked for, or its healing: a broker that is
+    started serves long before that is proved.
+    """
     marks = record.marks
     if marks.load_begun_ns is None or marks.load_ended_ns is None:
         return []
     names = {fault.id: f"{fault.kind} {' '.join(fault.asked)}" for fault in record.faults}
     lasts = {row["fault"] for row in faults if row["event"] == "healing"}
-    turns = [(marks.load_begun_ns, "the beginning")]
+    turns: list[tuple[int, str]] = [(marks.load_begun_ns, "the beginning")]
+    ends_ns: list[int] = []
+    asked: dict[tuple[int, str], int] = {}
     for row in sorted(faults, key=lambda row: int(row["at_ns"])):
         ends = row["event"] == "healed" and row["fault"] in lasts
         if (row["event"] == "proved" or ends) and turns[-1][0] < row["at_ns"] < marks.load_ended_ns:
+            begun = asked.get((row["fault"], "healing" if ends else "asked"), int(row["at_ns"]))
+            ends_ns.append(max(begun, turns[-1][0]))
             turns.append((row["at_ns"], ("the end of " if ends else "") + names[row["fault"]]))
-    ends_ns = [at_ns for at_ns, _ in turns[1:]] + [marks.load_ended_ns]
+        asked.setdefault((row["fault"], row["event"]), row["at_ns"])
+    ends_ns.append(marks.load_ended_ns)
     return [
         (record.run, place, name, from_ns, to_ns)
         for place, ((from_ns, name), to_ns) in enumerate(zip(turns, ends_ns, strict=True))

@@ -118,11 +118,11 @@ def closer(
     if both:
         odd += [_blocks(both, _unbalanced(both)), _blocks(both, _out_of_its_time(both, list(views)))]
         odd += [_blocks(both, _first_of_epoch(both))]
-    if log:
-        for group, topic in sorted(_readers(record, reads)):
-            of_topic = {name: column[log["topic"] == topic] for name, column in log.items()}
-            own = _chosen(reads, (reads["group"] == group) & (reads["topic"] == topic)) if reads else {}
-            compared = _merged(together([_signed(each, sign) for each, sign in ((own, 1), (of_topic, -1)) if each]))
+    for group, topic in sorted(_readers(record, reads)):
+        of_topic = _chosen(log, log["topic"] == topic) if log else {}
+        own = _chosen(reads, (reads["group"] == group) & (reads["topic"] == topic)) if reads else {}
+        compared = _merged(together([_signed(each, sign) for each, sign in ((own, 1), (of_topic, -1)) if each]))
+        if compared:
             odd.append(_blocks(compared, _unbalanced(compared)))
     blocks = np.unique(np.concatenate(odd), axis=0)
     stretches = [_stretches(table, blocks, bits) for table in (sends, log, reads) if table]

@@ -1,6 +1,7 @@
 """Phases: what became of the messages of each topic between one fault and the next.
 
-A phase settles: at its beginning leaders may still be moving. So its word is that of its last seconds.
+A phase settles: at its beginning leaders may still be moving. So its word is what came back in its last seconds,
+whenever that had been sent: acknowledgements, errors or nothing.
 """
 
 from __future__ import annotations
@@ -18,21 +19,25 @@ def phases(t: Tables) -> DataFrame:
     """One row for each phase and topic, with `settled`: lost, written, refused or unavailable."""
     within = (F.col("sent_ns") >= F.col("from_ns")) & (F.col("sent_ns") < F.col("to_ns"))
     lost, ok = F.col("fate").isin(*LOST), F.col("outcome") == "ok"
-    late = F.col("sent_ns") >= F.col("to_ns") - SETTLED_NS
+    since = F.greatest("from_ns", F.col("to_ns") - SETTLED_NS)
+    at_last = F.coalesce((F.col("done_ns") >= since) & (F.col("done_ns") < F.col("to_ns")), F.lit(False))
     counts = {"written": ok & ~lost, "refused": F.col("outcome") == "fail", "unknown": F.col("outcome") == "info"}
-    told = [F.count("*").alias("sent"), *(F.count_if(asked).alias(name) for name, asked in counts.items())]
-    at_last = [F.count_if(asked & late).alias(f"{name}_at_last") for name, asked in counts.items()]
+    told = {"sent": F.lit(True), **counts, "lost": lost}
     settled = (
         F.when(F.col("lost") > 0, "lost")
-        .when(F.col("written_at_last") > 0, "written")
-        .when(F.col("refused_at_last") > F.col("unknown_at_last"), "refused")
+        .when(F.col("acked_at_last") > 0, "written")
+        .when(F.col("refused_at_last") > 0, "refused")
         .otherwise("unavailable")
     )
     return (
         t.fates.join(t.beside(t.phases), on=["run"], how="inner")
-        .filter(within)
+        .filter(within | at_last)
         .groupBy("run", "topic", "phase", "after")
-        .agg(*told, F.count_if(lost).alias("lost"), *at_last)
+        .agg(
+            *(F.count_if(within & asked).alias(name) for name, asked in told.items()),
+            F.count_if(at_last & ok).alias("acked_at_last"),
+            F.count_if(at_last & counts["refused"]).alias("refused_at_last"),
+        )
         .withColumn("settled", settled)
         .select("run", "topic", "phase", "after", "sent", *counts, "lost", "settled")
     )

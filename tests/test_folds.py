@@ -27,7 +27,7 @@ LINES = Lines(begin_ns=0, late_ns=10**9)
 
 def rows(table: str, *given: dict[str, Any]) -> pa.Table:
     common = {"run": 1, "topic": 0, "partition": 0, "producer": 0, "due_ns": 0, "sent_ns": 0, "done_ns": 1}
-    more = {"outcome": "ok", "leader_epoch": 0, "consumer": 0, "group": 0, "assignment": 1, "poll": 1}
+    more = {"outcome": "ok", "leader_epoch": 0, "consumer": 0, "group": 0, "assignment": 1, "poll": 1, "read_ns": 2}
     made = [{**common, **more, **row} for row in given]
     return pa.Table.from_pylist(made, TABLES[table].schema)
 

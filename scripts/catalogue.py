@@ -104,9 +104,15 @@ def main() -> int:
         run_all(missing(wanted, given.repeat, outcomes(given.runs)), given.runs, given.at_once, given.judge_each)
     rows = write(given.runs)
     print(f"{PAGE.relative_to(HOME)} is written", file=sys.stderr)
-    for row in unexplained(rows, explanations()):
+    open_rows = unexplained(rows, explanations())
+    for row in open_rows:
         print(f"{row.run} was {row.result}, which {EXPLAINED.relative_to(HOME)} does not explain yet", file=sys.stderr)
-    return 0
+    lacking = [] if given.only_write else sorted(set(missing(wanted, given.repeat, outcomes(given.runs))))
+    for cell in lacking:
+        print(
+            f"{' '.join(cell)}: not as many runs in a row as asked for; the same command tries again", file=sys.stderr
+        )
+    return 1 if open_rows or lacking else 0
 
 
 def cells(sections: list[str], modes: list[str], shapes: list[str] | None) -> Iterator[Cell]:
@@ -187,10 +193,15 @@ def run(cell: Cell, runs: Path, judged: bool) -> None:
 
 
 def judge(judging: Judging, runs: Path) -> None:
-    unjudged = [path for path in directories(runs) if not (path / "verdict").exists()]
+    unjudged = [path for path in directories(runs) if _came_to_its_end(path) and not (path / "verdict").exists()]
     if unjudged:
         for verdict in judging.judge(unjudged, lambda _: None, lambda *_: None):
             print(f"{verdict.result:10} {verdict.run}", file=sys.stderr, flush=True)
+
+
+def _came_to_its_end(run: Path) -> bool:
+    """In good order or not; one that was interrupted is run again."""
+    return read_record(run).ended in ("complete", "failed")
 
 
 def directories(runs: Path) -> list[Path]:

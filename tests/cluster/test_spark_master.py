@@ -86,6 +86,7 @@ def standalone(tmp_path: Path) -> Iterator[Standalone]:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A journal with losses, copies and changed places, judged on this machine."""
     bench = script("bench_judge")
+    bench.ROW_GROUP = 5_000  # so that there are many parts, and folding them has a middle
     directory = tmp_path_factory.mktemp("runs") / "made"
     bench.make(directory, EVENTS // 3, bench.plan(EVENTS // 3))
     judged(directory)
@@ -104,6 +105,7 @@ def judged(
         for line in judge.stderr:
             words += line
             if to_kill is not None and b"events folded" in line and to_kill.poll() is None:
+                assert f"{EVENTS:,} of {EVENTS:,}".encode() not in line, "in the middle"
                 to_kill.kill()
     assert judge.returncode == 0, words.decode()
     assert to_kill is None or to_kill.poll() is not None, "it was over before the worker died"

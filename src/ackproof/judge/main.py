@@ -45,6 +45,7 @@ Start = Callable[[bool], Session]
 # Questions that are no checks, asked beside them: how many sends met each fate, what is odd about the numbers.
 FATES, RECORDS, UNREPORTED, IRREGULAR = "_fates", "_records", "_unreported", "_irregular"
 EVENTS_A_SECOND = 1_000_000  # that one processor folds, more or less
+ROWS_A_SECOND = 50_000  # where every row is looked at
 LONG_S = 60.0
 NARROW_ROWS = 200_000  # below, everything is looked at sooner than folded
 _PRODUCER = T.StructType([T.StructField("run", T.LongType()), T.StructField("producer", T.IntegerType())])
@@ -154,7 +155,8 @@ def _shared(session: Session, sources: Sequence[Source]) -> Path:
 def _words(sources: Sequence[Source], processors: int) -> str:
     """What will be done, and about how long it takes where that is long."""
     said = f"judging {len(sources)} run{'s' if len(sources) > 1 else ''}"
-    seconds = _rows(sources) / (EVENTS_A_SECOND * processors)
+    pace = ROWS_A_SECOND if any(map(_is_heavy, sources)) else EVENTS_A_SECOND
+    seconds = _rows(sources) / (pace * processors)
     return said if seconds < LONG_S else f"{said} of {_rows(sources):,} events: about {seconds / 60:.0f} min here"
 
 

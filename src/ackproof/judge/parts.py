@@ -24,7 +24,7 @@ from ackproof.judge.kept import NOTHING_KEPT, Kept, Tree
 from ackproof.judge.spark import collected, cores, sockets_left_alone
 
 TABLES = ("sends", "log", "reads")
-CHUNK = 128  # parts between two words of how far it is
+CHUNK = 32  # parts between two words of how far it is
 TASKS = 16  # of a chunk, for each processor: what a worker that is lost had done is little
 
 SoFar = Callable[[int, int, str], None]  # so many of so many, and of what
@@ -74,17 +74,17 @@ class Pace:
     def __init__(self, so_far: SoFar, what: str) -> None:
         self._so_far = so_far
         self._what = what
-        self._begun: tuple[float, int] | None = None
+        self._begun = time.monotonic(), 0
+
+    def skip(self, done: int) -> None:
+        """So many are done, and were before."""
+        self._begun = time.monotonic(), done
 
     def __call__(self, done: int, of: int) -> None:
-        now = time.monotonic()
-        words = self._what
-        if self._begun is None:
-            self._begun = now, done
-        elif now > self._begun[0]:
-            pace = (done - self._begun[1]) / (now - self._begun[0])
-            words += f", {pace:,.0f} a second, {(of - done) / max(pace, 1):,.0f} s left"
-        self._so_far(done, of, words)
+        begun, before = self._begun
+        pace = (done - before) / max(time.monotonic() - begun, 1e-6)
+        left_s = (of - done) / pace if pace else 0.0
+        self._so_far(done, of, f"{self._what}, {pace:,.0f} a second, {left_s:,.0f} s left")
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,8 @@ class Hands:
                 own = self._each(work, chunk)
                 self.kept.keep(f"parts-{first}", own)
                 pace(done, rows)
+            else:
+                pace.skip(done)
             made += own
         return made
 

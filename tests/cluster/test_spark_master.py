@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
@@ -85,7 +86,7 @@ def standalone(tmp_path: Path) -> Iterator[Standalone]:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A journal with losses, copies and changed places, judged on this machine."""
-    bench = script("bench_judge")
+    bench: Any = script("bench_judge")
     bench.ROW_GROUP = 5_000  # so that there are many parts, and folding them has a middle
     directory = tmp_path_factory.mktemp("runs") / "made"
     bench.make(directory, EVENTS // 3, bench.plan(EVENTS // 3))

@@ -27,7 +27,8 @@ from histories import FIRST_RUN, START, History
 from planting import World
 
 import ackproof
-from ackproof.judge import judge
+from ackproof.judge import judge, large
+from ackproof.judge import main as judge_main
 from ackproof.record import Clock, read_record, write_record
 from ackproof.verdict import Verdict
 from conftest import cannot_run
@@ -207,6 +208,31 @@ def test_rows_and_files_may_come_in_any_order(folder: Path, way: str, record_pro
         assert own.fitness == other.fitness
         assert plain(own) == plain(other)
     record_property("figure", f"{RUNS} runs told in {len(TOLD) - 1} other ways: the same verdicts")
+
+
+@pytest.mark.proves("C3")
+@pytest.mark.timeout(300)
+def test_what_is_folded_gives_the_same_verdict(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Told
+) -> None:
+    """However small a run is: as a large one is judged, from the first step to the last."""
+    in_full = verdicts(folder)["as it is"]
+    folded: list[bool] = []
+
+    def looking(*given: Any) -> Any:
+        found = large.look(*given)
+        folded.append(found is not None)
+        return found
+
+    monkeypatch.setattr(judge_main, "NARROW_ROWS", 0)
+    monkeypatch.setattr(judge_main, "look", looking)
+    directories = [tmp_path / f"run{place}" for place in range(RUNS)]
+    for place, directory in enumerate(directories):
+        made(place).write(directory)
+    for own, other in zip(in_full, judge(directories, session=session()), strict=True):
+        assert plain(own) == plain(other)
+    assert folded == [True] * RUNS
+    record_property("figure", f"{RUNS} runs of all kinds of evidence folded: the same verdicts, whole")
 
 
 @pytest.mark.proves("C4")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from asking import Cases, found, witnesses
+from asking import Cases, found, verdicts_of, witnesses
 from histories import History, at
 
 from ackproof.record import Marks
@@ -130,3 +131,12 @@ def test_whether_somebody_is_woken() -> None:
     history = alerted(4000, 12_000).alert(4000, "under-replicated", "raised")
     told = {row["rule"]: row["told"] for row in witnesses("alerts", history)}
     assert told == {"rate": "at once", "under-replicated": "in the morning"}
+
+
+def test_an_alert_that_had_time_left_to_clear_is_no_pass(tmp_path: Path) -> None:
+    cases = {"unfinished": (ended(alerted(4000, None)), None), "hit": (ended(alerted(4000, 9500)), None)}
+    told = {
+        name: next((each.result, each.found) for each in verdict.checks if each.name == "alerts")
+        for name, verdict in verdicts_of(cases, tmp_path).items()
+    }
+    assert told == {"unfinished": ("unknown", 0), "hit": ("confirmed", 0)}

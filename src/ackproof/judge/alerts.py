@@ -1,7 +1,7 @@
 """Alerts: whether the health check told of each fault that it was expected to tell of, in time, and of nothing else.
 
 hit         raised in time, and cleared in time once the fault was over
-unfinished  raised in time, and not yet to be cleared when the watching ended; nothing is said of it
+unfinished  raised in time, and not yet to be cleared when the watching ended: whether it would have been is unknown
 missed      never raised
 late        raised, but later than asked for
 stuck       raised in time, and not cleared in time

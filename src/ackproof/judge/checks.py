@@ -90,6 +90,7 @@ class Check:
     timed: bool = False  # it asks how long something took: refuted by nothing where the laboratory was late itself
     whole: bool = False  # it asks of all messages, and nothing is counted for it as a large journal is folded
     asked: Callable[[RunRecord], object] = lambda _: True  # whether the scenario asks it; else it is allowed
+    undecided: tuple[str, str] | None = None  # a column and its value that say that the evidence ended too early
 
 
 def _has_keys(record: RunRecord) -> bool:
@@ -308,5 +309,6 @@ CHECKS: dict[str, Check] = {
         marked="bad",
         timed=True,
         asked=lambda record: record.plan.get("health"),
+        undecided=("result", "unfinished"),
     ),
 }

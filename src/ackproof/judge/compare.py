@@ -55,7 +55,7 @@ def verdict_of(source: Source, findings: Findings, into: Path | None) -> Verdict
     checks = [
         _not_applicable(record, name, untold[name])
         if name in untold
-        else _check(source, name, check, found.get(name), findings.broken)
+        else _check(source, name, check, found.get(name), findings)
         for name, check in CHECKS.items()
     ]
     checks += _unasked(record)
@@ -93,7 +93,8 @@ def verdict_of(source: Source, findings: Findings, into: Path | None) -> Verdict
     )
 
 
-def _check(source: Source, name: str, check: Check, found: Witnesses | None, broken: Mapping[str, str]) -> CheckResult:
+def _check(source: Source, name: str, check: Check, found: Witnesses | None, findings: Findings) -> CheckResult:
+    broken = findings.broken
     asked = check.asked(source.record)
     expected = source.record.expect.get(name, check.default if asked else "allowed")
     if not asked:
@@ -116,6 +117,10 @@ def _check(source: Source, name: str, check: Check, found: Witnesses | None, bro
     result = judge_check(expected, found.marked)
     if check.timed and result == "refuted" and is_behind(behind := behind_ms(source)):
         text = f"{text.rstrip('.')}; but the laboratory itself was late by up to {behind:,.0f} ms."
+        return CheckResult(name, expected, found.marked, "unknown", text, witnesses)
+    asks = check.undecided if result == "confirmed" and expected != "allowed" else None
+    if undecided := count_where(findings.folder, name, source.record.run, *asks) if asks else 0:
+        text = f"{text.rstrip('.')}; but {undecided} still stood when the watching ended, and had time left to clear."
         return CheckResult(name, expected, found.marked, "unknown", text, witnesses)
     return CheckResult(name, expected, found.marked, result, text, witnesses)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ackproof.journal import FLUSH_EVERY_S, STREAM_ROWS
+from ackproof.journal import FLUSH_EVERY_S, STREAM_BYTES
 from ackproof.journal_tables import SCHEMA_VERSION, TABLES, Table
 
 _INTRODUCTION = f"""# The journal
@@ -19,7 +19,7 @@ runs/<name>/logs/<node>.log                   evidence: the nodes' and the clien
 
 - One writer per file, so no two processes ever wait for each other. Streams are flushed every {FLUSH_EVERY_S:g} s; what
   was flushed is readable after `kill -9` of everything. A torn tail is reported in bytes, and hides nothing before it.
-- A stream of {STREAM_ROWS:,} rows is ended, and sealed in the background while its writer goes on with the next
+- A stream of {STREAM_BYTES >> 20} MiB is ended, and sealed in the background while its writer goes on with the next
   (`<writer>.2`, `<writer>.3`). Sealed files hold numbers, offsets and times as differences: one to two bytes for each
   row of `sends`, `log` and `reads` in the base scenarios.
 - Batches of a stream carry a CRC-32, as pages of a sealed file do by Parquet's own rules. That of the footer stands

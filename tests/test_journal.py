@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -93,7 +94,7 @@ def test_sealing_sorts_and_takes_the_stream_away(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("B3")
-@pytest.mark.parametrize("step", ["pyarrow.parquet.write_table", "os.fsync", "pathlib.Path.rename"])
+@pytest.mark.parametrize("step", ["pyarrow.parquet.ParquetWriter.write_table", "os.fsync", "pathlib.Path.rename"])
 def test_a_seal_that_fails_leaves_the_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     writer = probes(tmp_path, 2)
     writer.close(seal=False)
@@ -262,8 +263,8 @@ def test_a_week_of_a_quiet_consumer_is_a_few_dozen_files_sealed_one_at_a_time(
     assert 20 < len(files) < 60
     record_property(
         "figure",
-        f"a week of a consumer with ten polls a second leaves {len(files)} files for each of its tables, from streams "
-        f"of at most {journal.STREAM_BYTES * SMALLER >> 20} MiB",
+        f"a week of a consumer with ten polls a second leaves {len(files)} files of reads, from streams of at most "
+        f"{journal.STREAM_BYTES * SMALLER >> 20} MiB",
     )
 
 
@@ -320,6 +321,39 @@ def test_a_stream_that_is_gone_without_its_sealed_file_is_not_taken_for_sealed(t
     writer.path.unlink()
     with pytest.raises(FileNotFoundError):
         seal_stream(writer.path)
+
+
+def test_an_event_of_a_base_scenario_costs_at_most_twelve_bytes(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """At a hundredth of a base scenario's messages, and with no two times alike, so that little can be left out."""
+    lots, count = random.Random(1), 1_000  # noqa: S311 - the same times every time
+    numbers = list(range(count))
+    due = [10**12 + number * 20_000 for number in numbers]
+    sent = [at + lots.randrange(1_000_000) for at in due]
+    done = [at + lots.randrange(20_000_000) for at in sent]
+    fixed: dict[str, list[Any]] = {"producer": [0] * count, "topic": [0] * count, "partition": [0] * count}
+    rows = {
+        "sends": {"due_ns": due, "sent_ns": sent, "done_ns": done, "outcome": ["ok"] * count},
+        "log": {"leader_epoch": [0] * count},
+    }
+    for name, own in rows.items():
+        writer = Writer(tmp_path, name, 1_700_000_000_000_000, name)
+        writer.add_columns({**fixed, **own, "seq": numbers, "offset": numbers})
+        writer.close()
+    each = sum(sealed_files(tmp_path, name)[0].stat().st_size for name in rows) / (2 * count)
+    assert each <= 12
+    record_property("figure", f"{each:.1f} bytes for each of {2 * count:,} events, no two times alike")
+
+
+def test_a_sealed_file_tells_its_schema_once(tmp_path: Path) -> None:
+    """Arrow's own words for the schema were a third of it."""
+    probes(tmp_path, 1).close()
+    (path,) = sealed_files(tmp_path, "probes")
+    found = pq.read_schema(path)
+    assert found.equals(TABLES["probes"].schema)
+    assert found.metadata == {b"ackproof.schema": b"1", b"ackproof.table": b"probes"}
+    assert b"ARROW:schema" not in pq.read_metadata(path).metadata
 
 
 def test_what_rises_is_kept_as_differences(tmp_path: Path) -> None:

@@ -109,7 +109,8 @@ def write(found: list[Weight], command: str) -> None:
         "The journal on disk",
         command,
         "Sealed journals of the catalogue's runs, all tables of them, for each row of `sends`, `log` and `reads` (goal:"
-        f" at most {GOAL:g} bytes in the base scenarios). Section A sends 100,000 messages in a run.",
+        f" at most {GOAL:g} bytes in the base scenarios). With `--anew` the rows of kept runs are sealed again, aside, as"
+        " this commit does it.",
         ["", "runs", "files in a run", "events in a run", "bytes for each event"],
         rows,
         in_words(found),
@@ -123,7 +124,7 @@ def in_words(found: list[Weight]) -> str:
         listed = ", ".join(
             f"{each.run} ({each.each:.1f}: {each.events:,} events in {each.files} files)" for each in above
         )
-        told += f" Above it: {listed}. A file takes 1 to 2 KB before its first row, and what the observer sees grows"
+        told += f" Above it: {listed}. A file takes about 1 KB without a row, and what the observer sees grows"
         told += " with time: both weigh in a run of few messages, and in no other."
     return told
 

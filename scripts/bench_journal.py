@@ -109,8 +109,8 @@ def write(found: list[Weight], command: str) -> None:
         "The journal on disk",
         command,
         "Sealed journals of the catalogue's runs, all tables of them, for each row of `sends`, `log` and `reads` (goal:"
-        f" at most {GOAL:g} bytes in the base scenarios). With `--anew` the rows of kept runs are sealed again, aside, as"
-        " this commit does it.",
+        f" at most {GOAL:g} bytes in the base scenarios). With `--anew` the rows of kept runs are sealed again, aside,"
+        " as this commit does it.",
         ["", "runs", "files in a run", "events in a run", "bytes for each event"],
         rows,
         in_words(found),

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import mmap
 import os
+import random
 import shutil
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -90,7 +94,7 @@ def test_sealing_sorts_and_takes_the_stream_away(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("B3")
-@pytest.mark.parametrize("step", ["pyarrow.parquet.write_table", "os.fsync", "pathlib.Path.rename"])
+@pytest.mark.parametrize("step", ["pyarrow.parquet.ParquetWriter.write_table", "os.fsync", "pathlib.Path.rename"])
 def test_a_seal_that_fails_leaves_the_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     writer = probes(tmp_path, 2)
     writer.close(seal=False)
@@ -211,7 +215,7 @@ def test_every_table_carries_its_run_and_is_sorted_by_columns_it_has(name: str) 
 def test_a_long_stream_is_ended_and_sealed_while_its_writer_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ackproof.journal.STREAM_ROWS", 50)
+    monkeypatch.setattr("ackproof.journal.STREAM_BYTES", 4_000)
     writer = Writer(tmp_path, "probes", 7, "observer")
     for first in range(0, 170, 10):
         numbers = list(range(first, first + 10))
@@ -223,6 +227,133 @@ def test_a_long_stream_is_ended_and_sealed_while_its_writer_goes_on(
     assert [pq.read_metadata(path).num_rows for path in files] == [50, 50, 20, 50]
     assert sorted(at for path in files for at in pq.read_table(path)["at_ns"].to_pylist()) == list(range(170))
     assert not list(tmp_path.rglob("*.arrows"))
+
+
+WEEK = 7 * 24 * 3600
+SMALLER = 1_024  # a thousandth of a week, in streams a thousandth as large
+
+
+def test_a_week_of_a_quiet_consumer_is_a_few_dozen_files_sealed_one_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
+) -> None:
+    """Ten polls a second with one message each, every one of them a batch."""
+    limit = journal.STREAM_BYTES // SMALLER
+    monkeypatch.setattr("ackproof.journal.STREAM_BYTES", limit)
+    started: list[subprocess.Popen[bytes]] = []
+    at_once, sizes = [], []
+
+    def start(command: list[str]) -> subprocess.Popen[bytes]:
+        at_once.append(1 + sum(child.poll() is None for child in started))
+        sizes.extend(Path(path).stat().st_size for path in command[4:])
+        started.append(popen(command))
+        return started[-1]
+
+    popen = subprocess.Popen
+    monkeypatch.setattr("subprocess.Popen", start)
+    polls = WEEK * 10 // SMALLER
+    writer = Writer(tmp_path, "reads", 7, "consumer1")
+    one = {"consumer": [0], "group": [0], "topic": [0], "partition": [0], "producer": [0], "assignment": [1]}
+    for poll in range(polls):
+        writer.add_columns({**one, "offset": [poll], "seq": [poll], "read_ns": [poll * 10**8], "poll": [poll]})
+    writer.close()
+    files = sealed_files(tmp_path, "reads")
+    assert sum(pq.read_metadata(path).num_rows for path in files) == polls
+    assert set(at_once) == {1}, "two sealed at once for one writer"
+    assert max(sizes) < limit + 2_000, "a stream went on past its limit"
+    assert 20 < len(files) < 60
+    record_property(
+        "figure",
+        f"a week of a consumer with ten polls a second leaves {len(files)} files of reads, from streams of at most "
+        f"{journal.STREAM_BYTES * SMALLER >> 20} MiB",
+    )
+
+
+def test_many_tiny_batches_are_read_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ackproof.journal.TOGETHER", 4)
+    writer = probes(tmp_path, 11)
+    table, damage = read_stream(writer.path)
+    assert (table["at_ns"].to_pylist(), damage) == (list(range(11, 0, -1)), None)
+    assert table["at_ns"].num_chunks == 2 + 3
+    writer.close()
+
+
+def test_two_who_seal_one_stream_do_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = probes(tmp_path, 3)
+    writer.close(seal=False)
+    begun, written = threading.Barrier(2), []
+
+    def slowly(table: pa.Table, path: Path, order: tuple[str, ...]) -> None:
+        written.append(path.name)
+        time.sleep(0.2)
+        write_sealed(table, path, order)
+
+    def seal(_: int) -> journal.Damage | None:
+        begun.wait()
+        return seal_stream(writer.path)
+
+    write_sealed = journal.write_sealed
+    monkeypatch.setattr("ackproof.journal.write_sealed", slowly)
+    with ThreadPoolExecutor(2) as sealers:
+        assert list(sealers.map(seal, range(2))) == [None, None]
+    assert written == ["w.parquet"]
+    assert [path.name for path in writer.path.parent.iterdir()] == ["w.parquet"]
+    assert pq.read_metadata(sealed_files(tmp_path, "probes")[0]).num_rows == 3
+
+
+def test_a_stream_that_another_sealed_meanwhile_is_sealed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("one", "two"):
+        probes(tmp_path, 3, name).close(seal=False)
+    sealed_here = journal._sealed_here
+
+    def after_another(path: Path) -> journal.Damage | None:
+        if path.stem == "one":
+            seal_stream(path)
+        return sealed_here(path)
+
+    monkeypatch.setattr("ackproof.journal._sealed_here", after_another)
+    assert seal_all(tmp_path) == []
+    assert [path.name for path in sealed_files(tmp_path, "probes")] == ["one.parquet", "two.parquet"]
+
+
+def test_a_stream_that_is_gone_without_its_sealed_file_is_not_taken_for_sealed(tmp_path: Path) -> None:
+    writer = probes(tmp_path, 3)
+    writer.close(seal=False)
+    writer.path.unlink()
+    with pytest.raises(FileNotFoundError):
+        seal_stream(writer.path)
+
+
+def test_an_event_of_a_base_scenario_costs_at_most_twelve_bytes(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """At a hundredth of a base scenario's messages, and with no two times alike, so that little can be left out."""
+    lots, count = random.Random(1), 1_000  # noqa: S311 - the same times every time
+    numbers = list(range(count))
+    due = [10**12 + number * 20_000 for number in numbers]
+    sent = [at + lots.randrange(1_000_000) for at in due]
+    done = [at + lots.randrange(20_000_000) for at in sent]
+    fixed: dict[str, list[Any]] = {"producer": [0] * count, "topic": [0] * count, "partition": [0] * count}
+    rows = {
+        "sends": {"due_ns": due, "sent_ns": sent, "done_ns": done, "outcome": ["ok"] * count},
+        "log": {"leader_epoch": [0] * count},
+    }
+    for name, own in rows.items():
+        writer = Writer(tmp_path, name, 1_700_000_000_000_000, name)
+        writer.add_columns({**fixed, **own, "seq": numbers, "offset": numbers})
+        writer.close()
+    each = sum(sealed_files(tmp_path, name)[0].stat().st_size for name in rows) / (2 * count)
+    assert each <= 12
+    record_property("figure", f"{each:.1f} bytes for each of {2 * count:,} events, no two times alike")
+
+
+def test_a_sealed_file_tells_its_schema_once(tmp_path: Path) -> None:
+    """Arrow's own words for the schema were a third of it."""
+    probes(tmp_path, 1).close()
+    (path,) = sealed_files(tmp_path, "probes")
+    found = pq.read_schema(path)
+    assert found.equals(TABLES["probes"].schema)
+    assert found.metadata == {b"ackproof.schema": b"1", b"ackproof.table": b"probes"}
+    assert b"ARROW:schema" not in pq.read_metadata(path).metadata
 
 
 def test_what_rises_is_kept_as_differences(tmp_path: Path) -> None:

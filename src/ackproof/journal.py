@@ -5,8 +5,10 @@ that judges.
     runs/<name>/journal/<table>/<writer>.arrows   while it grows: an Arrow stream, readable at any moment
     runs/<name>/journal/<table>/<writer>.parquet  sealed: sorted, written aside, synced, renamed into place whole
 
-A stream of two million rows is ended and sealed while its writer goes on with the next (`<writer>.2`, `<writer>.3`),
-so that a long run takes up neither the disk with streams nor the memory of whoever seals them.
+A stream of 128 MiB is ended and sealed while its writer goes on with the next (`<writer>.2`, `<writer>.3`), so that a
+long run takes up neither the disk with streams nor the memory of whoever seals them, be its batches large or tiny.
+Whoever seals a stream holds a lock on it: the client that wrote it may have been killed over it, and its sealer goes on
+while the run seals the rest.
 
 One writer per file. A stream that was torn by a crash is readable up to its last whole batch; how many bytes were torn
 is reported, never an error that hides the rest. Batches of a stream carry a checksum, as pages of a sealed file and
@@ -17,12 +19,14 @@ Every table carries `run`, so that one Spark job can judge many runs.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
 import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -36,7 +40,8 @@ from ackproof.journal_tables import TABLES
 
 FLUSH_EVERY_S = 0.25
 FLUSH_ROWS = 65_536
-STREAM_ROWS = 2_000_000  # after which a writer begins another
+STREAM_BYTES = 1 << 27  # after which a writer begins another
+TOGETHER = 1_024  # batches of a stream that is read: a tiny one takes ten times its own memory
 ROW_GROUP = 1 << 18
 STREAM_SUFFIX = ".arrows"
 SEALED_SUFFIX = ".parquet"
@@ -70,7 +75,8 @@ class Writer:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._name = name
         self._begun = 0
-        self._sealing: list[subprocess.Popen[bytes]] = []
+        self._sealing: subprocess.Popen[bytes] | None = None
+        self._ended: list[Path] = []  # streams that nobody seals yet
         self._rows: list[tuple[Any, ...]] = []
         self._names = [column.name for column in self._table.columns if column.name != "run"]
         self._flushed = time.monotonic()
@@ -84,7 +90,6 @@ class Writer:
         self._file = self.path.open("xb")  # a file without a buffer may write a part, and Arrow would not ask
         self._stream = pa.ipc.new_stream(self._file, self._schema)
         self._file.flush()
-        self._written = 0
 
     def _end(self) -> None:
         self._stream.close()
@@ -123,21 +128,27 @@ class Writer:
         self._stream.write_batch(batch, custom_metadata={CHECKSUM: checksum(batch)})
         self._file.flush()
         self._flushed = time.monotonic()
-        self._written += count
-        if self._written >= STREAM_ROWS:
+        if self._file.tell() >= STREAM_BYTES:
             self._end()
-            self._sealing = [sealing for sealing in self._sealing if sealing.poll() is None]
-            self._sealing.append(subprocess.Popen([sys.executable, "-P", "-m", "ackproof.sealing", str(self.path)]))
+            self._ended.append(self.path)
+            self._seal_ended()
             self._begin()
+
+    def _seal_ended(self) -> None:
+        """In the background, by one process at a time: streams that end while it is at work are for the next."""
+        if self._sealing is None or self._sealing.poll() is not None:
+            self._sealing = subprocess.Popen([sys.executable, "-P", "-m", "ackproof.sealing", *map(str, self._ended)])
+            self._ended = []
 
     def close(self, seal: bool = True) -> None:
         """End the stream properly and, unless somebody else will, seal it."""
         self.flush()
         self._end()
-        for sealing in self._sealing:
-            sealing.wait()
+        if self._sealing is not None:
+            self._sealing.wait()
         if seal:
-            seal_stream(self.path)
+            for path in (*self._ended, self.path):
+                seal_stream(path)
 
 
 @dataclass(frozen=True)
@@ -158,6 +169,7 @@ def read_stream(path: Path) -> tuple[pa.Table, Damage | None]:
     schema = TABLES[path.parent.name].schema
     older = TABLES[path.parent.name].older
     size = path.stat().st_size
+    tables: list[pa.Table] = []
     batches: list[pa.RecordBatch] = []
     good = 0
     problem: str | None = None
@@ -175,10 +187,13 @@ def read_stream(path: Path) -> tuple[pa.Table, Damage | None]:
                     raise pa.ArrowInvalid(DIFFERS)
                 batches.append(batch)
                 good = source.tell()
+                if len(batches) == TOGETHER:
+                    tables.append(pa.Table.from_batches(batches, schema).combine_chunks())
+                    batches = []
             good = source.tell()  # past the end mark, where there is one
         except (pa.ArrowInvalid, OSError, pa.ArrowException) as error:
             problem = str(error).splitlines()[0]
-    table = pa.Table.from_batches(batches, schema)
+    table = pa.concat_tables([*tables, pa.Table.from_batches(batches, schema)])
     if problem is None and good >= size:
         return table, None
     # A writer that was killed leaves no end mark; that alone tears nothing.
@@ -186,8 +201,22 @@ def read_stream(path: Path) -> tuple[pa.Table, Damage | None]:
 
 
 def seal_stream(path: Path) -> Damage | None:
-    """Turn a stream into a sorted Parquet file beside it, whole or not at all, and take the stream away."""
-    known = TABLES[path.parent.name]
+    """Turn a stream into a sorted Parquet file beside it, whole or not at all, and take the stream away.
+
+    Where another is at it, wait: what is gone by then, and has its sealed file, is done."""
+    sealed = path.with_name(path.name.removesuffix(STREAM_SUFFIX) + SEALED_SUFFIX)
+    try:
+        with path.open("rb") as stream:
+            with suppress(OSError):  # a file system without locks; two who seal one stream write the same
+                fcntl.flock(stream, fcntl.LOCK_EX)
+            return _seal(path, sealed)
+    except FileNotFoundError:
+        if path.exists() or not sealed.exists():
+            raise
+        return None
+
+
+def _seal(path: Path, sealed: Path) -> Damage | None:
     table, damage = read_stream(path)
     if damage is not None and table.num_rows == 0 and damage.what.startswith("it is of another"):
         return damage
@@ -195,8 +224,8 @@ def seal_stream(path: Path) -> Damage | None:
         # The stream goes away; what was torn off it stays on record, so that judging again says the same.
         torn = {TORN_BYTES: str(damage.bytes_torn), TORN_WHAT: damage.what}
         table = table.replace_schema_metadata({**(table.schema.metadata or {}), **torn})
-    write_sealed(table, path.with_name(path.name.removesuffix(STREAM_SUFFIX) + SEALED_SUFFIX), known.order)
-    path.unlink(missing_ok=True)  # two may have sealed it, where its writer died over it
+    write_sealed(table, sealed, TABLES[path.parent.name].order)
+    path.unlink(missing_ok=True)
     return damage
 
 
@@ -205,7 +234,9 @@ def write_sealed(table: pa.Table, path: Path, order: Iterable[str]) -> None:
     ordered = table.sort_by([(name, "ascending") for name in order])
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        pa.parquet.write_table(ordered, temporary, row_group_size=ROW_GROUP, **parquet_options(table.schema))
+        with pa.parquet.ParquetWriter(temporary, table.schema, **parquet_options(table.schema)) as rows:
+            rows.write_table(ordered, row_group_size=ROW_GROUP)
+            rows.add_key_value_metadata(table.schema.metadata or {})
         with temporary.open("r+b") as written:
             _sign_footer(written)
             os.fsync(written.fileno())
@@ -251,10 +282,13 @@ def _crc(content: bytes) -> bytes:
 
 
 def parquet_options(schema: pa.Schema) -> dict[str, Any]:
-    """Numbers, offsets and times rise by little: as differences they take a tenth of the place, and no longer."""
-    rising = [field.name for field in schema if field.type == pa.int64() and field.name not in ("run", "key", "digest")]
+    """Numbers, offsets and times rise by little: as differences they take a tenth of the place, and no longer. Arrow's
+    own words for the schema, a third of a small file, say nothing that Parquet's do not."""
+    others = ("run", "key", "digest", "took_ns")
+    rising = [field.name for field in schema if field.type == pa.int64() and field.name not in others]
     return {
         "compression": "zstd",
+        "store_schema": False,
         "write_page_checksum": True,
         "use_dictionary": [field.name for field in schema if field.name not in rising],
         "column_encoding": dict.fromkeys(rising, "DELTA_BINARY_PACKED"),

@@ -1,0 +1,138 @@
+"""What a journal costs on disk: `scripts/bench journal --folder runs/catalogue`.
+
+Weighs every run below a folder that has ended and is sealed: its files, their bytes, and its events (rows
+of sends, log and reads). All tables are weighed, also those that grow with time and not with messages. Nothing is
+judged, and nothing in the folder is changed; with `--anew` the rows are sealed again, aside, as this version does it.
+With `--write` the figures go to docs/performance.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from performance import keep
+
+from ackproof.journal import STREAM_SUFFIX, sealed_files, write_sealed
+from ackproof.journal_tables import TABLES
+from ackproof.record import read_record
+from ackproof.screen import console, say_json, table
+
+HOME = Path(__file__).resolve().parents[1]
+EVENTS = ("sends", "log", "reads")
+GOAL = 12.0  # bytes for each event of a base scenario
+
+
+@dataclass(frozen=True)
+class Weight:
+    run: str
+    section: str
+    shape: str
+    files: int
+    bytes: int
+    events: int
+
+    @property
+    def each(self) -> float:
+        return self.bytes / max(1, self.events)
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description="What a journal costs on disk.")
+    options.add_argument("--folder", type=Path, default=HOME / "runs" / "catalogue")
+    options.add_argument("--shape", default="base")
+    options.add_argument("--anew", action="store_true", help="as this version would seal the same rows")
+    options.add_argument("--json", action="store_true")
+    options.add_argument("--write", action="store_true", help="also into docs/performance.md")
+    given = options.parse_args()
+    found = [weight for weight in weights(given.folder, given.anew) if weight.shape == given.shape]
+    if not found:
+        print(f"there is no sealed run of shape {given.shape} in {given.folder}")
+        return 4
+    rows = [[each.run, f"{each.files}", f"{each.events:,}", f"{each.bytes:,}", f"{each.each:.2f}"] for each in found]
+    names = ["run", "files", "events", "bytes", "bytes/event"]
+    if given.write:
+        write(found, f"scripts/bench journal --shape {given.shape}{' --anew' if given.anew else ''} --write")
+    if given.json:
+        say_json([dict(zip(names, row, strict=True)) for row in rows])
+    else:
+        shown = table(*names, right=names[1:])
+        for row in rows:
+            shown.add_row(*row)
+        console().print(shown)
+    return 0
+
+
+def weights(folder: Path, anew: bool = False) -> Iterator[Weight]:
+    for path in sorted(folder.glob("*/run.json")):
+        directory = path.parent
+        if read_record(directory).ended_at is not None and not list(directory.glob(f"journal/*/*{STREAM_SUFFIX}")):
+            yield weigh(directory, anew)
+
+
+def weigh(directory: Path, anew: bool = False) -> Weight:
+    record = read_record(directory)
+    files = [(name, path) for name in TABLES for path in sealed_files(directory, name)]
+    events = sum(pq.read_metadata(path).num_rows for name, path in files if name in EVENTS)
+    size = sum(_sealed_anew(name, path) if anew else path.stat().st_size for name, path in files)
+    return Weight(directory.name, record.section, record.shape, len(files), size, events)
+
+
+def _sealed_anew(name: str, path: Path) -> int:
+    with tempfile.TemporaryDirectory() as aside:
+        copy = Path(aside) / path.name
+        write_sealed(pq.read_table(path), copy, TABLES[name].order)
+        return copy.stat().st_size
+
+
+def write(found: list[Weight], command: str) -> None:
+    sections: dict[str, list[Weight]] = defaultdict(list)
+    for weight in found:
+        sections[weight.section].append(weight)
+    rows = [
+        [
+            f"section {section}",
+            f"{len(own)}",
+            _range([each.files for each in own]),
+            _range([each.events for each in own]),
+            _range([each.each for each in own], ".2f"),
+        ]
+        for section, own in sorted(sections.items())
+    ]
+    keep(
+        "journal",
+        "The journal on disk",
+        command,
+        "Sealed journals of the catalogue's runs, all tables of them, for each row of `sends`, `log` and `reads` (goal:"
+        f" at most {GOAL:g} bytes in the base scenarios). With `--anew` the rows of kept runs are sealed again, aside,"
+        " as this commit does it.",
+        ["", "runs", "files in a run", "events in a run", "bytes for each event"],
+        rows,
+        in_words(found),
+    )
+
+
+def in_words(found: list[Weight]) -> str:
+    above = [each for each in found if each.each > GOAL]
+    told = f"{len(found) - len(above)} of {len(found)} runs cost at most {GOAL:g} bytes for each event."
+    if above:
+        listed = ", ".join(
+            f"{each.run} ({each.each:.1f}: {each.events:,} events in {each.files} files)" for each in above
+        )
+        told += f" Above it: {listed}. A file takes about 1 KB without a row, and what the observer sees grows"
+        told += " with time: both weigh in a run of few messages, and in no other."
+    return told
+
+
+def _range(values: list[float] | list[int], form: str = ",") -> str:
+    low, high = format(min(values), form), format(max(values), form)
+    return low if low == high else f"{low} to {high}"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -240,7 +240,8 @@ def test_a_week_of_a_quiet_consumer_is_a_few_dozen_files_sealed_one_at_a_time(
     limit = journal.STREAM_BYTES // SMALLER
     monkeypatch.setattr("ackproof.journal.STREAM_BYTES", limit)
     started: list[subprocess.Popen[bytes]] = []
-    at_once, sizes = [], []
+    at_once: list[int] = []
+    sizes: list[int] = []
 
     def start(command: list[str]) -> subprocess.Popen[bytes]:
         at_once.append(1 + sum(child.poll() is None for child in started))
@@ -333,7 +334,7 @@ def test_an_event_of_a_base_scenario_costs_at_most_twelve_bytes(
     sent = [at + lots.randrange(1_000_000) for at in due]
     done = [at + lots.randrange(20_000_000) for at in sent]
     fixed: dict[str, list[Any]] = {"producer": [0] * count, "topic": [0] * count, "partition": [0] * count}
-    rows = {
+    rows: dict[str, dict[str, list[Any]]] = {
         "sends": {"due_ns": due, "sent_ns": sent, "done_ns": done, "outcome": ["ok"] * count},
         "log": {"leader_epoch": [0] * count},
     }

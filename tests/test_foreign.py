@@ -582,14 +582,14 @@ def test_what_a_client_that_is_killed_told_is_heard_to_the_last_line(tmp_path: P
 
 
 def test_what_a_client_that_does_not_listen_told_is_heard_to_the_last_line(tmp_path: Path) -> None:
-    code = f"""
+    code = """
     import os, signal, time
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     open("pids", "w").write(str(os.getpid()))
     number = 0
     while True:
         time.sleep(0.001)
-        print('{{"name":"coffee"}}')
+        print('{"name":"coffee"}')
         number += 1
         open("count.new", "w").write(str(number))
         os.rename("count.new", "count")

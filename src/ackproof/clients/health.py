@@ -1,7 +1,7 @@
 """The health check of a run, or of a lab: watches one topic's rate and the cluster, and says when a person is needed.
 
 Its words are JSON, one event a line, on standard output: `watching`, `armed`, `raised`, `cleared`, `offset_fell`,
-`query_restarted`, and the `rate` of each second. In a run all but the rates go to the journal too.
+`query_restarted`, `too_late`, and the `rate` of each second. In a run all but the rates go to the journal too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 
 from ackproof.clients.common import Progress, read_config
 from ackproof.health.looks import Elections, Looks, Marks, Nodes, merged
-from ackproof.health.rates import Rates
+from ackproof.health.rates import LATE_MOST_S, Rates
 from ackproof.health.rules import View
 from ackproof.health.watch import Alert, Watch
 from ackproof.journal import Writer
@@ -64,7 +64,7 @@ class Health:
         self._marks = Marks()
         self._watch = Watch()
         self._judged = 0
-        self._armed = False
+        self._armed = self._told_late = False
         jars, checkpoint = [Path(jar) for jar in config.jars], Path(self._checkpoint.name) / "checkpoint"
         words = None if config.directory is None else Path(config.directory) / "logs" / "health-spark.log"
         self._stream = Stream(config.bootstrap, config.topic, jars, checkpoint, self._rates, self._noted, words)
@@ -121,6 +121,10 @@ class Health:
         if rate.armed and not self._armed:
             self._armed = True
             self._noted("armed", rate.last, f"messages flow, {rate.last} a second: from here on the rate is watched")
+        if rate.too_late >= self._config.line and not self._told_late:
+            self._told_late = True
+            late = f"{rate.too_late:,} messages came more than {LATE_MOST_S} s after their own timestamps"
+            self._noted("too_late", float(rate.too_late), f"{late}: such messages count for no second")
         if rate.judged != self._judged:
             self._judged = rate.judged
             self._say(Alert("rate", "rate", rate.last, ""))

@@ -25,7 +25,7 @@ from ackproof.health.watch import Alert
 
 WEBHOOK_S = 5.0
 LAST_S = 6.0  # at the end, for what is still to be posted: one that does not answer is told of by its own word
-POSTED = ("raised", "cleared", "offset_fell", "query_restarted")
+POSTED = ("raised", "cleared", "offset_fell", "query_restarted", "too_late")
 
 Tell = Callable[[str], None]
 

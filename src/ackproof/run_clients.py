@@ -120,7 +120,7 @@ class Clients:
         if self._scenario.health is not None:
             min_isr = {topic.name: self._min_isr(topic) for topic in self._scenario.topics}
             servers = self._sites[placed(self._scenario.health.topic)[0]]
-            config = health_config(self._scenario.health, self._nodes, servers, min_isr)
+            config = health_config(self._scenario.health, self._lab, self._nodes, servers, min_isr)
             files = {"run": self._record.run, "directory": str(self._directory), "progress": str(self._page("health"))}
             self._spawn("health", "health", "observer", msgspec.structs.replace(config, **files))
             self._wait_until_ready(self._health, HEALTH_READY_S)
@@ -418,15 +418,9 @@ class Clients:
     @property
     def _heard(self) -> list[str]:
         """Foreign clients: whatever goes by such a name is the listener, and not the client itself."""
-        return [
-            name
-            for names, plans in (
-                (self.producers, self._scenario.each_producer),
-                (self.consumers, self._scenario.each_consumer),
-            )
-            for name, plan in zip(names, plans, strict=True)
-            if plan.command
-        ]
+        plans: list[ProducerPlan | ConsumerPlan] = [*self._scenario.each_producer, *self._scenario.each_consumer]
+        names = [*self.producers, *self.consumers]
+        return [name for name, plan in zip(names, plans, strict=True) if plan.command]
 
     def export_outboxes(self) -> None:
         """The journal's rows of producers whose truth is a database."""

@@ -143,7 +143,7 @@ def test_what_an_outage_held_up_makes_nobody_wait_afterwards() -> None:
     """Ten seconds of nothing, then all of it at once: cleared as soon as if nothing had come late."""
     flowing = late_by(0, until=50)
     held_up = {place: counts for place, counts in flowing.items() if not 20 <= place < 30}
-    backlog = {second: 1000 for second in range(20, 30)}
+    backlog = dict.fromkeys(range(20, 30), 1000)
     lost = alarms(arriving(held_up, 50))
     assert lost == list(range(21, 31))
     assert alarms(arriving(held_up | {30: held_up[30] | backlog}, 50)) == lost

@@ -37,6 +37,7 @@ class HealthConfig(msgspec.Struct, frozen=True):
     min_isr: dict[str, int]  # of every topic that is watched
     jars: list[str]
     java_home: str
+    folder: str  # for what it needs while it lives: memory that goes with the lab, for each batch waits for two files
     run: int = 0
     directory: str | None = None  # of a run, for the journal
     progress: str | None = None
@@ -54,9 +55,7 @@ class Health:
             None if config.directory is None else Writer(Path(config.directory), "alerts", config.run, "health")
         )
         self._progress = None if config.progress is None else Progress(Path(config.progress), create=True)
-        # It has to outlive a query, not the machine; and each batch waits for two files of it.
-        memory = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else None  # noqa: S108
-        self._checkpoint = tempfile.TemporaryDirectory(prefix="ackproof-health-", dir=memory)
+        self._checkpoint = tempfile.TemporaryDirectory(prefix="health-")
         self._rates = Rates(config.line)
         nodes = Nodes(config.brokers, config.zookeeper, config.controllers)
         self._looks = Looks(nodes, config.min_isr, self._over)
@@ -149,6 +148,7 @@ class Health:
 def main() -> int:
     config = read_config(HealthConfig)
     os.environ["JAVA_HOME"] = config.java_home
+    os.environ["TMPDIR"] = tempfile.tempdir = config.folder
     health = Health(config)
     signal.signal(signal.SIGTERM, health.stop)
     signal.signal(signal.SIGINT, health.stop)

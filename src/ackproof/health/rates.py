@@ -5,8 +5,8 @@ was written in it has been counted by then, and a second of which nothing was he
 any other drop, without a message that would have to come first: the clock closes a second, no watermark does.
 
 Messages may come later than their timestamps say: a producer that lingers, a mirror that lags. A second that is seen to
-have been at the line only after it would have been closed was late; where that happens again and again, seconds are kept
-open for so much longer. What an outage had held up comes late once, and makes nobody wait.
+have been at the line only after it would have been closed was late; where that happens again and again, seconds are
+kept open for so much longer. What an outage had held up comes late once, and makes nobody wait.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Rates:
             self._at_line &= self._counts.keys()
 
     def _lateness(self) -> int:
-        """For how many seconds to wait, by those that this trigger's messages brought to the line, and by former ones."""
+        """For how many seconds to wait, by how late they came to the line in this trigger and in those before."""
         reached = {second for second, n in self._counts.items() if n >= self._line} - self._at_line
         self._at_line |= reached
         late = [self._over - second for second in reached if 0 <= self._over - second <= LATE_MOST_S]

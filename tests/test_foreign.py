@@ -7,9 +7,11 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -21,7 +23,8 @@ from ackproof.clients.foreign import READY_S
 from ackproof.errors import CannotHere, NotProved, UsageProblem
 from ackproof.foreign import filled, not_applicable, unpack_text
 from ackproof.journal import read_stream
-from ackproof.lab.processes import KILL_CLIENT, Process, Processes, below, stopped_threads
+from ackproof.lab.processes import KILL_CLIENT, Exit, Process, Processes, below, stopped_threads
+from ackproof.lab.run_verbs import disturb
 from ackproof.run_foreign import HostProcesses, require_programs
 from ackproof.scenario import ConsumerPlan, ProducerPlan, Scenario
 from ackproof.scenario_file import find, load, read_source
@@ -579,6 +582,24 @@ def test_what_a_client_that_is_killed_told_is_heard_to_the_last_line(tmp_path: P
     assert [row[0] for row in sends(tmp_path)] == [0, 1, 2, 3, 4]
     assert len((tmp_path / "logs" / "producer1.out.log").read_text().splitlines()) == 5
     assert (tmp_path / "listener.log").read_text() == ""
+
+
+def test_a_client_that_a_fault_killed_has_ended_as_was_asked_for(tmp_path: Path) -> None:
+    client = Client(tmp_path, "producer", f"print({ACK % (0, 0)!r})\n{LASTING}")
+    pids = _pids(tmp_path)
+    exits: list[Exit] = []
+    processes = Processes(lambda _, how: exits.append(how))
+    processes._running["producer1"] = Process(client.process.pid, os.pidfd_open(client.process.pid))
+    server: Any = SimpleNamespace(lab=SimpleNamespace(processes=processes))
+    request: Any = {"kind": "kill", "processes": ["producer1"], "heard": ["producer1"]}
+    reaping = threading.Thread(target=until, args=(lambda: processes.reap() or exits, "it has ended"))
+    reaping.start()
+    assert disturb(server, request)["said"] == ["producer1: exit code 137"]
+    reaping.join()
+    client.ended()  # which knows nothing of how, any more
+    assert (exits[0].code, exits[0].asked) == (128 + signal.SIGKILL, True)
+    assert not any(map(_lives, pids))
+    assert sends(tmp_path) == [(0, "ok", 0, None)]
 
 
 def test_what_a_client_that_does_not_listen_told_is_heard_to_the_last_line(tmp_path: Path) -> None:

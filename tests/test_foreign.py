@@ -7,9 +7,11 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -18,9 +20,11 @@ import pytest
 from ackproof.clients.accounts import LINE_MOST, SHOWN_MOST, Account, Consumed, ForeignConfig, Produced
 from ackproof.clients.common import Progress, pack, unpack
 from ackproof.clients.foreign import READY_S
-from ackproof.errors import CannotHere, UsageProblem
+from ackproof.errors import CannotHere, NotProved, UsageProblem
 from ackproof.foreign import filled, not_applicable, unpack_text
 from ackproof.journal import read_stream
+from ackproof.lab.processes import KILL_CLIENT, Exit, Process, Processes, below, stopped_threads
+from ackproof.lab.run_verbs import disturb
 from ackproof.run_foreign import HostProcesses, require_programs
 from ackproof.scenario import ConsumerPlan, ProducerPlan, Scenario
 from ackproof.scenario_file import find, load, read_source
@@ -120,11 +124,11 @@ def test_a_scenario_with_commands_is_good() -> None:
         ("count = 100\ncommand = [", 'count = 100\nwhere = "host"\n#', 'where = "host" is for a client with a command'),
         ("count = 100\ncommand = [", "count = 100\n#", "our own producer's values are no text"),
         (
-            'kind = "stop"',
-            'kind = "pause"\nuntil_messages = 70',
-            "what can be done to it is kill, stop, start, restart",
+            'kind = "stop"\ntargets = ["consumer:1"]',
+            'kind = "restart"\ntargets = ["producer:1"]',
+            "is kill, stop, pause",
         ),
-        ('kind = "stop"\ntargets = ["consumer:1"]', 'kind = "restart"\ntargets = ["producer:1"]', "is kill, stop"),
+        ('lost = "forbidden"', 'failover = "required"', "does not tell when an acknowledgement or an error reached it"),
         ('group = "readers"', 'group = "readers"\nwhere = "host"', "consumer:1 runs on the host"),
         ('lost = "forbidden"', 'late = "forbidden"', "late cannot be forbidden: it is not applicable, for producer1"),
         ('lost = "forbidden"', 'resurrected = "forbidden"', "does not tell which sends certainly failed"),
@@ -141,6 +145,10 @@ def test_what_is_wrong_with_a_foreign_client_is_said_beforehand(old: str, new: s
     with pytest.raises(UsageProblem) as caught:
         load(read_source("bad.toml", FOREIGN.replace(old, new, 1)))
     assert said in "\n".join([caught.value.message, *caught.value.details])
+
+
+def test_a_foreign_client_may_be_frozen() -> None:
+    load(read_source("good.toml", FOREIGN.replace('kind = "stop"', 'kind = "pause"\nuntil_messages = 70')))
 
 
 def test_what_a_foreign_client_does_not_tell_may_be_allowed() -> None:
@@ -465,11 +473,12 @@ def test_a_consumer_is_ready_when_it_was_given_partitions_and_ends_when_it_is_to
 
 # -- how they end ------------------------------------------------------------------------------------------------------
 
-# A client that starts another, tells both numbers, and would stay for ever.
+# A client that starts two others, one of them in a session of its own, tells all numbers, and would stay for ever.
 LASTING = """
 import os, signal, subprocess, sys, time
-other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-open("pids.new", "w").write(f"{os.getpid()} {other.pid}")
+lasting = [sys.executable, "-c", "import time; time.sleep(600)"]
+others = [subprocess.Popen(lasting, start_new_session=away) for away in (False, True)]
+open("pids.new", "w").write(" ".join(str(pid) for pid in (os.getpid(), *(other.pid for other in others))))
 os.rename("pids.new", "pids")
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 time.sleep(600)
@@ -502,11 +511,12 @@ def test_a_client_that_does_not_listen_is_ended_with_all_that_it_started(tmp_pat
 @pytest.mark.proves("A3")
 def test_a_client_does_not_outlive_whoever_hears_it(tmp_path: Path) -> None:
     client = Client(tmp_path, "producer", LASTING)
-    itself, other = _pids(tmp_path)
+    itself, *others = _pids(tmp_path)
     client.process.kill()
     client.ended()
     until(lambda: not _lives(itself), "the client is gone")
-    os.kill(other, signal.SIGKILL)  # its own, which nobody can know of any more
+    for other in others:
+        os.kill(other, signal.SIGKILL)  # its own, which nobody can know of any more
 
 
 @pytest.mark.proves("A3")
@@ -519,10 +529,137 @@ def test_whoever_is_started_by_one_that_is_dead_already_dies_too() -> None:
 
 @pytest.mark.proves("A3")
 def test_a_listener_on_the_host_does_not_outlive_a_run_that_is_gone(tmp_path: Path) -> None:
-    config = msgspec.structs.replace(told(tmp_path, "producer"), parent=os.getppid())
+    config = msgspec.structs.replace(told(tmp_path, "producer"), parent=os.getppid())  # and nobody ever says go
     (tmp_path / "config.json").write_bytes(msgspec.json.encode(config))
     words = [sys.executable, "-m", "ackproof.clients.foreign", str(tmp_path / "config.json")]
-    assert subprocess.run(words, check=False).returncode == -signal.SIGKILL
+    assert subprocess.run(words, check=False, timeout=ENDS_S).returncode == 0
+
+
+@pytest.mark.proves("A3")
+def test_nothing_of_a_client_on_the_host_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
+    """A shell stands in for the run, so the listener asks for its parent's number itself."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "go").touch()
+    (tmp_path / "config.json").write_bytes(msgspec.json.encode(told(tmp_path, "producer", LASTING)))
+    listens = f"""
+    import msgspec, os, sys
+    from pathlib import Path
+    from ackproof.clients import foreign
+    from ackproof.clients.common import read_config
+    foreign.read_config = lambda kind: msgspec.structs.replace(read_config(kind), parent=os.getppid())
+    sys.argv = ["", {str(tmp_path / "config.json")!r}]
+    sys.exit(foreign.main())
+    """
+    run = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {textwrap.dedent(listens)!r}])"
+    with subprocess.Popen([sys.executable, "-c", run]) as started:
+        pids = _pids(tmp_path) + below(started.pid)
+        assert len(set(pids)) == 4  # with the listener
+        started.kill()
+    until(lambda: not any(map(_lives, pids)), "nothing of it is left")
+
+
+def test_what_a_client_that_is_killed_told_is_heard_to_the_last_line(tmp_path: Path) -> None:
+    """Also what the listener has not come to read yet: it is stopped while the client prints and is killed."""
+    code = f"""
+    import os, time
+    open("pids", "w").write(str(os.getpid()))
+    while not os.path.exists("print"):
+        time.sleep(0.01)
+    for number in range(5):
+        print({ACK!r} % (number, number))
+    open("printed", "w")
+    time.sleep(600)
+    """
+    client = Client(tmp_path, "producer", code)
+    (pid,) = _pids(tmp_path)
+    client.process.send_signal(signal.SIGSTOP)
+    (tmp_path / "print").touch()
+    until((tmp_path / "printed").exists, "it has printed")
+    client.process.send_signal(KILL_CLIENT)
+    client.process.send_signal(signal.SIGCONT)
+    assert client.ended() == 128 + signal.SIGKILL
+    assert not _lives(pid)
+    assert [row[0] for row in sends(tmp_path)] == [0, 1, 2, 3, 4]
+    assert len((tmp_path / "logs" / "producer1.out.log").read_text().splitlines()) == 5
+    assert (tmp_path / "listener.log").read_text() == ""
+
+
+def test_a_client_that_a_fault_killed_has_ended_as_was_asked_for(tmp_path: Path) -> None:
+    client = Client(tmp_path, "producer", f"print({ACK % (0, 0)!r})\n{LASTING}")
+    pids = _pids(tmp_path)
+    exits: list[Exit] = []
+    processes = Processes(lambda _, how: exits.append(how))
+    processes._running["producer1"] = Process(client.process.pid, os.pidfd_open(client.process.pid))
+    server: Any = SimpleNamespace(lab=SimpleNamespace(processes=processes))
+    request: Any = {"kind": "kill", "processes": ["producer1"], "heard": ["producer1"]}
+    reaping = threading.Thread(target=until, args=(lambda: processes.reap() or exits, "it has ended"))
+    reaping.start()
+    assert disturb(server, request)["said"] == ["producer1: exit code 137"]
+    reaping.join()
+    client.ended()  # which knows nothing of how, any more
+    assert (exits[0].code, exits[0].asked) == (128 + signal.SIGKILL, True)
+    assert not any(map(_lives, pids))
+    assert sends(tmp_path) == [(0, "ok", 0, None)]
+
+
+def test_what_a_client_that_does_not_listen_told_is_heard_to_the_last_line(tmp_path: Path) -> None:
+    code = """
+    import os, signal, time
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    open("pids", "w").write(str(os.getpid()))
+    number = 0
+    while True:
+        time.sleep(0.001)
+        print('{"name":"coffee"}')
+        number += 1
+        open("count.new", "w").write(str(number))
+        os.rename("count.new", "count")
+    """
+    client = Client(tmp_path, "producer", code)
+    _pids(tmp_path)
+    client.process.terminate()
+    client.ended()
+    heard = (tmp_path / "logs" / "producer1.out.log").read_bytes().count(b"\n")
+    assert heard - 1 <= int((tmp_path / "count").read_text()) <= heard
+
+
+def test_all_that_a_listener_started_is_known_down_to_what_left(tmp_path: Path) -> None:
+    client = Client(tmp_path, "producer", LASTING)
+    pids = _pids(tmp_path)
+    assert sorted(below(client.process.pid)) == sorted(pids)
+    client.process.send_signal(KILL_CLIENT)
+    client.ended()
+
+
+def test_a_client_is_frozen_with_all_that_it_started_and_its_listener_is_not(tmp_path: Path) -> None:
+    client = Client(tmp_path, "producer", LASTING)
+    pids = _pids(tmp_path)
+    processes = Processes(lambda *_: None)
+    processes._running["producer1"] = Process(client.process.pid, os.pidfd_open(client.process.pid))
+    with processes.frozen("producer1", heard=True) as prove:
+        assert prove() == "every thread of producer1 is stopped"
+        assert all(map(stopped_threads, pids))
+        assert not stopped_threads(client.process.pid)
+        os.kill(pids[1], signal.SIGCONT)
+        with pytest.raises(NotProved):
+            prove()
+    assert not any(map(stopped_threads, pids))
+    client.process.send_signal(KILL_CLIENT)
+    client.ended()
+
+
+def test_orphans_of_a_client_are_collected_while_it_works(tmp_path: Path) -> None:
+    code = """
+    import os, subprocess, time
+    for _ in range(5):
+        subprocess.run(["sh", "-c", "sleep 0.01 &"])
+    time.sleep(0.5)
+    mine = [stat.split(")")[1].split()[:2] for stat in map(lambda name: open(f"/proc/{name}/stat").read(),
+            filter(str.isdigit, os.listdir("/proc")))]
+    open("left", "w").write(str(sum(each == ["Z", str(os.getppid())] for each in mine)))
+    """
+    assert Client(tmp_path, "producer", code).ended() == 0
+    assert (tmp_path / "left").read_text() == "0"
 
 
 def test_what_holds_the_output_of_a_client_that_ended_is_not_waited_for_long(tmp_path: Path) -> None:

@@ -223,6 +223,43 @@ def test_a_client_that_does_not_come_back_is_followed_by_a_new_one(
     assert [row["outcome"] for row in sends] == [outcome, outcome, "ok", "ok"]
 
 
+@pytest.mark.parametrize(("kind", "call"), [("Client", "init_transactions"), ("Input", "committed")])
+def test_whoever_follows_may_not_come_back_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, call: str
+) -> None:
+    """The commit meets an error and the abort another, so there is a second client and the group is asked again."""
+    cluster = Cluster(2, commit_transaction=[ABORTABLE], abort_transaction=[FENCED])
+    for_ever, asked = threading.Event(), iter(range(10))
+
+    class Hanging(globals()[kind]):  # type: ignore[misc]
+        def __getattribute__(self, name: str) -> Any:
+            hangs = name == call and next(asked) in (1, 2)
+            return (lambda *_, **__: for_ever.wait()) if hangs else super().__getattribute__(name)
+
+    monkeypatch.setattr(f"{__name__}.{kind}", Hanging)
+    monkeypatch.setattr(transactional, "HUNG_S", 0.05)
+    try:
+        sends, _ = ran(cluster, tmp_path, monkeypatch)
+    finally:
+        for_ever.set()
+    assert [row["outcome"] for row in sends] == ["info", "info", "ok", "ok"]
+    assert cluster.clients == (4 if kind == "Client" else 2)
+
+
+def test_it_is_not_tried_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, made = Clock(), []
+    monkeypatch.setattr(transactional, "time", clock)
+
+    def hang(_: float, call: Callable[[], object]) -> None:
+        clock.sleep(transactional.HUNG_S)
+        raise transactional.Hung("for ever")
+
+    monkeypatch.setattr(transactional, "_within", hang)
+    with pytest.raises(transactional.Hung):
+        transactional._anew(lambda: made.append(1), lambda *_: None)
+    assert 2 < len(made) < 10
+
+
 def test_a_group_whose_offset_is_not_known_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Taken for none, it would have everything processed twice."""
     cluster = Cluster(4, send_offsets_to_transaction=[None, ABORTABLE])

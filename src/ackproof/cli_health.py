@@ -16,6 +16,7 @@ import typer
 from ackproof.cli_options import Name, bootstrap
 from ackproof.errors import UsageProblem, did_you_mean
 from ackproof.lab import control
+from ackproof.lab.directory import LabDirectory
 from ackproof.lab.spec import DEFAULT_NAME
 from ackproof.screen import Steps, console, plain
 from ackproof.sites import named, placed
@@ -59,7 +60,7 @@ def health(
     min_isr = {named(site, topic): count for topic, count in least.items()}
     plan = HealthPlan(topic, line, webhook, prometheus)
     nodes = control.call(name, "nodes")["nodes"]
-    config = msgspec.structs.replace(health_config(plan, nodes, servers, min_isr), tethered=True)
+    config = msgspec.structs.replace(health_config(plan, name, nodes, servers, min_isr), tethered=True)
     with _shown_rate(topic) as show_rate:
         outlets = Outlets(webhook, prometheus, _tell, show_rate)
         try:
@@ -84,7 +85,7 @@ def _shown_rate(topic: str) -> Iterator[Callable[[float], None]]:
 
 def _watch(name: str, config: bytes, put: Callable[[str], None]) -> int:
     """Its words go through us, because a webhook and an endpoint stand on this side; it ends with us."""
-    with tempfile.NamedTemporaryFile(prefix="ackproof-health-", suffix=".json") as file:
+    with tempfile.NamedTemporaryFile(prefix="health-", suffix=".json", dir=LabDirectory.of(name).path) as file:
         file.write(config)
         file.flush()
         own = [sys.executable, "-m", "ackproof.clients.health", file.name]

@@ -38,7 +38,7 @@ _OURS = {
         "also", "protocol", "static", "commit", "isolation", "user", "from_host", "print", "receiver", "settings",
     ),
 }  # fmt: skip
-_FAULTS = {"producer": ("kill", "stop"), "consumer": ("kill", "stop", "start", "restart")}
+_FAULTS = {"producer": ("kill", "stop", "pause"), "consumer": ("kill", "stop", "pause", "start", "restart")}
 
 # Of each check that needs more than a foreign client's events hold: what is missing.
 UNTOLD_BY_PRODUCERS = {
@@ -50,6 +50,7 @@ UNTOLD_BY_PRODUCERS = {
     "phases": "when a send was made",
     "unavailable": "since when a send waited",
     "zombie_ack": "when an acknowledgement reached it",
+    "failover": "when an acknowledgement or an error reached it",
     "aborted_read": "which sends certainly failed",
     "resurrected": "which sends certainly failed",
 }

@@ -420,7 +420,8 @@ TABLES: dict[str, Table] = {
                     "event",
                     _TEXT,
                     "`raised` or `cleared`; of the query that counts: `watching` (from here on), `armed` (it has seen "
-                    "the rate above the line), `offset_fell`, `query_restarted`.",
+                    "the rate above the line), `offset_fell`, `query_restarted`, `too_late` (the first messages that "
+                    "count for no second).",
                 ),
                 Column("value", pa.float64(), "What was measured.", True),
                 Column("text", _TEXT, "In words.", True),

@@ -120,7 +120,7 @@ class Clients:
         if self._scenario.health is not None:
             min_isr = {topic.name: self._min_isr(topic) for topic in self._scenario.topics}
             servers = self._sites[placed(self._scenario.health.topic)[0]]
-            config = health_config(self._scenario.health, self._nodes, servers, min_isr)
+            config = health_config(self._scenario.health, self._lab, self._nodes, servers, min_isr)
             files = {"run": self._record.run, "directory": str(self._directory), "progress": str(self._page("health"))}
             self._spawn("health", "health", "observer", msgspec.structs.replace(config, **files))
             self._wait_until_ready(self._health, HEALTH_READY_S)
@@ -394,7 +394,7 @@ class Clients:
             return {"nodes": names, "said": [f"{name}: started{'' if name in first else ' again'}" for name in names]}
         if kind != "pause":
             self._disturbed |= set(names)
-        result: dict[str, Any] = control.call(self._lab, "disturb", kind=kind, processes=names)
+        result: dict[str, Any] = control.call(self._lab, "disturb", kind=kind, processes=names, heard=self._heard)
         return result
 
     # -- the end ---------------------------------------------------------------------------------------------------
@@ -404,22 +404,23 @@ class Clients:
         exits = self._exits()
         ended = {name for name in exits if name not in self.producers or not self._may_end(name, exits[name])}
         # What a foreign client was worth until it ended, however it ended, is for the judge to say.
-        foreign = {
-            name for name, plan in zip(self.consumers, self._scenario.each_consumer, strict=True) if plan.command
-        }
-        ended -= self._disturbed | foreign
+        ended -= self._disturbed | set(self._heard)
         if dead := sorted(name for name in ended if not name.startswith("final-read")):
             raise CannotHere(f"{dead[0]} ended by itself; its log ends:", self._log_tail(dead[0]))
         return exits
 
     def _may_end(self, name: str, how: list[int | None] | None) -> bool:
-        """Well, or as the scenario expects of this life; a foreign one as it likes."""
-        plan = self._scenario.each_producer[self.producers.index(name)]
-        if plan.command:
-            return True
-        expected = plan.exits
+        """Well, or as the scenario expects of this life."""
+        expected = self._scenario.each_producer[self.producers.index(name)].exits
         life = self._lives[name]
         return how == [expected[life - 1] if life <= len(expected) else 0, None]
+
+    @property
+    def _heard(self) -> list[str]:
+        """Foreign clients: whatever goes by such a name is the listener, and not the client itself."""
+        plans: list[ProducerPlan | ConsumerPlan] = [*self._scenario.each_producer, *self._scenario.each_consumer]
+        names = [*self.producers, *self.consumers]
+        return [name for name, plan in zip(names, plans, strict=True) if plan.command]
 
     def export_outboxes(self) -> None:
         """The journal's rows of producers whose truth is a database."""

@@ -10,12 +10,13 @@ from ackproof.clients.health import HealthConfig
 from ackproof.health.outlets import Outlets, Tell
 from ackproof.kafka.jars import ensure_connector
 from ackproof.kafka.java import find_java
+from ackproof.lab.directory import LabDirectory
 from ackproof.scenario import HealthPlan
 from ackproof.sites import placed
 
 
 def health_config(
-    plan: HealthPlan, nodes: Sequence[Mapping[str, Any]], bootstrap: str, min_isr: Mapping[str, int]
+    plan: HealthPlan, lab: str, nodes: Sequence[Mapping[str, Any]], bootstrap: str, min_isr: Mapping[str, int]
 ) -> HealthConfig:
     """`nodes` and topics as the lab names them; of these, only what is at the site of the topic is watched."""
     java = find_java()
@@ -35,6 +36,7 @@ def health_config(
         min_isr={own: least for name, least in min_isr.items() for where, own in [placed(name)] if where == site},
         jars=[str(jar) for jar in ensure_connector(java)],
         java_home=str(java.home),
+        folder=str(LabDirectory.of(lab).data),
     )
 
 

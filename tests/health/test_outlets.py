@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from ackproof.errors import CannotHere
+from ackproof.health import outlets as outlets_module
 from ackproof.health.outlets import Endpoint, Outlets, in_words, webhook_problem
 from ackproof.health.watch import Alert
 
@@ -79,6 +80,22 @@ def test_a_webhook_that_speaks_no_http_is_told_of_and_gets_the_next_alert_too() 
                 connection.sendall(b"what?\r\n\r\n")
         outlets.close()
     assert sum("did not take rate raised: what?" in line for line in told) == 2
+
+
+@pytest.mark.parametrize("alerts", [1, 3])
+def test_what_a_slow_webhook_was_not_told_at_the_end_is_said(monkeypatch: pytest.MonkeyPatch, alerts: int) -> None:
+    monkeypatch.setattr(outlets_module, "LAST_S", 0.1)
+    told: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:  # takes connections, and never answers
+        host = f"127.0.0.1:{server.getsockname()[1]}"
+        outlets = Outlets(f"http://{host}/secret", None, told.append)
+        for _ in range(alerts):
+            outlets.put(LINE)
+        connection, _address = server.accept()
+        outlets.close()
+        connection.close()
+    assert told[-1].startswith(f"the webhook at {host} has not taken {alerts} alert{'s' * (alerts > 1)}")
+    assert "secret" not in told[-1]
 
 
 def metrics(endpoint: Endpoint, path: str = "/metrics") -> list[str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from ackproof.health.rates import ARMED_AFTER, Rates
+from ackproof.health.rates import ARMED_AFTER, LATE_MOST_S, Rate, Rates
 
 BEGUN = 1_700_000_000  # seconds since 1970
 
@@ -88,3 +88,76 @@ def test_how_long_nothing_finished() -> None:
     made.finished(BEGUN, now=5)
     assert made.begun
     assert made.rate(9).unheard_s == 4
+
+
+# -- messages that come later than their timestamps say ----------------------------------------------------------------
+
+
+def arriving(
+    arrivals: dict[int, dict[int, int]], seconds: int, made: Rates | None = None
+) -> Iterator[tuple[int, Rate]]:
+    """A trigger at half past each second; `arrivals` are counts by second, by the second in which they come."""
+    made = made or Rates(800)
+    made.finished(BEGUN + 0.5, now=0)
+    for place in range(seconds):
+        if place in arrivals:
+            made.count(place, {BEGUN + second: count for second, count in arrivals[place].items()})
+        made.finished(BEGUN + place + 1.5, now=float(place + 1))
+        yield place, made.rate(0)
+
+
+def late_by(late_s: int, until: int) -> dict[int, dict[int, int]]:
+    return {second + late_s: {second: 1000} for second in range(until)}
+
+
+def lingering(until: int) -> dict[int, dict[int, int]]:
+    """linger.ms=3000 and one partition: what was sent in three seconds comes at their end."""
+    return {end: {end - 3: 600, end - 2: 1000, end - 1: 1000, end: 400} for end in range(3, until, 3)}
+
+
+def alarms(rates: Iterator[tuple[int, Rate]]) -> list[int]:
+    return [place for place, rate in rates if rate.armed and rate.below]
+
+
+def test_a_steady_rate_of_late_messages_arms_and_does_not_alarm() -> None:
+    for late_s in (0, 1, 3, LATE_MOST_S):
+        told = dict(arriving(late_by(late_s, until=60), 60))
+        assert told[59].armed, late_s
+        assert alarms(iter(told.items())) == [], late_s
+
+
+def test_messages_that_linger_arm_and_do_not_alarm() -> None:
+    told = dict(arriving(lingering(until=60), 60))
+    assert told[57].armed
+    assert alarms(iter(told.items())) == []
+
+
+def test_silence_is_seen_later_by_the_lateness_and_no_more() -> None:
+    in_time = alarms(arriving(late_by(0, until=40), 60))
+    assert in_time[0] == 41
+    for late_s in (1, 3, LATE_MOST_S):
+        assert alarms(arriving(late_by(late_s, until=40), 60))[0] == in_time[0] + late_s
+
+
+def test_what_an_outage_held_up_makes_nobody_wait_afterwards() -> None:
+    """Ten seconds of nothing, then all of it at once: cleared as soon as if nothing had come late."""
+    flowing = late_by(0, until=50)
+    held_up = {place: counts for place, counts in flowing.items() if not 20 <= place < 30}
+    backlog = dict.fromkeys(range(20, 30), 1000)
+    lost = alarms(arriving(held_up, 50))
+    assert lost == list(range(21, 31))
+    assert alarms(arriving(held_up | {30: held_up[30] | backlog}, 50)) == lost
+
+
+def test_lateness_that_is_over_is_forgotten() -> None:
+    arrivals = late_by(3, until=30) | {30 + place: {30 + place: 1000} for place in range(3, 20)}
+    for second in range(30, 33):  # the last that are late come with the first that are not
+        arrivals[33] = arrivals.get(33, {}) | {second: 1000}
+    assert alarms(arriving(arrivals, 60))[0] == 51
+
+
+def test_messages_that_are_later_than_is_waited_for_are_counted_as_that() -> None:
+    told = dict(arriving(late_by(LATE_MOST_S + 20, until=60), 80))
+    assert not told[79].armed
+    assert told[79].too_late == 1000 * 50
+    assert dict(arriving(late_by(LATE_MOST_S, until=60), 80))[79].too_late == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,12 @@ import msgspec
 import pytest
 
 from ackproof import run_health
+from ackproof.clients import health as clients_health
+from ackproof.clients.health import Health, HealthConfig
 from ackproof.health.outlets import in_words
 from ackproof.health.watch import Alert
 from ackproof.kafka.java import Java
+from ackproof.lab.directory import LabDirectory
 from ackproof.run_health import HealthFeed, health_config
 from ackproof.scenario import HealthPlan
 
@@ -53,12 +58,38 @@ def test_every_node_is_asked_for_what_it_knows(monkeypatch: pytest.MonkeyPatch) 
         {"name": "dc2.zk1", "role": "zookeeper", "kafka_id": None, "address": "198.18.5.1", "port": 1, "site": "dc2"},
     ]
     least = {"orders": 2, "dc2:events": 1}
-    config = health_config(HealthPlan("orders", 50), nodes, "kafka1:9092", least)
+    config = health_config(HealthPlan("orders", 50), "mine", nodes, "kafka1:9092", least)
     assert config.brokers == {1: ("198.18.1.1", 9092)}
     assert config.zookeeper == {"zk1": ("198.18.2.1", 2181)}
     assert config.controllers == {}
     assert (config.line, config.jars, config.min_isr) == (50, ["/jars/connector.jar"], {"orders": 2})
-    elsewhere = health_config(HealthPlan("dc2:events"), nodes, "dc2.kafka1:9092", least)
+    elsewhere = health_config(HealthPlan("dc2:events"), "mine", nodes, "dc2.kafka1:9092", least)
     assert (elsewhere.topic, elsewhere.min_isr) == ("events", {"events": 1})
     assert elsewhere.brokers == {11: ("198.18.4.1", 9092)}
     assert elsewhere.zookeeper == {"dc2.zk1": ("198.18.5.1", 1)}
+    assert Path(config.folder) == LabDirectory.of("mine").data
+
+
+def test_what_it_needs_while_it_lives_lies_in_the_labs_own_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its checkpoint, and Spark's folder: nobody is left to take them away where the lab is killed."""
+    config = HealthConfig(
+        topic="orders", line=1, bootstrap="", brokers={}, zookeeper={}, controllers={}, min_isr={}, jars=[],
+        java_home="/java", folder=str(tmp_path),
+    )  # fmt: skip
+    places: list[str] = []
+
+    def ran(health: Health) -> int:
+        places.extend([health._checkpoint.name, tempfile.mkdtemp(), os.environ["TMPDIR"]])
+        health._checkpoint.cleanup()
+        return 0
+
+    monkeypatch.setattr(clients_health, "read_config", lambda _: config)
+    monkeypatch.setattr(Health, "run", ran)
+    monkeypatch.setattr(clients_health.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    for name in ("TMPDIR", "JAVA_HOME"):
+        monkeypatch.setenv(name, "")
+    assert clients_health.main() == 0
+    assert [Path(place).parent for place in places] == [tmp_path, tmp_path, tmp_path.parent]

@@ -1,7 +1,7 @@
 """The health check of a run, or of a lab: watches one topic's rate and the cluster, and says when a person is needed.
 
 Its words are JSON, one event a line, on standard output: `watching`, `armed`, `raised`, `cleared`, `offset_fell`,
-`query_restarted`, and the `rate` of each second. In a run all but the rates go to the journal too.
+`query_restarted`, `too_late`, and the `rate` of each second. In a run all but the rates go to the journal too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 
 from ackproof.clients.common import Progress, read_config
 from ackproof.health.looks import Elections, Looks, Marks, Nodes, merged
-from ackproof.health.rates import Rates
+from ackproof.health.rates import LATE_MOST_S, Rates
 from ackproof.health.rules import View
 from ackproof.health.watch import Alert, Watch
 from ackproof.journal import Writer
@@ -37,6 +37,7 @@ class HealthConfig(msgspec.Struct, frozen=True):
     min_isr: dict[str, int]  # of every topic that is watched
     jars: list[str]
     java_home: str
+    folder: str  # for what it needs while it lives: memory that goes with the lab, for each batch waits for two files
     run: int = 0
     directory: str | None = None  # of a run, for the journal
     progress: str | None = None
@@ -54,9 +55,7 @@ class Health:
             None if config.directory is None else Writer(Path(config.directory), "alerts", config.run, "health")
         )
         self._progress = None if config.progress is None else Progress(Path(config.progress), create=True)
-        # It has to outlive a query, not the machine; and each batch waits for two files of it.
-        memory = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else None  # noqa: S108
-        self._checkpoint = tempfile.TemporaryDirectory(prefix="ackproof-health-", dir=memory)
+        self._checkpoint = tempfile.TemporaryDirectory(prefix="health-")
         self._rates = Rates(config.line)
         nodes = Nodes(config.brokers, config.zookeeper, config.controllers)
         self._looks = Looks(nodes, config.min_isr, self._over)
@@ -64,7 +63,7 @@ class Health:
         self._marks = Marks()
         self._watch = Watch()
         self._judged = 0
-        self._armed = False
+        self._armed = self._told_late = False
         jars, checkpoint = [Path(jar) for jar in config.jars], Path(self._checkpoint.name) / "checkpoint"
         words = None if config.directory is None else Path(config.directory) / "logs" / "health-spark.log"
         self._stream = Stream(config.bootstrap, config.topic, jars, checkpoint, self._rates, self._noted, words)
@@ -121,6 +120,10 @@ class Health:
         if rate.armed and not self._armed:
             self._armed = True
             self._noted("armed", rate.last, f"messages flow, {rate.last} a second: from here on the rate is watched")
+        if rate.too_late >= self._config.line and not self._told_late:
+            self._told_late = True
+            late = f"{rate.too_late:,} messages came more than {LATE_MOST_S} s after their own timestamps"
+            self._noted("too_late", float(rate.too_late), f"{late}: such messages count for no second")
         if rate.judged != self._judged:
             self._judged = rate.judged
             self._say(Alert("rate", "rate", rate.last, ""))
@@ -145,6 +148,7 @@ class Health:
 def main() -> int:
     config = read_config(HealthConfig)
     os.environ["JAVA_HOME"] = config.java_home
+    os.environ["TMPDIR"] = tempfile.tempdir = config.folder
     health = Health(config)
     signal.signal(signal.SIGTERM, health.stop)
     signal.signal(signal.SIGINT, health.stop)

@@ -40,6 +40,7 @@ HUNG_S = 20.0  # after which a call that should have taken five will not come ba
 PATIENCE_S = 90.0  # for what may be tried again
 AGAIN_S = 0.1  # later, where it was refused at once
 
+C = TypeVar("C")
 T = TypeVar("T")
 
 
@@ -93,7 +94,7 @@ class Processing:
     def run(self) -> None:
         self._client = self._made()
         check_topic(self._client, self._config)
-        self._input = KafkaConsumer(_input_settings(self._config))
+        self._input = self._reader()
         self._input.subscribe([self._plan.input], on_assign=self._move, on_revoke=self._move, on_lost=self._move)
         self._tell()
         wait_for_go(Path(self._config.go), GO_S)
@@ -120,11 +121,14 @@ class Processing:
         """A client that may begin: whatever a former one of its id left open is aborted."""
         timeout_ms = round(self._plan.timeout_s * 1000)
         own = {"transactional.id": self._config.name, "transaction.timeout.ms": timeout_ms}
-        client = KafkaProducer({**client_settings(self._config), **own})
-        _insist(client.init_transactions)
+        made = partial(KafkaProducer, {**client_settings(self._config), **own})
+        client, _ = _anew(made, lambda client, timeout_s: client.init_transactions(timeout_s))
         return client
 
     # -- reading ---------------------------------------------------------------------------------------------------
+
+    def _reader(self) -> KafkaConsumer:
+        return KafkaConsumer(_input_settings(self._config))
 
     def _move(self, *_: Any) -> None:
         self._moved = True
@@ -150,12 +154,16 @@ class Processing:
     def _rewind(self) -> None:
         """Read on from what is committed; not from where this process believes to be."""
         self._moved = False
-        found = _insist(self._committed, any_error=True)
+        try:
+            found = _insist(partial(self._committed, self._input), any_error=True)
+        except Hung as problem:
+            self._say(f"does not hear how far it has committed ({problem}): another client asks")
+            _, found = _anew(self._reader, self._committed, any_error=True)
         self._places = {place.partition: max(0, place.offset) for place in found}
         self._input.assign([TopicPartition(self._plan.input, *place) for place in self._places.items()])
 
-    def _committed(self, timeout_s: float) -> list[TopicPartition]:
-        places = self._input.committed(self._input.assignment(), timeout=timeout_s)
+    def _committed(self, reader: KafkaConsumer, timeout_s: float) -> list[TopicPartition]:
+        places = reader.committed(self._input.assignment(), timeout=timeout_s)
         for place in places:
             if place.error is not None:  # not known is not none
                 raise KafkaException(place.error)
@@ -302,6 +310,18 @@ def _insist(call: Callable[[float], T], any_error: bool = False) -> T:
             time.sleep(AGAIN_S)
 
 
+def _anew(made: Callable[[], C], call: Callable[[C, float], T], any_error: bool = False) -> tuple[C, T]:
+    """Insist, with a new client each time that one does not come back: the client, and what it was answered."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        client = made()
+        try:
+            return client, _insist(partial(call, client), any_error)
+        except Hung:
+            if time.monotonic() > deadline:
+                raise
+
+
 class Hung(Exception):
     """A call that should have come back long ago, in one sentence."""
 
@@ -347,6 +367,9 @@ def main() -> int:
     except TopicProblem as problem:
         print(f"{config.name}: {problem}", flush=True)
         return problem.exit_code
+    except Hung as problem:
+        print(f"{config.name}: {problem}, nor did those that followed it", flush=True)
+        return 1
     return 0
 
 

@@ -24,7 +24,8 @@ from ackproof.health.rules import RULE_NAMES
 from ackproof.health.watch import Alert
 
 WEBHOOK_S = 5.0
-POSTED = ("raised", "cleared", "offset_fell", "query_restarted")
+LAST_S = 6.0  # at the end, for what is still to be posted: one that does not answer is told of by its own word
+POSTED = ("raised", "cleared", "offset_fell", "query_restarted", "too_late")
 
 Tell = Callable[[str], None]
 
@@ -55,8 +56,14 @@ class Webhook:
             self._waiting.put(alert)
 
     def close(self) -> None:
+        """What it was not told by then is said."""
         self._waiting.put(None)
-        self._thread.join(WEBHOOK_S)
+        self._thread.join(LAST_S)
+        if self._thread.is_alive():
+            left = self._waiting.qsize()  # with the end, in place of the one under way
+            host = urlsplit(self._url).netloc.rpartition("@")[2]
+            alerts = "1 alert" if left == 1 else f"{left} alerts"
+            self._tell(f"the webhook at {host} has not taken {alerts} by the end, and is not told any more")
 
     def _post_all(self) -> None:
         while (alert := self._waiting.get()) is not None:

@@ -3,13 +3,17 @@
 Spark counts; this decides. A second is judged once a trigger that began `GRACE_S` after its end has finished: whatever
 was written in it has been counted by then, and a second of which nothing was heard counts 0. So silence is seen like
 any other drop, without a message that would have to come first: the clock closes a second, no watermark does.
+
+Messages may come later than their timestamps say: a producer that lingers, a mirror that lags. A second that is seen to
+have been at the line only after it would have been closed was late; where that happens again and again, seconds are
+kept open for so much longer. What an outage had held up comes late once, and makes nobody wait.
 """
 
 from __future__ import annotations
 
 import math
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -17,6 +21,9 @@ GRACE_S = 0.5
 IN_A_ROW = 2  # seconds on one side of the line before it counts
 ARMED_AFTER = 5  # seconds above the line in a row: nobody is woken for a load that has not begun
 KEPT_S = 60
+LATE_MOST_S = 10  # seconds are not kept open for longer
+LATE_OFTEN = 3  # times in so many triggers, before it is believed
+LATE_AMONG = 12
 
 
 @dataclass(frozen=True)
@@ -27,6 +34,7 @@ class Rate:
     judged: int  # so many seconds
     last: int | None  # messages in the last of them
     unheard_s: float  # since a trigger of the query last finished
+    too_late: int = 0  # messages that came when their second had been kept open for as long as any is
 
 
 class Rates:
@@ -38,6 +46,10 @@ class Rates:
         self._counts: Counter[int] = Counter()  # by second since 1970
         self._batch: tuple[int, Mapping[int, int]] = (-1, {})
         self._next: int | None = None  # the second to be judged next
+        self._over = 0  # every second before this one was over at the last trigger
+        self._at_line: set[int] = set()  # seconds that were seen to be at the line
+        self._late: deque[int] = deque(maxlen=LATE_AMONG)  # of each trigger's seconds, by how much the latest was
+        self._too_late = 0
         self._row = 0  # so many seconds in a row: above the line, or, negative, below
         self._armed = self._below = False
         self._judged = 0
@@ -50,6 +62,8 @@ class Rates:
             number, before = self._batch
             if number == batch:
                 self._counts.subtract(before)
+            elif self._next is not None:
+                self._too_late += sum(n for second, n in counts.items() if second < self._over - LATE_MOST_S)
             self._counts.update(counts)
             self._batch = (batch, counts)
 
@@ -57,14 +71,25 @@ class Rates:
         """A trigger that began then, in seconds since 1970, has finished, now, on the monotonic clock."""
         with self._turn:
             self._heard = now
-            whole = math.floor(trigger_s - GRACE_S)  # every second before this one is over
+            over = math.floor(trigger_s - GRACE_S)  # every second before this one is
             if self._next is None:
-                self._next = whole
+                self._next = self._over = over
+            whole = over - self._lateness()  # and of every one before this all is here
             for second in range(self._next, whole):
                 self._judge(self._counts[second])
             self._next = max(self._next, whole)
-            for old in [second for second in self._counts if second < whole - KEPT_S]:
+            self._over = max(self._over, over)
+            for old in [second for second in self._counts if second < over - KEPT_S]:
                 del self._counts[old]
+            self._at_line &= self._counts.keys()
+
+    def _lateness(self) -> int:
+        """For how many seconds to wait, by how late they came to the line in this trigger and in those before."""
+        reached = {second for second, n in self._counts.items() if n >= self._line} - self._at_line
+        self._at_line |= reached
+        late = [self._over - second for second in reached if 0 <= self._over - second <= LATE_MOST_S]
+        self._late.append(max(late, default=0))
+        return sorted(self._late)[-LATE_OFTEN] if len(self._late) >= LATE_OFTEN else 0
 
     def _judge(self, count: int) -> None:
         above = count >= self._line
@@ -77,7 +102,7 @@ class Rates:
     def rate(self, now: float) -> Rate:
         with self._turn:
             unheard_s = 0.0 if self._heard is None else now - self._heard
-            return Rate(self._line, self._armed, self._below, self._judged, self._last, unheard_s)
+            return Rate(self._line, self._armed, self._below, self._judged, self._last, unheard_s, self._too_late)
 
     @property
     def begun(self) -> bool:

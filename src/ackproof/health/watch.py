@@ -39,9 +39,8 @@ class Alert(msgspec.Struct, frozen=True):
     """What is journaled, shown and sent on: one line of JSON."""
 
     rule: str
-    event: (
-        str  # raised, cleared; of the query: watching, armed, offset_fell, query_restarted; `rate` is never journaled
-    )
+    # raised, cleared; of the query: watching, armed, offset_fell, query_restarted, too_late; `rate` is never journaled
+    event: str
     value: float | None
     text: str
     wakes: bool = False

@@ -25,6 +25,7 @@ MS_NODEV = 4
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
+_PR_SET_CHILD_SUBREAPER = 36
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -56,6 +57,11 @@ def die_with_parent(signal_number: int, parent: int | None = None) -> None:
     _checked(_libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal_number), 0, 0, 0), "prctl")
     if parent is not None and os.getppid() != parent:
         os.kill(os.getpid(), signal_number)
+
+
+def adopt_orphans() -> None:
+    """Make the calling process the parent of whatever its descendants leave behind, in place of the first process."""
+    _checked(_libc.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0), "prctl")
 
 
 def name_process(name: str) -> None:

@@ -10,8 +10,9 @@ import os
 import signal
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from ackproof.errors import NotProved, UsageProblem
 from ackproof.lab import kernel
 
 FREEZE_S = 5.0
+KILL_CLIENT = signal.SIGUSR1  # to a foreign client's listener, which lives on until it has heard all
 
 
 @dataclass(frozen=True)
@@ -116,24 +118,42 @@ class Processes:
             return True
 
     @contextmanager
-    def frozen(self, name: str) -> Iterator[Callable[[], str]]:
-        """Stopped, down to its last thread; yields what proves it."""
+    def frozen(self, name: str, *, heard: bool = False) -> Iterator[Callable[[], str]]:
+        """Stopped, down to its last thread; yields what proves it. `heard`: what a listener started, in its place."""
         process = self.get(name)
         if process is None:
             raise UsageProblem(f"{name} is down")
 
+        def those() -> list[int]:
+            return below(process.pid) if heard else [process.pid]
+
+        def stopped() -> bool:
+            pids = those()
+            return bool(pids) and all(map(stopped_threads, pids))
+
+        def signalled(number: signal.Signals) -> None:
+            if not heard:
+                self.send(name, number)
+            for pid in those() if heard else []:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
+
+        def stop() -> bool:
+            """Again, for what was started meanwhile."""
+            signalled(signal.SIGSTOP)
+            return stopped()
+
         def prove() -> str:
-            if not stopped_threads(process.pid):
+            if not stopped():
                 raise NotProved(f"{name}: not every thread is stopped")
             return f"every thread of {name} is stopped"
 
         try:
-            self.send(name, signal.SIGSTOP)
-            wait_until(lambda: stopped_threads(process.pid), FREEZE_S)
+            wait_until(stop, FREEZE_S)
             yield prove
         finally:
-            self.send(name, signal.SIGCONT)
-            wait_until(lambda: not stopped_threads(process.pid), FREEZE_S)
+            signalled(signal.SIGCONT)
+            wait_until(lambda: not stopped(), FREEZE_S)
 
     def wait_for_exit(self, name: str, deadline: float) -> bool:
         with self._changed:
@@ -162,6 +182,20 @@ def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
             return False
         time.sleep(0.005)
     return True
+
+
+def below(pid: int) -> list[int]:
+    """What a process started and what that started in turn, as far as it lives."""
+    states, children = {}, defaultdict(list)
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, parent = stat.read_bytes().rpartition(b")")[2].split()[:2]
+            states[int(stat.parent.name)] = state
+            children[int(parent)].append(int(stat.parent.name))
+    found = list(children[pid])
+    for each in found:
+        found += children[each]  # which are come to in turn
+    return [each for each in found if states[each] not in b"ZX"]
 
 
 def stopped_threads(pid: int) -> bool:

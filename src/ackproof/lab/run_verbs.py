@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ackproof.errors import NotProved, UsageProblem
 from ackproof.faults import Held
 from ackproof.lab.network import OBSERVER
+from ackproof.lab.processes import KILL_CLIENT
 from ackproof.lab.spec import USERS_PORT
 from ackproof.sites import FIRST_SITE, SITES
 
@@ -67,17 +68,19 @@ def signal_process(server: Server, request: Request) -> Result:
 
 
 def disturb(server: Server, request: Request) -> Result:
-    """Kill, stop or pause programs of a run's; a pause stands until it is healed."""
-    lab, names, kind = server.lab, request.get("processes"), request.get("kind")
+    """Kill, stop or pause programs of a run's, of those in `heard` the client that they hear; a pause stands until it
+    is healed."""
+    lab, names, kind, heard = server.lab, *(request.get(each) for each in ("processes", "kind", "heard"))
     for name in names:
         if lab.processes.get(name) is None:
             raise UsageProblem(f"{name} does not run: there is nothing to {kind}")
     if kind == "pause":
-        standing = [lab.begin(lab.next_name(), kind, [name], _stopped(lab, name)) for name in names]
+        standing = [lab.begin(lab.next_name(), kind, [name], _stopped(lab, name, name in heard)) for name in names]
         said = [f"{each.name}: pause {each.targets[0]}: {each.held.proved}" for each in standing]
         return {"nodes": names, "faults": [each.name for each in standing], "said": said}
     for name in names:
-        lab.processes.send(name, signal.SIGKILL if kind == "kill" else signal.SIGTERM, ends=True)
+        kill = KILL_CLIENT if name in heard else signal.SIGKILL
+        lab.processes.send(name, kill if kind == "kill" else signal.SIGTERM, ends=True)
     for name in names:
         if not lab.processes.wait_for_exit(name, time.monotonic() + END_S):
             raise NotProved(f"{name} is still there after {END_S:.0f} s")
@@ -85,8 +88,8 @@ def disturb(server: Server, request: Request) -> Result:
 
 
 @contextmanager
-def _stopped(lab: Lab, name: str) -> Iterator[Held]:
-    with lab.processes.frozen(name) as prove:
+def _stopped(lab: Lab, name: str, heard: bool) -> Iterator[Held]:
+    with lab.processes.frozen(name, heard=heard) as prove:
         yield Held(prove(), prove)
 
 

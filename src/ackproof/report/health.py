@@ -24,7 +24,7 @@ def alerts_panel(run: Run, time: Axis) -> list[Panel]:
             raised[row["rule"]] = row
         elif row["event"] == "cleared" and (begun := raised.pop(row["rule"], None)):
             strips.setdefault(row["rule"], []).append(_segment(run, begun, run.seconds(row["at_ns"])))
-        elif row["event"] in ("offset_fell", "query_restarted"):
+        elif row["event"] in ("offset_fell", "query_restarted", "too_late"):
             at = run.seconds(row["at_ns"])
             strips.setdefault(row["event"].replace("_", " "), []).append(_segment(run, row, at + 0.2))
     for rule, begun in raised.items():

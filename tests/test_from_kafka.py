@@ -25,6 +25,16 @@ def test_settings_are_read_as_kafka_reads_them(tmp_path: Path) -> None:
     assert _settings(path) == {"security.protocol": "SASL_SSL", "sasl.jaas.config": "a=b c=d;"}
 
 
+def test_a_login_on_several_lines_is_one_setting(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    login = 'sasl.jaas.config=PlainLoginModule required \\\n    username="bob" \\\n    password="a\\\\b";\n'
+    path.write_text(f"{login}sasl.mechanism: PLAIN\n")
+    assert _settings(path) == {
+        "sasl.jaas.config": 'PlainLoginModule required username="bob" password="a\\b";',
+        "sasl.mechanism": "PLAIN",
+    }
+
+
 def test_a_line_that_is_no_setting_is_named_without_its_words(tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
     path.write_text("security.protocol=PLAINTEXT\nswordfish\n")

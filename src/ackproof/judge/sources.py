@@ -47,8 +47,9 @@ class Source:
         """The same run without files whose contents turned out to be damaged."""
         files = {table: tuple(path for path in paths if path not in bad) for table, paths in self.files.items()}
         remarks = [_damaged(path, bad[path]) for paths in self.files.values() for path in paths if path in bad]
+        rows = {table: sum(pq.read_metadata(path).num_rows for path in paths) for table, paths in files.items()}
         small = {name: _rows(files[name]) for name in SMALL}
-        return replace(self, files=files, remarks=(*self.remarks, *remarks), small=small)
+        return replace(self, files=files, rows=rows, remarks=(*self.remarks, *remarks), small=small)
 
 
 class Unreadable(Exception):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from io import BytesIO
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from ackproof.cli_run import _settings
 from ackproof.errors import UsageProblem
-from ackproof.judge.from_kafka import Kafka
+from ackproof.judge.from_kafka import Ends, Kafka, is_about_the_copy, looked_at_again, settled
 from ackproof.judging import Judging
+from ackproof.verdict import Fitness
 
 
 def test_what_the_settings_hold_is_taken_out_of_words() -> None:
@@ -23,6 +27,16 @@ def test_settings_are_read_as_kafka_reads_them(tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
     path.write_text("# of ours\n\nsecurity.protocol = SASL_SSL\nsasl.jaas.config=a=b c=d;\n")
     assert _settings(path) == {"security.protocol": "SASL_SSL", "sasl.jaas.config": "a=b c=d;"}
+
+
+def test_a_login_on_several_lines_is_one_setting(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    login = 'sasl.jaas.config=PlainLoginModule required \\\n    username="bob" \\\n    password="a\\\\b";\n'
+    path.write_text(f"{login}sasl.mechanism: PLAIN\n")
+    assert _settings(path) == {
+        "sasl.jaas.config": 'PlainLoginModule required username="bob" password="a\\b";',
+        "sasl.mechanism": "PLAIN",
+    }
 
 
 def test_a_line_that_is_no_setting_is_named_without_its_words(tmp_path: Path) -> None:
@@ -53,3 +67,51 @@ def test_a_judge_that_dies_tells_no_secret_with_its_last_words() -> None:
     judging._process = SimpleNamespace(kill=lambda: None, wait=lambda: None)  # type: ignore[assignment]
     judging._errors = BytesIO(b"java.lang.OutOfMemoryError\nssl.key.password = swordfish\n")  # type: ignore[assignment]
     assert judging._last_words() == ["java.lang.OutOfMemoryError", "ssl.key.password = ***"]
+
+
+@pytest.mark.parametrize(
+    ("text", "about"),
+    [
+        ("log/drain.parquet cannot be read and was left out: it is cut short.", True),
+        ("ends/drain.parquet was torn: its last 12 bytes cannot be read (cut short).", True),
+        ("The journal has no table `ends`.", True),
+        ("sends/producer1.parquet cannot be read and was left out: it is cut short.", False),
+        ("mirror_ends/drain.parquet cannot be read and was left out: it is cut short.", False),
+        ("The journal has no table `sends`.", False),
+    ],
+)
+def test_only_what_is_said_of_the_copy_goes_with_it(text: str, about: bool) -> None:
+    assert is_about_the_copy(Fitness("journal", False, text)) is about
+
+
+def end(mark: int, isr: tuple[int, ...] = (1, 2, 3), partition: int = 0) -> dict[str, Any]:
+    place = {"topic": 0, "partition": partition, "leader": 1, "replicas": [1, 2, 3], "isr": [*isr]}
+    return {**place, "high_watermark": mark, "read_to": mark, "log_end": None}
+
+
+def settled_of(*looks: Ends, patience_s: float = 60.0) -> Ends:
+    """The last of these looks goes on."""
+    left = [*looks]
+    return settled(lambda: deepcopy(left.pop(0) if len(left) > 1 else left[0]), 0.04, patience_s)
+
+
+def test_a_log_ends_where_it_stands_still_with_every_replica_in_sync() -> None:
+    (found,) = settled_of([end(5)], [end(6, isr=(1, 2))], [end(7)], [end(7)])
+    assert (found["log_end"], found["high_watermark"]) == (7, 7)
+
+
+def test_where_a_log_ends_is_not_known_while_a_replica_is_not_in_sync() -> None:
+    found = settled_of([end(7, isr=(1, 2)), end(3, partition=1)], patience_s=1.0)
+    assert [each["log_end"] for each in found] == [None, 3]
+
+
+def test_where_a_log_ends_is_not_known_while_it_grows() -> None:
+    marks = count()
+    (found,) = settled(lambda: [end(next(marks))], still_s=0.04, patience_s=1.0)
+    assert found["log_end"] is None
+
+
+@pytest.mark.parametrize(("mark", "log_end"), [(7, 7), (8, None), (6, None)])
+def test_a_log_that_moved_while_it_was_read_does_not_end_where_it_did(mark: int, log_end: int | None) -> None:
+    (found,) = looked_at_again([{**end(7), "log_end": 7}], [end(mark)])
+    assert (found["read_to"], found["high_watermark"], found["log_end"]) == (7, mark, log_end)

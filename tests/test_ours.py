@@ -112,7 +112,14 @@ def test_a_tool_that_is_sent_to_another_cluster(words: list[str]) -> None:
 
 @pytest.mark.proves("F6")
 @pytest.mark.parametrize(
-    "line", ["bootstrap.servers={}", "  bootstrap.servers : kafka1:9092, {}", "metadata.broker.list {}"]
+    "line",
+    [
+        "bootstrap.servers={}",
+        "  bootstrap.servers : kafka1:9092, {}",
+        "metadata.broker.list {}",
+        "bootstrap.servers = kafka1:9092, \\\n  {}",
+        "boot\\u0073trap.servers={}",
+    ],
 )
 def test_a_tool_whose_settings_are_in_a_file(line: str, tmp_path: Path) -> None:
     file = tmp_path / "client.properties"

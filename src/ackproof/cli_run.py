@@ -120,7 +120,7 @@ def judge(
         str | None, typer.Option(metavar="BOOTSTRAP", help="Read the final log from this cluster, and not from a copy.")
     ] = None,
     kafka_settings: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What that cluster asks of clients: NAME=VALUE lines.")
+        Path | None, typer.Option(metavar="FILE", help="What that cluster asks of clients, as Kafka's tools take it.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -141,18 +141,19 @@ def judge(
 
 
 def _settings(path: Path) -> dict[str, str]:
-    """NAME=VALUE, line by line, as Kafka's own tools read them. No word of a value is ever said."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageProblem(f"{path} cannot be read ({getattr(error, 'strerror', None) or 'no UTF-8'})") from None
+    """As Kafka's own tools read them. No word of a value is ever said."""
+    from ackproof.properties import read_properties
+
     made = {}
-    for number, line in enumerate(lines, start=1):
-        if line.strip() and not line.lstrip().startswith(("#", "!")):
-            name, separator, value = line.partition("=")
-            if not separator:
+    try:
+        for number, name, value in read_properties(path):
+            if not name or value is None:
                 raise UsageProblem(f"{path}, line {number}: write it as NAME=VALUE")
-            made[name.strip()] = value.strip()
+            made[name] = value
+    except OSError as error:
+        raise UsageProblem(f"{path} cannot be read ({error.strerror})") from None
+    except ValueError as error:
+        raise UsageProblem(f"{path}, {error}") from None
     return made
 
 

@@ -67,7 +67,7 @@ _ENDS = (
     _PARTITION,
     Column("log_start", _LONG, "The first offset that is still there."),
     Column("high_watermark", _LONG, "One past the last offset that a consumer may read."),
-    Column("log_end", _LONG, "One past the last offset on the leader."),
+    Column("log_end", _LONG, "One past the last offset on the leader; null where it is not known.", True),
     Column("read_to", _LONG, "One past the last offset up to which the final read got."),
     Column("leader", _INT, "The leader's id.", True),
     _EPOCH,

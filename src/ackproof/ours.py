@@ -10,13 +10,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ackproof.errors import Refused
+from ackproof.properties import read_properties
 
 # host:port or an address of IPv4; a role with a number behind its colon (quorum:1) is none.
 ADDRESS = re.compile(
     r"(?!(?:quorum|target|producer|consumer|coordinator):)(?:\[[0-9A-Fa-f:]+\]|[\w.-]+):\d{1,5}|\d+(?:\.\d+){3}"
 )
 SETTINGS = ("bootstrap.servers", "metadata.broker.list")  # where a client goes, by both of its names
-IN_FILE = re.compile(rf"^[ \t]*(?:{'|'.join(map(re.escape, SETTINGS))})[ \t]*[=: \t][ \t]*(.*)$", re.MULTILINE)
 TOOL_OPTIONS = (
     "--bootstrap-server", "--bootstrap-servers", "--bootstrap-controller", "--broker-list", "--zookeeper",
     "--zookeeper.connect", "-server", *SETTINGS,
@@ -59,8 +59,8 @@ def _in_file(word: str) -> list[str]:
     """Where a client goes whose settings are in a file that a tool is given, whatever the option is called."""
     path = Path(word.partition("=")[2] or word) if word.startswith("--") else Path(word)
     try:
-        return IN_FILE.findall(path.read_text(errors="replace")) if path.is_file() else []
-    except OSError:  # the tool itself will say so
+        return [value or "" for _, name, value in read_properties(path) if name in SETTINGS] if path.is_file() else []
+    except (OSError, ValueError):  # the tool itself will say so
         return []
 
 

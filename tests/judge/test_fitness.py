@@ -154,6 +154,7 @@ ENDS: dict[str, tuple[dict[str, Any], bool]] = {
     "as many in sync as needed": ({"isr": [1, 2], "min_isr": 2}, True),
     "not read to the high watermark": ({"read_to": 9}, False),
     "a log end past the high watermark": ({"log_end": 11}, False),
+    "a log end that nobody knows": ({"log_end": None}, False),
     "too few in sync": ({"isr": [1], "min_isr": 2}, False),
 }
 
@@ -162,6 +163,14 @@ ENDS: dict[str, tuple[dict[str, Any], bool]] = {
 def test_the_final_log_was_read_to_its_end(tmp_path: Path, case: str) -> None:
     other, fit = ENDS[case]
     assert ("final_log" not in dict(unfit(evidence(tmp_path, ordinary().end(10, **other))))) is fit
+
+
+@pytest.mark.parametrize(
+    ("isr", "why"), [([1, 2], "only [1, 2] of [1, 2, 3] are in sync"), ([1, 2, 3], "it did not stand still")]
+)
+def test_why_nobody_knows_where_a_log_ends_is_said(tmp_path: Path, isr: list[int], why: str) -> None:
+    told = dict(unfit(evidence(tmp_path, ordinary().end(10, log_end=None, isr=isr))))["final_log"]
+    assert told == f"Where the log of orders/0 ends is not known, for {why}; judge it again once that is over."
 
 
 def test_a_partition_read_twice_or_a_topic_never_read_is_unfit(tmp_path: Path) -> None:

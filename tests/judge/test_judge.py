@@ -346,6 +346,14 @@ def test_a_damaged_page_is_named_and_the_rest_is_judged(tmp_path: Path) -> None:
     assert verdict.acked == 20
 
 
+def test_a_table_whose_only_file_has_a_damaged_page_counts_as_empty(tmp_path: Path) -> None:
+    with sources.opened(lossy(1).write(tmp_path / "run")) as source:
+        (path,) = source.files["log"]
+        assert source.rows["log"] == 17
+        left = source.without({path: "damaged"})
+    assert (left.rows["log"], left.rows["sends"]) == (0, 20)
+
+
 @pytest.mark.proves("C8")
 def test_spark_that_dies_is_unknown_and_judging_again_works(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def dead(*_: object) -> Sequence[object]:

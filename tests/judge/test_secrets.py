@@ -40,9 +40,10 @@ def test_no_word_of_a_setting_is_said(name: str, record_property: Told) -> None:
 
 
 @pytest.mark.proves("F5")
-def test_a_line_of_settings_that_cannot_be_read_is_named_by_its_number(tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", [SECRET, f"={SECRET}", f"sasl.password={SECRET}\\u12"])
+def test_a_line_of_settings_that_cannot_be_read_is_named_by_its_number(tmp_path: Path, line: str) -> None:
     file = tmp_path / "client.properties"
-    file.write_text(f"security.protocol=SASL_SSL\n\nsasl.password {SECRET}\n")
+    file.write_text(f"security.protocol=SASL_SSL\n\n{line}\n")
     with pytest.raises(UsageProblem) as caught:
         _settings(file)
     assert "line 3" in caught.value.message

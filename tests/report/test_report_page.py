@@ -23,6 +23,7 @@ from ackproof.report.reading import open_run
 from ackproof.report.series import read_traffic
 from ackproof.report.terminal import terminal_summary
 from ackproof.report.timeline import make_timeline
+from ackproof.report.words import failover_steps
 from ackproof.verdict import CheckResult, Fitness, not_judged, read_verdict
 
 PANELS = ("rates", "leader", "isr", "offsets", "latency")
@@ -89,6 +90,16 @@ def test_a_lost_range_has_its_story_and_the_brokers_own_line(base: str) -> None:
     assert "kafka1 was seen to lead in epoch 1" in text
     assert "kafka2's log, which had ended at 100,000, was seen to end at or before 30,588" in text.replace("&#39;", "'")
     assert "Truncating to offset 30588" in text
+
+
+def test_a_step_of_a_failover_that_nobody_can_tell_of_is_left_out(tmp_path: Path) -> None:
+    run = open_run(make_run(tmp_path, SHAPES["small"]))
+    steps = failover_steps(run, {"first_error_ms": None, "new_epoch_ms": 4.0, "isr_full_ms": None})
+    assert [(step["name"], step["never"]) for step in steps] == [
+        ("first error at a client", "no client saw an error"),
+        ("a new leader epoch", ""),
+        ("all replicas in sync again", "never complete again"),
+    ]
 
 
 def test_failover_public_result_and_the_way_to_run_it_again_are_there(base: str) -> None:

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from ackproof.foreign import not_applicable
 from ackproof.judge.checks import CHECKS, Check
 from ackproof.judge.fates import FATES, IN_LOG, LOST
 from ackproof.judge.fitness import Evidence, behind_ms, fitness, is_behind, log_was_read, missing
@@ -47,7 +46,7 @@ def verdict_of(source: Source, findings: Findings, into: Path | None) -> Verdict
     )
     lines = fitness(evidence)
     was_read = log_was_read(lines)
-    untold = not_applicable(record.plan)
+    untold = source.not_applicable
     found: dict[str, Witnesses] = {}
     for name, check in CHECKS.items():
         if name not in findings.broken and name not in untold and (was_read or "ends" not in check.needs):
@@ -86,8 +85,8 @@ def verdict_of(source: Source, findings: Findings, into: Path | None) -> Verdict
         checks=checks,
         fitness=lines,
         faults=faults,
-        failover=[_shown(record, row) for row in _rows(findings, "failover", run)],
-        moves=[_shown(record, row) for row in _moves(findings, run)],
+        failover=[_shown(source, row) for row in _rows(findings, "failover", run)],
+        moves=[_shown(source, row) for row in _moves(findings, run)],
         latency_ms={} if "late" in untold else _latency(findings, run),
         runbook=runbook(record, source.small["faults"]),
     )
@@ -105,7 +104,7 @@ def _check(source: Source, name: str, check: Check, found: Witnesses | None, fin
     if found is None:
         text = f"The final log was not read to its end, so {name} cannot be judged; {expected}."
         return CheckResult(name, expected, None, "unknown", text)
-    witnesses = [_shown(source.record, row) for row in found.first]
+    witnesses = [_shown(source, row) for row in found.first]
     absent = missing(source, check.needs)
     if absent and expected != "allowed":
         text = f"The journal has no {', '.join(absent)}, so {name} cannot be judged; {expected}."
@@ -221,9 +220,11 @@ def _latency(findings: Findings, run: int) -> dict[str, dict[str, float]]:
     }
 
 
-def _shown(record: RunRecord, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A witness as a person reads it: by names, and without the run, which the page already names."""
-    shown = {name: value for name, value in row.items() if name != "run"}
+def _shown(source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
+    """A witness as a person reads it: by names, and without the run, which the page already names. Without epochs
+    nobody knows the first acknowledgement of a new one; null would say that there was none."""
+    record, left_out = source.record, ("run",) if source.has_epochs else ("run", "first_ack_ms")
+    shown = {name: value for name, value in row.items() if name not in left_out}
     consumers = [consumer.name for consumer in record.consumers]
     names = {"topic": record.topics, "mirror": record.topics, "group": record.groups} | dict.fromkeys(
         ("consumer", "one_consumer", "other_consumer"), consumers

@@ -128,7 +128,12 @@ def final_log(e: Evidence) -> list[Fitness]:
     every = [*ends, *e.source.small["mirror_ends"]]
     for row in every:
         name = f"{_topic(e, row['topic'])}/{row['partition']}"
-        if not row["read_to"] == row["high_watermark"] == row["log_end"]:
+        if row["log_end"] is None:
+            short = len(row["isr"]) < len(row["replicas"])
+            why = f"only {row['isr']} of {row['replicas']} are in sync" if short else "it did not stand still"
+            text = f"Where the log of {name} ends is not known, for {why}; judge it again once that is over."
+            lines.append(Fitness("final_log", False, text))
+        elif not row["read_to"] == row["high_watermark"] == row["log_end"]:
             text = f"read to {row['read_to']:,}, high watermark {row['high_watermark']:,}, log end {row['log_end']:,}"
             lines.append(Fitness("final_log", False, f"{name} was not read to its end: {text}."))
         if len(row["isr"]) < row["min_isr"]:

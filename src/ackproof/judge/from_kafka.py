@@ -7,9 +7,12 @@ that the cluster wants (security, for the most part) are handed on to Kafka's Ja
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +23,7 @@ from pyspark.sql import functions as F
 from ackproof.clients.common import MAGIC, MESSAGE
 from ackproof.errors import CannotHere
 from ackproof.journal_tables import TABLES
+from ackproof.judge.parts import Pace, SoFar
 from ackproof.judge.schemas import spark_schema
 from ackproof.judge.sources import Source
 from ackproof.judge.spark import Session, first_line
@@ -28,10 +32,15 @@ from ackproof.verdict import Fitness
 
 RECORDS_A_TASK = 4_000_000
 ROW_GROUP = 16 * 2**20
+STILL_S = 3.0  # a follower that lives asks its leader twice a second
+SETTLE_S = 30.0
+FOLLOW_S = 1.0
 PATIENCE = {"request.timeout.ms": "10000", "default.api.timeout.ms": "20000"}
 # By default a consumer that asks for a topic may make it, and clients report figures of their own.
 READ_ONLY = {"allow.auto.create.topics": "false", "enable.metrics.push": "false"}
 TEXT_VALUE = r"^([1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,17})$"  # of foreign producers, counted from 1
+
+Ends = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -48,16 +57,23 @@ class Kafka:
         return hidden(text, self.settings)
 
 
-def with_log_of(session: Session, source: Source, kafka: Kafka, folder: Path) -> Source:
+def with_log_of(
+    session: Session, source: Source, kafka: Kafka, folder: Path, say: Callable[[str], None], so_far: SoFar
+) -> Source:
     """The run with the log that the cluster holds now, in place of a copy of it."""
     if session.connected:
         raise CannotHere("a log cannot be read from Kafka through Spark Connect; give a Spark master")
     names = dict(enumerate(source.record.topics))
     if source.record.mirrors:
         raise CannotHere("a run with a mirror has two clusters; its log cannot be read from one of them")
+    say(f"asking {kafka.bootstrap} how far the log goes")
     try:
-        ends = _ends(session, kafka, names, source)
-        _read(session, kafka, names, ends, source, folder / "log")
+        with _asking(session, kafka, names, source) as look:
+            ends = settled(look)
+            say(f"reading {_span(ends):,} records of {len(ends)} partitions from {kafka.bootstrap}")
+            with _followed(session, Pace(so_far, "records read"), _span(ends)):
+                _read(session, kafka, names, ends, source, folder / "log")
+            ends = looked_at_again(ends, look())
     except Exception as error:  # noqa: BLE001  whatever Java or Spark say, without what the settings hold
         why = kafka.hide(first_line(error))
         raise CannotHere(f"the log could not be read from {kafka.bootstrap}:", [why]) from None
@@ -67,58 +83,96 @@ def with_log_of(session: Session, source: Source, kafka: Kafka, folder: Path) ->
     log = tuple(sorted((folder / "log").glob("*.parquet")))
     rows = sum(pq.read_metadata(each).num_rows for each in log)
     words = f"The log was read from Kafka itself: {rows:,} records of {len(ends)} partitions."
-    others = tuple(remark for remark in source.remarks if not _is_about_the_copy(remark))
+    others = tuple(remark for remark in source.remarks if not is_about_the_copy(remark))
     return replace(
         source,
         files={**source.files, "log": log, "ends": (path,)},
         rows={**source.rows, "log": rows, "ends": len(ends)},
         remarks=(*others, Fitness("journal", True, words)),
         small={**source.small, "ends": ends},
+        has_epochs=False,
     )
 
 
-def _is_about_the_copy(remark: Fitness) -> bool:
-    return any(words in remark.text for words in ("`log`", "`ends`", "log/", "ends/"))
+def is_about_the_copy(remark: Fitness) -> bool:
+    return any(remark.text.startswith(f"{table}/") or f"`{table}`" in remark.text for table in ("log", "ends"))
 
 
-def _ends(session: Session, kafka: Kafka, names: Mapping[int, str], source: Source) -> list[dict[str, Any]]:
-    """Every partition as its cluster tells it."""
+def _span(ends: Ends) -> int:
+    return sum(end["high_watermark"] - end["log_start"] for end in ends)
+
+
+def settled(look: Callable[[], Ends], still_s: float = STILL_S, patience_s: float = SETTLE_S) -> Ends:
+    """Every partition once it stands still with every replica in sync, which is when its log ends at its high watermark
+    (Kafka tells clients no other end); `log_end` is null where time ran out before."""
+    begun = time.monotonic()
+    since: dict[tuple[int, int], tuple[Any, float]] = {}
+    while True:
+        found, now = look(), time.monotonic()
+        for end in found:
+            place, state = (end["topic"], end["partition"]), (end["high_watermark"], end["leader"], end["isr"])
+            if place not in since or since[place][0] != state:
+                since[place] = state, now
+            if now - since[place][1] >= still_s and {*end["replicas"]} <= {*end["isr"]}:
+                end["log_end"] = end["high_watermark"]
+        if all(end["log_end"] is not None for end in found) or now - begun > patience_s:
+            return found
+        time.sleep(still_s / 4)
+
+
+def looked_at_again(read: Ends, after: Ends) -> Ends:
+    """What was read, beside what the cluster says afterwards: a log that moved meanwhile does not end where it did."""
+    later = {(end["topic"], end["partition"]): end for end in after}
+    told = []
+    for end in read:
+        now = later[end["topic"], end["partition"]]
+        moved = now["high_watermark"] != end["high_watermark"]
+        told.append({**end, "high_watermark": now["high_watermark"], "log_end": None if moved else end["log_end"]})
+    return told
+
+
+@contextmanager
+def _asking(session: Session, kafka: Kafka, names: Mapping[int, str], source: Source) -> Iterator[Callable[[], Ends]]:
+    """A way to ask the cluster for every partition, again and again."""
     java: Any = session.spark.sparkContext._jvm
     settings = java.java.util.HashMap()
     for name, value in kafka.all_settings().items():
         settings.put(name, value)
     admin = java.org.apache.kafka.clients.admin.Admin.create(settings)
     try:
-        told = admin.describeTopics(list_of(java, names.values())).allTopicNames().get()
-        found = []
-        transactional = _transactional(source)
-        for number, topic in names.items():
-            config = _config(java, admin, topic)
-            for partition in told.get(topic).partitions():
-                place = java.org.apache.kafka.common.TopicPartition(topic, partition.partition())
-                leader = partition.leader()
-                found.append(
-                    {
-                        "run": source.record.run,
-                        "topic": number,
-                        "partition": partition.partition(),
-                        "log_start": _offset(java, admin, place, "earliest"),
-                        "high_watermark": (end := _offset(java, admin, place, "latest")),
-                        "log_end": end,
-                        "read_to": end,
-                        "leader": None if leader is None else leader.id(),
-                        "leader_epoch": None,
-                        "replicas": [each.id() for each in partition.replicas()],
-                        "isr": [each.id() for each in partition.isr()],
-                        "min_isr": int(config("min.insync.replicas")),
-                        "compacted": "compact" in config("cleanup.policy"),
-                        "transactional": number in transactional,
-                        "at_ns": source.record.ended_at.monotonic_ns if source.record.ended_at else 0,
-                    }
-                )
-        return found
+        configs = {number: _config(java, admin, topic) for number, topic in names.items()}
+        yield lambda: _ends(java, admin, names, configs, source)
     finally:
         admin.close()
+
+
+def _ends(java: Any, admin: Any, names: Mapping[int, str], configs: Mapping[int, Any], source: Source) -> Ends:
+    """Every partition as its cluster tells it."""
+    told = admin.describeTopics(list_of(java, names.values())).allTopicNames().get()
+    partitions = [(number, each) for number, topic in names.items() for each in told.get(topic).partitions()]
+    places = [(names[number], each.partition()) for number, each in partitions]
+    starts, marks = (_offsets_of(java, admin, places, which) for which in ("earliest", "latest"))
+    transactional = _transactional(source)
+    return [
+        {
+            "run": source.record.run,
+            "topic": number,
+            "partition": each.partition(),
+            "log_start": start,
+            "high_watermark": mark,
+            "log_end": None,
+            "read_to": mark,
+            "leader": None if each.leader() is None else each.leader().id(),
+            "leader_epoch": None,
+            "replicas": [replica.id() for replica in each.replicas()],
+            "isr": [replica.id() for replica in each.isr()],
+            "min_isr": int(configs[number]("min.insync.replicas")),
+            "compacted": "compact" in configs[number]("cleanup.policy"),
+            "transactional": number in transactional,
+            "at_ns": source.record.ended_at.monotonic_ns if source.record.ended_at else 0,
+        }
+        for (number, each), start, mark in zip(partitions, starts, marks, strict=True)
+    ]
 
 
 def list_of(java: Any, values: Iterable[str]) -> Any:
@@ -128,10 +182,13 @@ def list_of(java: Any, values: Iterable[str]) -> Any:
     return made
 
 
-def _offset(java: Any, admin: Any, place: Any, which: str) -> int:
+def _offsets_of(java: Any, admin: Any, places: Sequence[tuple[str, int]], which: str) -> list[int]:
     asked = java.java.util.HashMap()
-    asked.put(place, getattr(java.org.apache.kafka.clients.admin.OffsetSpec, which)())
-    return int(admin.listOffsets(asked).partitionResult(place).get().offset())
+    partitions = [java.org.apache.kafka.common.TopicPartition(*place) for place in places]
+    for partition in partitions:
+        asked.put(partition, getattr(java.org.apache.kafka.clients.admin.OffsetSpec, which)())
+    answers = admin.listOffsets(asked)
+    return [int(answers.partitionResult(partition).get().offset()) for partition in partitions]
 
 
 def _config(java: Any, admin: Any, topic: str) -> Any:
@@ -148,9 +205,27 @@ def _transactional(source: Source) -> set[int]:
     return {source.record.topics.index(plan["topic"]) for plan in plans if plan.get("transactions")}
 
 
-def _read(
-    session: Session, kafka: Kafka, names: Mapping[int, str], ends: list[dict[str, Any]], source: Source, into: Path
-) -> None:
+@contextmanager
+def _followed(session: Session, pace: Pace, records: int) -> Iterator[None]:
+    """Word of how far Spark is, as far as one can tell from the parts that are done."""
+    tracker, over = session.spark.sparkContext.statusTracker(), Event()
+
+    def follow() -> None:
+        while not over.wait(FOLLOW_S):
+            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            for stage in filter(None, stages):
+                pace(records * stage.numCompletedTasks // stage.numTasks, records)
+
+    following = Thread(target=follow, daemon=True)
+    following.start()
+    try:
+        yield
+    finally:
+        over.set()
+        following.join()
+
+
+def _read(session: Session, kafka: Kafka, names: Mapping[int, str], ends: Ends, source: Source, into: Path) -> None:
     """Each partition from its start to its end, by Spark's workers, into files like those of a journal."""
     first, last = (_offsets(names, ends, column) for column in ("log_start", "high_watermark"))
     options = {f"kafka.{name}": value for name, value in kafka.all_settings().items()}
@@ -160,7 +235,7 @@ def _read(
         "endingOffsets": json.dumps(last),
         "failOnDataLoss": "true",
         "kafka.isolation.level": "read_committed",
-        "minPartitions": str(1 + sum(end["high_watermark"] for end in ends) // RECORDS_A_TASK),
+        "minPartitions": str(1 + _span(ends) // RECORDS_A_TASK),
     }
     records = session.spark.read.format("kafka").options(**options).load()
     foreign = [producer.id for producer in source.record.producers if _is_foreign(source, producer.id)]
@@ -173,7 +248,7 @@ def _is_foreign(source: Source, producer: int) -> bool:
     return producer < len(plans) and bool(plans[producer].get("command"))
 
 
-def _offsets(names: Mapping[int, str], ends: list[dict[str, Any]], column: str) -> dict[str, dict[str, int]]:
+def _offsets(names: Mapping[int, str], ends: Ends, column: str) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for end in ends:
         found.setdefault(names[end["topic"]], {})[str(end["partition"])] = end[column]

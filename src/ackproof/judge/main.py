@@ -19,7 +19,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from ackproof.foreign import not_applicable
 from ackproof.journal_tables import TABLES
 from ackproof.judge.checks import CHECKS, Check
 from ackproof.judge.compare import Findings, verdict_of, write_verdict
@@ -66,7 +65,7 @@ def judge(
     stay the caller's to close. With `kafka` the final log is read from there, and the session must have Spark's
     connector.
     """
-    say = progress or (lambda _: None)
+    say, far = progress or (lambda _: None), so_far or (lambda *_: None)
     verdicts: dict[int, Verdict] = {}
     with ExitStack() as stack:
         sources: dict[int, Source] = {}
@@ -85,10 +84,11 @@ def judge(
                 folder = Path(
                     stack.enter_context(TemporaryDirectory(prefix=".log-", dir=_shared(session, list(batch.values()))))
                 )
-                say(f"reading the log from {kafka.bootstrap}")
-                batch = {place: with_log_of(session, source, kafka, folder) for place, source in batch.items()}
+                batch = {
+                    place: with_log_of(session, source, kafka, folder, say, far) for place, source in batch.items()
+                }
             say(_words(list(batch.values()), cores(session.spark)))
-            verdicts |= _judge_batch(session, batch, so_far or (lambda *_: None))
+            verdicts |= _judge_batch(session, batch, far)
     return [verdicts[place] for place in range(len(run_directories))]
 
 
@@ -285,7 +285,7 @@ def _numbers(
 
 def _is_asked(name: str, check: Check, sources: Sequence[Source]) -> bool:
     """Where no run asks, or none has anything in a table that it needs, the answer is known."""
-    asked = any(check.asked(source.record) and name not in not_applicable(source.record.plan) for source in sources)
+    asked = any(check.asked(source.record) and name not in source.not_applicable for source in sources)
     return asked and all(any(source.rows[table] for source in sources) for table in check.needs)
 
 

@@ -19,6 +19,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ackproof.foreign import not_applicable
 from ackproof.journal import DIFFERS, TORN_BYTES, TORN_WHAT, differs_from_checksum, seal_all, sealed_files
 from ackproof.journal_tables import SCHEMA_VERSION, TABLES, Table
 from ackproof.record import RunRecord, read_record
@@ -28,6 +29,7 @@ from ackproof.verdict import Fitness
 ESSENTIAL = ("blocks", "sends", "log", "ends")
 # Small by nature: read here, in this process, where fitness wants them row by row.
 SMALL = ("ends", "mirror_ends", "faults", "probes", "nodes", "oddities")
+WITHOUT_EPOCHS = {"zombie_ack": "a log that is read from Kafka itself does not tell the epochs of its records"}
 READ_ROWS = 200_000  # files up to this are read through beforehand; larger ones are folded, which reads them as well
 
 
@@ -42,13 +44,20 @@ class Source:
     rows: dict[str, int]
     remarks: tuple[Fitness, ...] = ()
     small: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    has_epochs: bool = True  # whether the log tells in which epoch each record was written
+
+    @property
+    def not_applicable(self) -> dict[str, str]:
+        """Each check that neither the run's clients nor its log tell enough for, and why, in words."""
+        return not_applicable(self.record.plan) | ({} if self.has_epochs else WITHOUT_EPOCHS)
 
     def without(self, bad: dict[Path, str]) -> Source:
         """The same run without files whose contents turned out to be damaged."""
         files = {table: tuple(path for path in paths if path not in bad) for table, paths in self.files.items()}
         remarks = [_damaged(path, bad[path]) for paths in self.files.values() for path in paths if path in bad]
+        rows = {table: sum(pq.read_metadata(path).num_rows for path in paths) for table, paths in files.items()}
         small = {name: _rows(files[name]) for name in SMALL}
-        return replace(self, files=files, remarks=(*self.remarks, *remarks), small=small)
+        return replace(self, files=files, rows=rows, remarks=(*self.remarks, *remarks), small=small)
 
 
 class Unreadable(Exception):

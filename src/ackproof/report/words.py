@@ -161,13 +161,16 @@ def moves_table(run: Run, moves: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def failover_steps(run: Run, row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """proved, then each step with its distance from the proof; a step that never came says so."""
+    """proved, then each step with its distance from the proof; a step that never came says so, and one that nobody can
+    tell of is left out."""
     steps: list[dict[str, Any]] = []
     proved = row.get("proved_ns")
     if isinstance(proved, int | float):
         steps.append({"name": "fault proved", "at": moment(run, proved), "after_ms": None, "never": ""})
     for key, name, never in FAILOVER_STEPS:
-        after = row.get(key)
+        if key not in row:
+            continue
+        after = row[key]
         if not isinstance(after, int | float):
             steps.append({"name": name, "at": "", "after_ms": None, "never": never})
             continue

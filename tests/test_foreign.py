@@ -592,7 +592,12 @@ def test_a_client_that_a_fault_killed_has_ended_as_was_asked_for(tmp_path: Path)
     processes._running["producer1"] = Process(client.process.pid, os.pidfd_open(client.process.pid))
     server: Any = SimpleNamespace(lab=SimpleNamespace(processes=processes))
     request: Any = {"kind": "kill", "processes": ["producer1"], "heard": ["producer1"]}
-    reaping = threading.Thread(target=until, args=(lambda: processes.reap() or exits, "it has ended"))
+
+    def reaped() -> bool:
+        processes.reap()
+        return bool(exits)
+
+    reaping = threading.Thread(target=until, args=(reaped, "it has ended"))
     reaping.start()
     assert disturb(server, request)["said"] == ["producer1: exit code 137"]
     reaping.join()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,7 @@ def test_what_it_needs_while_it_lives_lies_in_the_labs_own_memory(
 
     monkeypatch.setattr(clients_health, "read_config", lambda _: config)
     monkeypatch.setattr(Health, "run", ran)
-    monkeypatch.setattr(clients_health.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(tempfile, "tempdir", None)
     for name in ("TMPDIR", "JAVA_HOME"):
         monkeypatch.setenv(name, "")

@@ -17,6 +17,7 @@ import pytest
 # Whoever starts the tests in the background of a shell leaves them deaf to Ctrl-C, and all their children too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+os.environ.pop("NO_COLOR", None)  # nor is it the tests' own wish
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # likewise, after `nohup`
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 

@@ -38,6 +38,7 @@ FOLLOW_S = 1.0
 PATIENCE = {"request.timeout.ms": "10000", "default.api.timeout.ms": "20000"}
 # By default a consumer that asks for a topic may make it, and clients report figures of their own.
 READ_ONLY = {"allow.auto.create.topics": "false", "enable.metrics.push": "false"}
+RIGHTS = "whoever reads needs Describe, DescribeConfigs and Read on the topics"
 TEXT_VALUE = r"^([1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,17})$"  # of foreign producers, counted from 1
 
 Ends = list[dict[str, Any]]
@@ -76,7 +77,8 @@ def with_log_of(
             ends = looked_at_again(ends, look())
     except Exception as error:  # noqa: BLE001  whatever Java or Spark say, without what the settings hold
         why = kafka.hide(first_line(error))
-        raise CannotHere(f"the log could not be read from {kafka.bootstrap}:", [why]) from None
+        more = [RIGHTS] if "AuthorizationException" in why else []
+        raise CannotHere(f"the log could not be read from {kafka.bootstrap}:", [why, *more]) from None
     (folder / "ends").mkdir()
     path = folder / "ends" / "kafka.parquet"
     pq.write_table(pa.Table.from_pylist(ends, TABLES["ends"].schema), path)

@@ -23,6 +23,7 @@ from ackproof.verdict import Fitness
 
 # Steps of a scenario that mend rather than break: the load need not outlast them.
 MENDING = ("start", "resume", "heal", "join", "mend", "caught-up", "translated")
+ENDING = ("kill", "stop")
 DRIFT_NS = 1_000_000_000
 LOOKS_EVERY_MS = 125.0  # the observer asks each broker so often, if it answers
 BEHIND_MS = 1_000.0
@@ -112,7 +113,12 @@ def traffic(e: Evidence) -> list[Fitness]:
         return [Fitness("traffic", True, f"{acked:,} sends were acknowledged.")]
     if first_ok is None or first_ok >= min(began.values()):
         return [Fitness("traffic", False, "Nothing was acknowledged before the first fault began.")]
-    late = [fault for fault, at in sorted(began.items()) if last_sent is None or last_sent <= at]
+    # Whoever ends the producers ends the load: what they had told by then was told before.
+    own = {producer.name for producer in e.source.record.producers}
+    ending = {row["fault"] for row in e.source.small["faults"] if row["kind"] in ENDING and own & {*row["targets"]}}
+    ended = e.source.record.marks.load_ended_ns
+    last = {fault: ended if fault in ending else last_sent for fault in began}
+    late = [fault for fault, at in sorted(began.items()) if (last[fault] or 0) <= at]
     if late:
         names = ", ".join(str(fault) for fault in late)
         return [Fitness("traffic", False, f"The load had ended before fault {names} began.")]

@@ -144,6 +144,23 @@ def ran(cluster: Cluster, directory: Path, monkeypatch: pytest.MonkeyPatch, **pl
     return sends, events
 
 
+def ran_with(
+    kind: str,
+    hanging: type,
+    for_ever: threading.Event,
+    cluster: Cluster,
+    directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> tuple[Rows, Rows]:
+    """The same with a client that does not come back from some of its calls; its threads are let go at the end."""
+    monkeypatch.setattr(f"{__name__}.{kind}", hanging)
+    monkeypatch.setattr(transactional, "HUNG_S", 0.05)
+    try:
+        return ran(cluster, directory, monkeypatch)
+    finally:
+        for_ever.set()
+
+
 def told(events: Rows, number: int) -> list[str]:
     return [row["event"] for row in events if row["transaction"] == number]
 
@@ -212,12 +229,7 @@ def test_a_client_that_does_not_come_back_is_followed_by_a_new_one(
                 assert name != "abort_transaction", "it would only wait for the call that hangs"
             return super().__getattribute__("_hang" if cluster.clients == 1 and name == call else name)
 
-    monkeypatch.setattr(f"{__name__}.Client", Hanging)
-    monkeypatch.setattr(transactional, "HUNG_S", 0.05)
-    try:
-        sends, events = ran(cluster, tmp_path, monkeypatch)
-    finally:
-        for_ever.set()
+    sends, events = ran_with("Client", Hanging, for_ever, cluster, tmp_path, monkeypatch)
     assert cluster.clients == 2
     assert told(events, 1)[-2:] == ["aborting", "aborted" if outcome == "fail" else "unknown"]
     assert [row["outcome"] for row in sends] == [outcome, outcome, "ok", "ok"]
@@ -236,12 +248,7 @@ def test_whoever_follows_may_not_come_back_either(
             hangs = name == call and next(asked) in (1, 2)
             return (lambda *_, **__: for_ever.wait()) if hangs else super().__getattribute__(name)
 
-    monkeypatch.setattr(f"{__name__}.{kind}", Hanging)
-    monkeypatch.setattr(transactional, "HUNG_S", 0.05)
-    try:
-        sends, _ = ran(cluster, tmp_path, monkeypatch)
-    finally:
-        for_ever.set()
+    sends, _ = ran_with(kind, Hanging, for_ever, cluster, tmp_path, monkeypatch)
     assert [row["outcome"] for row in sends] == ["info", "info", "ok", "ok"]
     assert cluster.clients == (4 if kind == "Client" else 2)
 

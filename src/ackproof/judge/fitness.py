@@ -113,16 +113,21 @@ def traffic(e: Evidence) -> list[Fitness]:
         return [Fitness("traffic", True, f"{acked:,} sends were acknowledged.")]
     if first_ok is None or first_ok >= min(began.values()):
         return [Fitness("traffic", False, "Nothing was acknowledged before the first fault began.")]
-    # Whoever ends the producers ends the load: what they had told by then was told before.
-    own = {producer.name for producer in e.source.record.producers}
-    ending = {row["fault"] for row in e.source.small["faults"] if row["kind"] in ENDING and own & {*row["targets"]}}
-    ended = e.source.record.marks.load_ended_ns
-    last = {fault: ended if fault in ending else last_sent for fault in began}
-    late = [fault for fault, at in sorted(began.items()) if (last[fault] or 0) <= at]
+    # Whoever ends a producer that had more to send met the load, though nothing was sent after that.
+    cut_short = _cut_short(e)
+    met = {row["fault"] for row in e.source.small["faults"] if row["kind"] in ENDING and cut_short & {*row["targets"]}}
+    late = [fault for fault, at in sorted(began.items()) if fault not in met and (last_sent is None or last_sent <= at)]
     if late:
         names = ", ".join(str(fault) for fault in late)
         return [Fitness("traffic", False, f"The load had ended before fault {names} began.")]
     return [Fitness("traffic", True, "Sends were acknowledged before the first fault and went on after each.")]
+
+
+def _cut_short(e: Evidence) -> set[str]:
+    """The producers that told of fewer messages than they were asked to send."""
+    record, told = e.source.record, {producer.producer: producer.reported for producer in e.producers}
+    plans = zip(record.producers, record.each("producers"), strict=False)
+    return {each.name for each, plan in plans if told.get(each.id, 0) < plan.get("count", 0)}
 
 
 def final_log(e: Evidence) -> list[Fitness]:

@@ -75,6 +75,7 @@ class Judging:
             start_new_session=True,  # Ctrl-C is ours to hear; we end it
         )
         self._busy, self._asked = early, False
+        self._may_rehearse = early
         self._said = ""
 
     def wait_until_rehearsed(self) -> None:
@@ -82,6 +83,7 @@ class Judging:
         assert self._process.stdout is not None  # noqa: S101  # made with a pipe, above
         told, _, _ = select.select([self._process.stdout], [], [], REHEARSAL_S)
         line = self._process.stdout.readline() if told else ""
+        self._may_rehearse = not line
         if "rehearsed" not in line:
             self._said = line
 
@@ -90,6 +92,8 @@ class Judging:
         assert self._process.stdin is not None  # noqa: S101  # made with pipes, above
         assert self._process.stdout is not None  # noqa: S101
         self._busy = self._asked = True
+        if self._may_rehearse and not select.select([self._process.stdout], [], [], 0)[0]:
+            tell("the judge is still rehearsing")
         # Somebody waits for it now. Only root may take niceness back; for others it matters where something else wants
         # the processors.
         with suppress(OSError):

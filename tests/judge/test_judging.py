@@ -6,9 +6,10 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
-from ackproof.judging import END_S
+from ackproof.judging import END_S, Judging
 
 STARTS_AND_DIES = """
 import os, signal
@@ -52,3 +53,14 @@ def test_one_that_had_to_be_killed_leaves_no_file_either(tmp_path: Path) -> None
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     subprocess.run([sys.executable, "-c", KILLED_IN_THE_MIDDLE], check=True, env=environment)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_who_asks_before_it_has_rehearsed_is_told_why_he_waits(tmp_path: Path) -> None:
+    said: dict[bool, list[str]] = {}
+    for waits in (False, True):
+        with closing(Judging(early=True)) as judging:
+            if waits:
+                judging.wait_until_rehearsed()
+            said[waits] = []
+            judging.judge([tmp_path], said[waits].append, lambda *_: None)
+    assert ["the judge is still rehearsing" in words for words in said.values()] == [True, False]

@@ -478,8 +478,7 @@ LASTING = """
 import os, signal, subprocess, sys, time
 lasting = [sys.executable, "-c", "import time; time.sleep(600)"]
 others = [subprocess.Popen(lasting, start_new_session=away) for away in (False, True)]
-open("pids.new", "w").write(" ".join(str(pid) for pid in (os.getpid(), *(other.pid for other in others))))
-os.rename("pids.new", "pids")
+open("pids", "w").write(" ".join(str(pid) for pid in (os.getpid(), *(other.pid for other in others))))
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 time.sleep(600)
 """
@@ -494,8 +493,9 @@ def _lives(pid: int) -> bool:
 
 
 def _pids(folder: Path) -> list[int]:
-    until((folder / "pids").exists, "the client runs")
-    return [int(pid) for pid in (folder / "pids").read_text().split()]
+    path = folder / "pids"
+    until(lambda: path.exists() and path.stat().st_size > 0, "the client runs")
+    return [int(pid) for pid in path.read_text().split()]
 
 
 @pytest.mark.proves("A3")

@@ -33,6 +33,7 @@ from ackproof.lab.rules import Match
 from ackproof.lab.topology import Link
 
 _PATIENCE_S = 1.0
+_CONNECT_S = 5.0  # the kernel asks again after one second, if the first packet was lost
 _LOSSES_WANTED = 60  # enough for the share to be seen, few enough to take no time
 _PROBES_MAX = 20_000
 _PROOF_S = 3.0  # more than a proof takes: a fault must not end by itself before its time counts
@@ -189,7 +190,7 @@ def _old_connections(
         if link not in touched and link[::-1] not in touched:
             # A stand-in listens only until it is connected: the node may want its port while the fault stands.
             with network.served(link[1], port) as stand_in:
-                old[link] = stack.enter_context(closing(network.connect(link, port)))
+                old[link] = stack.enter_context(closing(network.connect(link, port, _CONNECT_S)))
                 if stand_in is not None:
                     stack.enter_context(closing(stand_in.accept()[0]))
             old[link].send(_UNFINISHED_MESSAGE)

@@ -18,7 +18,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from performance import keep
 
-from ackproof.journal import STREAM_SUFFIX, sealed_files, write_sealed
+from ackproof.journal import STREAM_SUFFIX, put_together, sealed_files, write_sealed
 from ackproof.journal_tables import TABLES
 from ackproof.record import read_record
 from ackproof.screen import console, say_json, table
@@ -77,17 +77,22 @@ def weights(folder: Path, anew: bool = False) -> Iterator[Weight]:
 
 def weigh(directory: Path, anew: bool = False) -> Weight:
     record = read_record(directory)
-    files = [(name, path) for name in TABLES for path in sealed_files(directory, name)]
-    events = sum(pq.read_metadata(path).num_rows for name, path in files if name in EVENTS)
-    size = sum(_sealed_anew(name, path) if anew else path.stat().st_size for name, path in files)
+    with tempfile.TemporaryDirectory() as aside:
+        if anew:
+            _seal_anew(directory, Path(aside))
+        files = [(name, path) for name in TABLES for path in sealed_files(Path(aside) if anew else directory, name)]
+        events = sum(pq.read_metadata(path).num_rows for name, path in files if name in EVENTS)
+        size = sum(path.stat().st_size for _, path in files)
     return Weight(directory.name, record.section, record.shape, len(files), size, events)
 
 
-def _sealed_anew(name: str, path: Path) -> int:
-    with tempfile.TemporaryDirectory() as aside:
-        copy = Path(aside) / path.name
-        write_sealed(pq.read_table(path), copy, TABLES[name].order)
-        return copy.stat().st_size
+def _seal_anew(directory: Path, aside: Path) -> None:
+    for name in TABLES:
+        for path in sealed_files(directory, name):
+            copy = aside / "journal" / name / path.name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            write_sealed(pq.read_table(path), copy, TABLES[name].order)
+    put_together(aside)
 
 
 def write(found: list[Weight], command: str) -> None:

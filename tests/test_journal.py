@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ackproof import journal
-from ackproof.journal import Writer, read_stream, seal_all, seal_stream, sealed_files
+from ackproof.journal import Writer, put_together, read_stream, seal_all, seal_stream, sealed_files
 from ackproof.journal_tables import TABLES
 from lab_network import in_a_child
 from small_disk import mount_small_disk
@@ -223,8 +223,8 @@ def test_a_long_stream_is_ended_and_sealed_while_its_writer_goes_on(
         writer.add_columns(row)
     writer.close()
     files = sealed_files(tmp_path, "probes")
-    assert [path.name for path in files] == [f"observer{number}.parquet" for number in (".2", ".3", ".4", "")]
-    assert [pq.read_metadata(path).num_rows for path in files] == [50, 50, 20, 50]
+    assert [path.name for path in files] == [f"observer{number}.parquet" for number in ("", ".2", ".3", ".4")]
+    assert [pq.read_metadata(path).num_rows for path in files] == [50, 50, 50, 20]
     assert sorted(at for path in files for at in pq.read_table(path)["at_ns"].to_pylist()) == list(range(170))
     assert not list(tmp_path.rglob("*.arrows"))
 
@@ -262,10 +262,16 @@ def test_a_week_of_a_quiet_consumer_is_a_few_dozen_files_sealed_one_at_a_time(
     assert set(at_once) == {1}, "two sealed at once for one writer"
     assert max(sizes) < limit + 2_000, "a stream went on past its limit"
     assert 20 < len(files) < 60
+    for limit_of in ("FEW_ROWS", "TOGETHER_ROWS"):
+        monkeypatch.setattr(journal, limit_of, getattr(journal, limit_of) // SMALLER)
+    put_together(tmp_path)
+    fewer = sealed_files(tmp_path, "reads")
+    assert len(fewer) < 10
+    assert [poll for path in fewer for poll in pq.read_table(path)["poll"].to_pylist()] == list(range(polls))
     record_property(
         "figure",
         f"a week of a consumer with ten polls a second leaves {len(files)} files of reads, from streams of at most "
-        f"{journal.STREAM_BYTES * SMALLER >> 20} MiB",
+        f"{journal.STREAM_BYTES * SMALLER >> 20} MiB, and {len(fewer)} in the end",
     )
 
 
@@ -322,6 +328,84 @@ def test_a_stream_that_is_gone_without_its_sealed_file_is_not_taken_for_sealed(t
     writer.path.unlink()
     with pytest.raises(FileNotFoundError):
         seal_stream(writer.path)
+
+
+def rows_of(directory: Path) -> list[tuple[str, int]]:
+    tables = [pq.read_table(path).to_pylist() for path in sealed_files(directory, "probes")]
+    return sorted((row["text"], row["at_ns"]) for table in tables for row in table)
+
+
+def sealed_names(directory: Path) -> list[str]:
+    return [path.name.removesuffix(".parquet") for path in sealed_files(directory, "probes")]
+
+
+def test_neighbours_of_few_rows_become_one_sorted_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neighbours by the numbers in their names, and never past a large one: a consumer's reads stay in their order."""
+    monkeypatch.setattr("ackproof.journal.FEW_ROWS", 5)
+    monkeypatch.setattr("ackproof.journal.TOGETHER_ROWS", 10)
+    for name, rows in {"w1": 4, "w1.2": 3, "w1.3": 5, "w1.10": 4, "w2": 4, "w10": 3, "w11": 2}.items():
+        probes(tmp_path, rows, name).close()
+    before = rows_of(tmp_path)
+    put_together(tmp_path)
+    assert sealed_names(tmp_path) == ["w1+w1.2", "w1.3", "w1.10+w2", "w10+w11"]
+    assert len(list(tmp_path.rglob("*.parquet"))) == 4, "the others are gone"
+    assert rows_of(tmp_path) == before
+    times = pq.read_table(sealed_files(tmp_path, "probes")[0])["at_ns"].to_pylist()
+    assert times == sorted(times)
+    assert not any(map(journal.differs_from_checksum, sealed_files(tmp_path, "probes")))
+
+
+@pytest.mark.proves("B1")
+@pytest.mark.parametrize("at", ["rename", "unlink"])
+def test_no_row_is_there_twice_when_putting_together_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    for name in ("one", "three", "two"):
+        probes(tmp_path, 3, name).close()
+    before = rows_of(tmp_path)
+
+    def killed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, at, killed)
+        with pytest.raises(KeyboardInterrupt):
+            put_together(tmp_path)
+    assert rows_of(tmp_path) == before
+    assert sealed_names(tmp_path) == (["one", "three", "two"] if at == "rename" else ["one+two"])
+    assert seal_all(tmp_path) == []  # as whoever judges it does
+    assert rows_of(tmp_path) == before
+    assert len(list(tmp_path.rglob("*.parquet"))) == (3 if at == "rename" else 1)
+    probes(tmp_path, 2, "zero").close()
+    put_together(tmp_path)
+    assert sealed_names(tmp_path) == ["one+zero"]
+    assert len(rows_of(tmp_path)) == 3 * 3 + 2
+
+
+def test_what_is_torn_or_damaged_stays_by_itself(tmp_path: Path) -> None:
+    for name in ("a", "b", "c", "e", "f"):
+        probes(tmp_path, 3, name).close()
+    torn = probes(tmp_path, 3, "d")
+    torn.close(seal=False)
+    os.truncate(torn.path, torn.path.stat().st_size - 20)
+    assert [damage.path.stem for damage in seal_all(tmp_path)] == ["d"]
+    b = tmp_path / "journal" / "probes" / "b.parquet"
+    b.write_bytes(b.read_bytes()[:-30])
+    put_together(tmp_path)
+    assert sealed_names(tmp_path) == ["a", "b", "c", "d", "e+f"]
+
+
+def test_without_room_for_it_nothing_is_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("one", "two"):
+        probes(tmp_path, 3, name).close()
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    put_together(tmp_path)
+    assert sealed_names(tmp_path) == ["one", "two"]
+    assert len(list((tmp_path / "journal" / "probes").iterdir())) == 2
 
 
 def test_an_event_of_a_base_scenario_costs_at_most_twelve_bytes(

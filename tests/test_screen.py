@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import sys
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.errors import UsageProblem
-from ackproof.screen import console, partitions_table, plain, say, say_json, say_problem, status_parts
+from ackproof.errors import Ended, UsageProblem
+from ackproof.live import Live
+from ackproof.scenario_file import find, load
+from ackproof.screen import aloud, console, partitions_table, plain, say, say_json, say_problem, status_parts
 from ackproof.tail import told
 
 HOSTILE = [
@@ -154,3 +159,56 @@ def test_a_lab_that_is_whole_shows_no_matrix() -> None:
     out = printed(status_parts(whole))
     assert "every node reaches every other (measured)" in out
     assert "from \\ to" not in out
+
+
+class Closed(io.StringIO):
+    """A terminal that is gone once a line with this word was written."""
+
+    def __init__(self, word: str) -> None:
+        super().__init__()
+        self._word = word
+        self._gone = False
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        if self._gone:
+            raise OSError(errno.EIO, "Input/output error")
+        self._gone = self._word in text
+        return super().write(text)
+
+
+@pytest.mark.proves("A2")
+def test_a_terminal_that_is_gone_ends_nothing_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", Closed("proved"))
+    live = Live(load(find("acks1-leader-isolated")), quiet=False)
+    live.tell("proved: the fault holds")
+    live.tell("nobody hears it")
+    live.so_far(1, 2, "nor sees it")
+    live.close()
+
+
+@pytest.mark.proves("A2")
+@pytest.mark.parametrize("signal", [Ended(1), KeyboardInterrupt()])
+def test_a_signal_that_comes_with_the_end_of_the_terminal_is_heard(signal: BaseException) -> None:
+    """In the middle of a line: what is left of it is written on the way out, to a terminal that is gone."""
+
+    def fails() -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    def line() -> None:
+        try:
+            raise signal
+        finally:
+            fails()
+
+    with pytest.raises(type(signal)) as heard, aloud():
+        line()
+    assert heard.value is signal
+    try:
+        raise signal
+    except (Ended, KeyboardInterrupt):
+        with aloud():  # it was heard, and is told to nobody while all is put away
+            fails()

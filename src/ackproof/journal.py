@@ -4,11 +4,15 @@ that judges.
     runs/<name>/run.json                         what was run: the scenario as resolved, names of ids, versions, clocks
     runs/<name>/journal/<table>/<writer>.arrows   while it grows: an Arrow stream, readable at any moment
     runs/<name>/journal/<table>/<writer>.parquet  sealed: sorted, written aside, synced, renamed into place whole
+    runs/<name>/journal/<table>/<a>+<b>.parquet   what the sealed files from <a> to <b> had, if each had little
 
 A stream of 128 MiB is ended and sealed while its writer goes on with the next (`<writer>.2`, `<writer>.3`), so that a
 long run takes up neither the disk with streams nor the memory of whoever seals them, be its batches large or tiny.
 Whoever seals a stream holds a lock on it: the client that wrote it may have been killed over it, and its sealer goes on
 while the run seals the rest.
+
+At its end a run puts neighbours of few rows each together. `<a>+<b>` stands for all files from the one to the other
+from the moment at which it is there, so that no kill leaves a row twice.
 
 One writer per file. A stream that was torn by a crash is readable up to its last whole batch; how many bytes were torn
 is reported, never an error that hides the rest. Batches of a stream carry a checksum, as pages of a sealed file and
@@ -21,11 +25,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -43,6 +48,9 @@ FLUSH_ROWS = 65_536
 STREAM_BYTES = 1 << 27  # after which a writer begins another
 TOGETHER = 1_024  # batches of a stream that is read: a tiny one takes ten times its own memory
 ROW_GROUP = 1 << 18
+FEW_ROWS = ROW_GROUP  # a file with fewer is put together with its neighbours, up to four groups of rows
+TOGETHER_ROWS = 4 * ROW_GROUP
+FROM_TO = "+"
 STREAM_SUFFIX = ".arrows"
 SEALED_SUFFIX = ".parquet"
 TORN_BYTES, TORN_WHAT = b"ackproof.torn_bytes", b"ackproof.torn"  # in a sealed file's metadata, where it was torn
@@ -298,7 +306,10 @@ def parquet_options(schema: pa.Schema) -> dict[str, Any]:
 def seal_all(run_directory: Path) -> list[Damage]:
     """Seal every stream that its writer did not: it was killed, or left it to us."""
     streams = sorted((run_directory / "journal").glob(f"*/*{STREAM_SUFFIX}"))
-    return [damage for path in streams if (damage := _sealed_here(path)) is not None]
+    damages = [damage for path in streams if (damage := _sealed_here(path)) is not None]
+    for table in TABLES:
+        _take_away_twice(run_directory / "journal" / table)
+    return damages
 
 
 def _sealed_here(path: Path) -> Damage | None:
@@ -309,4 +320,79 @@ def _sealed_here(path: Path) -> Damage | None:
 
 
 def sealed_files(run_directory: Path, table: str) -> list[Path]:
-    return sorted((run_directory / "journal" / table).glob(f"*{SEALED_SUFFIX}"))
+    """In the order of their writers, and of a writer's streams; what another file stands for is left out."""
+    return [path for path, stood_for in _in_order(run_directory / "journal" / table) if not stood_for]
+
+
+def put_together(run_directory: Path) -> None:
+    """Make one file of neighbours that have few rows each. What is torn, or cannot be read, stays by itself; so do all
+    where the disk has no room for it."""
+    for table in TABLES:
+        for neighbours in _neighbours(sealed_files(run_directory, table)):
+            _put_together(neighbours, TABLES[table].order)
+        _take_away_twice(run_directory / "journal" / table)
+
+
+def _neighbours(paths: Iterable[Path]) -> Iterator[list[Path]]:
+    found: list[Path] = []
+    rows = 0
+    for path in paths:
+        own = _few_rows(path)
+        if found and (own is None or rows + own > TOGETHER_ROWS):
+            yield found
+            found, rows = [], 0
+        if own is not None:
+            found.append(path)
+            rows += own
+    yield found
+
+
+def _few_rows(path: Path) -> int | None:
+    """How many rows it has, unless it should stay as it is."""
+    try:
+        footer = pa.parquet.read_metadata(path)
+        if path.is_symlink() or differs_from_checksum(path) or TORN_BYTES in (footer.metadata or {}):
+            return None
+    except (OSError, pa.ArrowException, ValueError):
+        return None
+    return footer.num_rows if footer.num_rows < FEW_ROWS else None
+
+
+def _put_together(paths: list[Path], order: Iterable[str]) -> None:
+    if len(paths) > 1:
+        first, last = _first_and_last(paths[0])[0], _first_and_last(paths[-1])[1]
+        with suppress(OSError, pa.ArrowException):  # whoever reads them names what is damaged
+            table = pa.concat_tables([_whole(path) for path in paths])
+            write_sealed(table, paths[0].with_name(f"{first}{FROM_TO}{last}{SEALED_SUFFIX}"), order)
+
+
+def _whole(path: Path) -> pa.Table:
+    with pa.parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        return file.read()
+
+
+def _take_away_twice(folder: Path) -> None:
+    if not any(place.is_symlink() for place in (folder, folder.parent)):
+        for path, stood_for in _in_order(folder):
+            if stood_for:
+                path.unlink(missing_ok=True)
+
+
+def _in_order(folder: Path) -> list[tuple[Path, bool]]:
+    """Each sealed file, and whether another stands for it."""
+    found = [(tuple(map(_by_number, _first_and_last(path))), path) for path in folder.glob(f"*{SEALED_SUFFIX}")]
+    spans = [span for span, path in found if FROM_TO in path.stem]
+    return [
+        (path, any(span != wider and wider[0] <= span[0] and span[1] <= wider[1] for wider in spans))
+        for span, path in sorted(found)
+    ]
+
+
+def _first_and_last(path: Path) -> tuple[str, str]:
+    name = path.name.removesuffix(SEALED_SUFFIX)
+    return name.partition(FROM_TO)[0], name.rpartition(FROM_TO)[2]
+
+
+def _by_number(name: str) -> list[str | int]:
+    """The second before the tenth."""
+    return [int(word) if place % 2 else word for place, word in enumerate(re.split(r"([0-9]+)", name))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ackproof.journal import FLUSH_EVERY_S, STREAM_BYTES
+from ackproof.journal import FEW_ROWS, FLUSH_EVERY_S, STREAM_BYTES, TOGETHER_ROWS
 from ackproof.journal_tables import SCHEMA_VERSION, TABLES, Table
 
 _INTRODUCTION = f"""# The journal
@@ -14,6 +14,7 @@ in `src/ackproof/journal_tables.py`, and a test keeps it true to them. Schema ve
 runs/<name>/run.json                          what was run: the scenario as resolved, names of ids, versions, clocks
 runs/<name>/journal/<table>/<writer>.arrows   while it grows: an Arrow IPC stream, readable at any moment
 runs/<name>/journal/<table>/<writer>.parquet  sealed: sorted, written aside, synced, renamed into place whole
+runs/<name>/journal/<table>/<a>+<b>.parquet   what the sealed files from <a> to <b> had, where each had little
 runs/<name>/logs/<node>.log                   evidence: the nodes' and the clients' own words
 ```
 
@@ -22,10 +23,11 @@ runs/<name>/logs/<node>.log                   evidence: the nodes' and the clien
 - A stream of {STREAM_BYTES >> 20} MiB is ended, and sealed in the background while its writer goes on with the next
   (`<writer>.2`, `<writer>.3`). Sealed files hold numbers, offsets and times as differences; what that comes to for each
   event is in [performance.md](performance.md). A week of a consumer with ten polls a second of one message each is 39
-  files, 19 MB together.
-- Files of several writers are not made into one at the end. The most that would save in a base scenario is 73 files
-  for 13, 220 KB for 102 and a tenth of a second of the judge's time; and it would be the only moment at which a kill
-  could leave the same rows in two files, and one damaged file take with it what other writers saw.
+  files, and seven in the end.
+- At its end a run puts neighbours of fewer than {FEW_ROWS:,} rows each together, up to {TOGETHER_ROWS:,} rows in a
+  file, sorted as one. `<a>+<b>` stands for every file from the one to the other, in the order of writers and of a
+  writer's streams, from the moment at which it is there, and only then are they taken away: no kill leaves a row twice.
+  What is torn or damaged stays by itself.
 - Batches of a stream carry a CRC-32, as pages of a sealed file do by Parquet's own rules. That of the footer stands
   right before it, where Parquet has nothing to read: what is damaged is named, and left out.
 - Times are `time.monotonic_ns()` of the machine that ran it; `run.json` holds both clocks, read together, at the

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ackproof.scenario import Scenario
-from ackproof.screen import bar, console, plain
+from ackproof.screen import aloud, bar, console, plain
 
 _PLAIN_EVERY_S = 5.0
 _DRAW_EVERY_S = 0.1
@@ -44,7 +43,7 @@ class Live:
         self._line(f"{time.monotonic() - self._begun:6.1f} s  {said}")
 
     def _line(self, text: str) -> None:
-        with suppress(OSError):  # the terminal may be gone; what is under way is finished all the same
+        with aloud():
             if self._status is None:
                 print(plain(text), file=sys.stderr, flush=True)
             else:
@@ -64,15 +63,19 @@ class Live:
         if self._status is None:
             self.tell(line)
         else:
-            self._status.update(line)
+            self._draw(line)
 
     def so_far(self, done: int, total: int | None, what: str) -> None:
         """How far the judge is."""
         if self._status is not None:
-            self._status.update(plain(f"{bar(done, total)} {done:,} of {total or 0:,} {what}"))
+            self._draw(plain(f"{bar(done, total)} {done:,} of {total or 0:,} {what}"))
         elif time.monotonic() - self._drawn >= _PLAIN_EVERY_S or done == total:
             self._drawn = time.monotonic()
             self.tell(f"{done:,} of {total or 0:,} {what}")
+
+    def _draw(self, line: str) -> None:
+        with aloud():
+            self._status.update(line)
 
     def _bar(self, now: dict[str, int]) -> str:
         (first_at, first), (last_at, last) = self._rates[0], self._rates[-1]
@@ -116,7 +119,7 @@ class Live:
 
     def close(self) -> None:
         if self._status is not None:
-            with suppress(OSError):
+            with aloud():
                 self._status.stop()
             self._status = None
 

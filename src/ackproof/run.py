@@ -289,6 +289,7 @@ def _put_away(run: Ongoing) -> None:
     try:
         run.close()
         journal.seal_all(run.directory)
+        journal.put_together(run.directory)
         run.note(ended_at=Clock(time.time_ns(), time.monotonic_ns()))
     except OSError as problem:
         raise _why(run, problem) from problem

@@ -9,12 +9,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ackproof.errors import Problem
+from ackproof.errors import Ended, Problem
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -60,6 +60,22 @@ def bar(done: int, total: int | None) -> str:
     return f"[{'█' * filled}{'·' * (_BAR - filled)}]"
 
 
+@contextmanager
+def aloud() -> Iterator[None]:
+    """Around what is said while something is under way: it is finished all the same if the terminal is gone.
+
+    The signal that tells of that may come in the middle of a line, whose end then hides it by an error of its own."""
+    handled = sys.exception()
+    try:
+        yield
+    except OSError as problem:
+        behind = problem.__context__
+        while behind is not None and behind is not handled:
+            if isinstance(behind, (Ended, KeyboardInterrupt)):
+                raise behind from None
+            behind = behind.__context__
+
+
 class Steps:
     """Progress of something that takes a while: a line that changes on a terminal, plain lines elsewhere."""
 
@@ -77,13 +93,15 @@ class Steps:
         if self._status is None:
             print(line, file=sys.stderr, flush=True)
         else:
-            self._console.print(line, style="dim")
+            with aloud():
+                self._console.print(line, style="dim")
 
     def so_far(self, done: int, total: int | None, what: str) -> None:
         """How far it is: a bar on a terminal, a line for each tenth elsewhere."""
         if self._status is not None:
             drawn = f"{bar(done, total)} {done:,} of {total:,}" if total else f"{done:,}"
-            self._status.update(plain(f"{self._title}  {drawn}  {what}"))
+            with aloud():
+                self._status.update(plain(f"{self._title}  {drawn}  {what}"))
             return
         tenth = 10 * done // total if total else -1
         if tenth != self._tenth:
@@ -99,7 +117,7 @@ class Steps:
             try:
                 yield self
             finally:
-                with suppress(OSError):  # the terminal may be gone
+                with aloud():
                     self._status.stop()
 
 

@@ -14,11 +14,11 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ class Came(msgspec.Struct, frozen=True):
     outcome: str
     figures: list[str]
     problem: str = ""
+    seconds: float = 0.0
 
 
 class Proof(msgspec.Struct, frozen=True):
@@ -60,7 +61,7 @@ class Proof(msgspec.Struct, frozen=True):
     commit: str
     command: str
     seconds: float
-    code: str  # digests of src/, and of the tests' own files
+    code: str  # digests of src/, and of the tests' files with all that they share
     tests_code: str
 
 
@@ -102,16 +103,20 @@ def read_kept() -> Kept:
 
 def prove(asked: list[str], size: str, promises: dict[str, Promise], again: bool) -> bool:
     tests = tests_by_promise()
+    kept = read_kept()
+    done = {name for name in asked if not again and is_done(kept.get((name, size)), tests[name])}
+    todo = [name for name in asked if tests[name] and name not in done]
     known: dict[str, list[Came]] = {}  # a test that proves two promises is run once
+    if size == "quick":  # in one go, as CI does: what they share is started once
+        run_tests([test for name in todo for test in tests[name]], size, known)
     failed = []
     for place, name in enumerate(asked, start=1):
         before = f"{place} of {len(asked)}: {name}"
-        proof = read_kept().get((name, size))
         if not tests[name]:
             say(f"{before} NOT PROVED: no test proves it yet")
             failed.append(name)
-        elif proof and proof.passed and is_of_this_code(proof) and proof.tests == tests[name] and not again:
-            say(f"{before} passed already: {proof.figure}")
+        elif name in done:
+            say(f"{before} passed already: {kept[name, size].figure}")
         else:
             say(f"{before} ...")
             proof = proved(name, size, promises[name], tests[name], known)
@@ -120,8 +125,14 @@ def prove(asked: list[str], size: str, promises: dict[str, Promise], again: bool
             for hole in proof.holes:
                 say(f"    could not be run here: {hole}")
             failed += [] if proof.passed else [name]
+    took_s = sum(came.seconds for each in known.values() for came in each)
+    say(f"{len(known)} tests took {took_s / 60:.1f} minutes")
     say(f"{len(asked) - len(failed)} of {len(asked)} proved" + (f"; not {', '.join(failed)}" if failed else ""))
     return not failed
+
+
+def is_done(proof: Proof | None, tests: list[str]) -> bool:
+    return proof is not None and proof.passed and is_of_this_code(proof) and proof.tests == tests
 
 
 def say(text: str) -> None:
@@ -137,16 +148,13 @@ def tests_by_promise() -> dict[str, list[str]]:
 
 
 def proved(name: str, size: str, promise: Promise, tests: list[str], known: dict[str, list[Came]]) -> Proof:
-    began, code, tests_code = time.monotonic(), digest_of_source(), digest_of(files_of(tests))
-    missing = [test for test in tests if test not in known]
-    if missing:
-        for line in pytest_says(["--proves", name, f"--timeout={TIMEOUT_S[size]}", *missing], size, aloud=True):
-            came = msgspec.convert(line, Came)
-            known.setdefault(came.test.partition("[")[0], []).append(came)
+    code, tests_code = digest_of_source(), digest_of(files_of(tests))
+    run_tests(tests, size, known)
     all_came = [came for test in tests for came in known.get(test, [])]
     silent = [test for test in tests if test not in known]
     failed = [came for came in all_came if came.outcome == "failed"]
     passed = [came for came in all_came if came.outcome == "passed"]
+    digest_of_source.cache_clear()
     if (code, tests_code) != (digest_of_source(), digest_of(files_of(tests))):
         silent.append("the code was changed while it was proved, so that it")
     return Proof(
@@ -161,10 +169,18 @@ def proved(name: str, size: str, promise: Promise, tests: list[str], known: dict
         date=datetime.now(UTC).isoformat(timespec="minutes").removesuffix("+00:00"),
         commit=commit(),
         command=f"scripts/prove --only {name}" + (" --quick" if size == "quick" else ""),
-        seconds=round(time.monotonic() - began, 1),
+        seconds=round(sum(came.seconds for came in all_came), 1),
         code=code,
         tests_code=tests_code,
     )
+
+
+def run_tests(tests: list[str], size: str, known: dict[str, list[Came]]) -> None:
+    missing = [test for test in dict.fromkeys(tests) if test not in known]
+    if missing:
+        for line in pytest_says([f"--timeout={TIMEOUT_S[size]}", *missing], size, aloud=True):
+            came = msgspec.convert(line, Came)
+            known.setdefault(came.test.partition("[")[0], []).append(came)
 
 
 def figure_of(passed: list[Came], failed: list[Came], silent: list[str]) -> str:
@@ -212,19 +228,34 @@ def commit() -> str:
 
 
 def is_of_this_code(proof: Proof) -> bool:
-    return not is_older(proof) and proof.tests_code == digest_of(files_of(proof.tests))
+    return not is_older(proof) and not is_older_than_its_tests(proof)
 
 
 def is_older(proof: Proof) -> bool:
     return proof.code != digest_of_source()
 
 
+def is_older_than_its_tests(proof: Proof) -> bool:
+    return proof.tests_code != digest_of(files_of(proof.tests))
+
+
 def files_of(tests: list[str]) -> list[Path]:
-    return sorted({HOME / test.partition("::")[0] for test in tests})
+    """Their own files, and all that tests share: other judges, planted worlds, recorded runs."""
+    return sorted({HOME / test.partition("::")[0] for test in tests} | shared_by_tests())
 
 
+@cache
+def shared_by_tests() -> frozenset[Path]:
+    return frozenset(path for path in files_below(HOME / "tests") if not path.name.startswith("test_"))
+
+
+@cache
 def digest_of_source() -> str:
-    return digest_of(path for path in sorted((HOME / "src").rglob("*")) if "__pycache__" not in path.parts)
+    return digest_of(files_below(HOME / "src"))
+
+
+def files_below(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.rglob("*")) if "__pycache__" not in path.parts and path.is_file()]
 
 
 def digest_of(paths: Iterable[Path]) -> str:
@@ -261,8 +292,9 @@ machine, or the owner of the laboratory, can change a journal after the fact: it
 none against people.
 
 **How to read the tables.** *Not proved yet*: no test of it has been run, or there is none. *Older than the code*: it
-was measured, and `src/` has changed since. **FAILED** means what it says. *Not covered yet* is what the bar asks for
-and no test does. A hole is a test that could not be run on that machine.
+was measured, and `src/` has changed since; *older than its tests*: they have, or what they share. **FAILED** means what
+it says. *Not covered yet* is what the bar asks for and no test does. A hole is a test that could not be run on that
+machine.
 """
 
 
@@ -309,17 +341,16 @@ def in_short(promises: dict[str, Promise], kept: Kept) -> str:
         else:
             best = proofs[0]
             part = ", in part" if promises[name].lacks else ""
-            of[("passed at full size" if best.size == "full" else "passed at quick size") + part + age(best)].append(
-                name
-            )
+            hole = ", with a hole" if best.holes else ""
+            of[f"passed at {best.size} size{part}{hole}{age(best)}"].append(name)
     lines = [f"- {what}: {len(names)} ({', '.join(names)})" for what, names in of.items()]
     return f"**In short**, of {len(promises)} promises:\n\n" + "\n".join(lines) + "\n"
 
 
 def shown(name: str, kept: Kept) -> list[Proof]:
-    """The full proof, if there is one; the quick one beside it only where it knows something newer."""
+    """The full proof, if there is one; the quick one beside it only where it knows something newer, or failed."""
     full, quick = kept.get((name, "full")), kept.get((name, "quick"))
-    if full and quick and is_older(full) and not is_older(quick):
+    if full and quick and ((age(full) and not age(quick)) or not quick.passed):
         return [full, quick]
     return [proof for proof in (full or quick,) if proof]
 
@@ -332,7 +363,9 @@ def words_of(proof: Proof) -> str:
 
 
 def age(proof: Proof) -> str:
-    return ", *older than the code*" if is_older(proof) else ""
+    if is_older(proof):
+        return ", *older than the code*"
+    return ", *older than its tests*" if is_older_than_its_tests(proof) else ""
 
 
 def tests_of(proofs: list[Proof]) -> str:

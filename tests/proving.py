@@ -20,6 +20,7 @@ import pytest
 
 ASKED = "ACKPROOF_PROVE"  # "quick" or "full"; neither: just one more test
 T = TypeVar("T")
+_TOOK = pytest.StashKey[float]()  # by what a test was given: a lab, a Spark
 
 
 def size(ordinary: T, quick: T, full: T) -> T:
@@ -52,7 +53,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.when == "call" or report.outcome != "passed":
         figures = [str(value) for name, value in item.user_properties if name == "figure"]
         told = {"test": item.nodeid, "outcome": report.outcome, "figures": figures, "problem": _problem(report)}
-        _write(item.config, told)
+        _write(item.config, told | {"seconds": round(item.stash.get(_TOOK, 0.0) + report.duration, 3)})
+    elif report.when == "setup":
+        item.stash[_TOOK] = report.duration
     return report
 
 

@@ -73,6 +73,33 @@ def test_a_quick_proof_stands_beside_a_full_one_only_where_it_is_newer() -> None
     assert prove.shown("C3", {}) == []
 
 
+def test_a_quick_proof_that_failed_is_shown_beside_a_full_one() -> None:
+    full, quick = proof(), proof(size="quick", passed=False)
+    assert prove.shown("C3", {("C3", "full"): full, ("C3", "quick"): quick}) == [full, quick]
+
+
+def test_a_proof_is_older_than_its_tests_when_something_that_they_share_has_changed() -> None:
+    shared = {path.name for path in prove.shared_by_tests()}
+    assert {"reference.py", "sql_judge.py", "planting.py", "survivors.toml", "real_lab.py", "proving.py"} <= shared
+    assert not any(name.startswith("test_") for name in shared)
+    before = proof(tests_code="before")
+    assert "*older than its tests*" in prove.words_of(before)
+    assert not prove.is_of_this_code(before)
+
+
+def test_a_hole_is_no_plain_pass() -> None:
+    kept = {("F1", "full"): proof(id="F1", holes=["no browser"])}
+    assert "passed at full size, with a hole: 1 (F1)" in prove.in_short(prove.read_promises(), kept)
+
+
+def test_what_is_done_is_not_run_again_unless_something_has_changed() -> None:
+    assert prove.is_done(proof(), TESTS)
+    assert not prove.is_done(proof(passed=False), TESTS)
+    assert not prove.is_done(proof(code="before"), TESTS)
+    assert not prove.is_done(proof(), [*TESTS, "tests/test_prove.py::test_two"])
+    assert not prove.is_done(None, TESTS)
+
+
 def test_the_page_says_what_failed_what_is_missing_and_what_has_a_hole() -> None:
     promises = prove.read_promises()
     kept = {

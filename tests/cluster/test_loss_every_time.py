@@ -26,14 +26,21 @@ def us() -> Iterator[User]:
 @pytest.mark.proves("C6")
 @pytest.mark.timeout(120 * RUNS)
 @pytest.mark.parametrize(
-    ("scenario", "loses"), [("acks1-leader-isolated", True), ("acksall-leader-isolated", False)], ids=["acks1", "all"]
+    ("scenario", "minimum", "loses"),
+    [("acks1-leader-isolated", 1, True), ("acksall-leader-isolated", 2, False)],
+    ids=["acks1", "all"],
 )
-def test_a_leader_that_is_cut_off(scenario: str, loses: bool, us: User, tmp_path: Path, record_property: Told) -> None:
+def test_a_leader_that_is_cut_off(
+    scenario: str, minimum: int, loses: bool, us: User, tmp_path: Path, record_property: Told
+) -> None:
+    settings = (*SMALL, "--set", f"topic.settings.min.insync.replicas={minimum}")
     done = us.run(
-        "run", scenario, "--repeat", str(RUNS), "--out", str(tmp_path), "--json", *SMALL, timeout_s=110 * RUNS
+        "run", scenario, "--repeat", str(RUNS), "--out", str(tmp_path), "--json", *settings, timeout_s=110 * RUNS
     )
     runs = json.loads(done.stdout)["runs"]
     assert len(runs) == RUNS
     assert [run["result"] for run in runs] == ["confirmed"] * RUNS, done.stderr[-2000:]
     assert [run["lost"] > 0 for run in runs] == [loses] * RUNS
-    record_property("figure", f"{scenario}: {'loss found' if loses else 'no loss'} in {RUNS} of {RUNS} runs")
+    record_property(
+        "figure", f"{scenario}, minimum {minimum}: {'loss found' if loses else 'no loss'} in {RUNS} of {RUNS} runs"
+    )

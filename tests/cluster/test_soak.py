@@ -11,9 +11,12 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from real_lab import User, ourselves
 
+from ackproof.journal import sealed_files
 from ackproof.verdict import read_verdict
 from proving import size
 
@@ -61,11 +64,22 @@ def test_a_soak_is_confirmed_and_its_memory_stays_flat(us: User, tmp_path: Path,
     assert set(grown) >= {"run", "supervisor", "observer", "producer1", "producer2", "consumer2"}
     assert max(grown.values()) < GROWN_MB, json.dumps(grown)
     most = max(grown, key=lambda name: grown[name])
+    lasted_s = lasted(run)
+    assert verdict.sent == SECONDS * RATE
+    assert lasted_s < 1.1 * SECONDS, "the rate was not kept"
     record_property(
         "figure",
-        f"{SECONDS / 60:.0f} minutes, {verdict.acked:,} messages acknowledged under {len(faults)} faults: fit, "
-        f"confirmed; of {len(grown)} processes {most} grew most, by {grown[most]:.1f} MB",
+        f"{lasted_s / 60:.1f} minutes, {verdict.sent / lasted_s:,.0f} messages a second, {verdict.acked:,} of them "
+        f"acknowledged under {len(faults)} faults: fit, confirmed; of our {len(grown)} processes {most} grew most, by "
+        f"{grown[most]:.1f} MB",
     )
+
+
+def lasted(run: Path) -> float:
+    """From the first message given to a client to the last, in seconds."""
+    times = [pq.read_table(path, columns=["sent_ns"])["sent_ns"] for path in sealed_files(run, "sends")]
+    first = min(pc.min(own).as_py() for own in times)
+    return float(max(pc.max(own).as_py() for own in times) - first) / 1e9
 
 
 def memory_of(us: User, folder: Path, command: int) -> Iterator[tuple[str, float]]:

@@ -93,12 +93,19 @@ def test_with_too_small_a_heap_it_is_said_in_words(tmp_path: Path) -> None:
 
 DIES = textwrap.dedent(
     """
-    import json, os, signal, sys
+    import json, os, signal, sys, threading
     from pathlib import Path
     from ackproof.judge import judge, warm
 
     with warm("local[1]") as session:
-        os.kill(session.jvm.process.pid, signal.SIGKILL)
+        tracker = session.spark.sparkContext.statusTracker()
+
+        def kill_it_at_work():
+            while not tracker.getActiveStageIds():
+                pass
+            os.kill(session.jvm.process.pid, signal.SIGKILL)
+
+        threading.Thread(target=kill_it_at_work, daemon=True).start()
         (dead,) = judge([Path(sys.argv[1])], session=session)
     with warm("local[1]") as session:
         (again,) = judge([Path(sys.argv[1])], session=session)
@@ -126,7 +133,10 @@ def test_a_spark_that_is_killed_gives_unknown_and_judging_again_works(
     assert "The judge could not do its work" in sentence or "could not" in sentence
     assert "Traceback" not in sentence
     assert contents(directory / "journal") == before
-    record_property("figure", "Spark killed: unknown, the journal the same bytes, confirmed when judged again")
+    record_property(
+        "figure",
+        "Spark killed in the middle of a stage: unknown, the journal the same bytes, confirmed when judged again",
+    )
 
 
 @pytest.mark.proves("C8")

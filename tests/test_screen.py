@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import io
 import json
+import os
+import signal
+import subprocess
 import sys
+import termios
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,6 +23,7 @@ from ackproof.live import Live
 from ackproof.scenario_file import find, load
 from ackproof.screen import aloud, console, partitions_table, plain, say, say_json, say_problem, status_parts
 from ackproof.tail import told
+from proving import size
 
 HOSTILE = [
     "\x1b[2J\x1b[31mred",
@@ -191,8 +198,8 @@ def test_a_terminal_that_is_gone_ends_nothing_by_itself(monkeypatch: pytest.Monk
 
 
 @pytest.mark.proves("A2")
-@pytest.mark.parametrize("signal", [Ended(1), KeyboardInterrupt()])
-def test_a_signal_that_comes_with_the_end_of_the_terminal_is_heard(signal: BaseException) -> None:
+@pytest.mark.parametrize("ends", [Ended(1), KeyboardInterrupt()])
+def test_a_signal_that_comes_with_the_end_of_the_terminal_is_heard(ends: BaseException) -> None:
     """In the middle of a line: what is left of it is written on the way out, to a terminal that is gone."""
 
     def fails() -> None:
@@ -200,15 +207,58 @@ def test_a_signal_that_comes_with_the_end_of_the_terminal_is_heard(signal: BaseE
 
     def line() -> None:
         try:
-            raise signal
+            raise ends
         finally:
             fails()
 
-    with pytest.raises(type(signal)) as heard, aloud():
+    with pytest.raises(type(ends)) as heard, aloud():
         line()
-    assert heard.value is signal
+    assert heard.value is ends
     try:
-        raise signal
+        raise ends
     except (Ended, KeyboardInterrupt):
         with aloud():  # it was heard, and is told to nobody while all is put away
             fails()
+
+
+SAYS_MUCH = """
+import os, signal
+from ackproof import cli
+from ackproof.errors import Ended
+from ackproof.live import Live
+from ackproof.scenario_file import find, load
+
+signal.signal(signal.SIGHUP, cli._on_signal)
+live = Live(load(find("acks1-leader-isolated")), quiet=False)
+try:
+    for number in range(3_000):
+        live.tell(f"line {number}")
+except Ended:
+    live.close()
+    os._exit(129)
+"""
+
+
+@pytest.mark.proves("A2")
+def test_a_terminal_that_is_closed_in_the_middle_of_a_line_ends_it(
+    record_property: Callable[[str, object], None],
+) -> None:
+    tries = size(2, 10, 40)
+    for place in range(tries):
+        window, terminal = os.openpty()
+        says = subprocess.Popen(
+            [sys.executable, "-c", SAYS_MUCH],
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            env={**os.environ, "TERM": "xterm"},
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+        os.close(terminal)
+        said = b""
+        while f"line {place}".encode() not in said:
+            said = said[-100:] + os.read(window, 4096)
+        os.close(window)
+        assert says.wait(timeout=60) == 128 + signal.SIGHUP
+    record_property("figure", f"a terminal closed in the middle of a line, {tries} times: heard every time")

@@ -60,6 +60,14 @@ ERRORS = {
     "a broker that wants no login": {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"},
 }
 DEBUG = "-Djava.security.debug=logincontext,configfile,configparser -Djavax.net.debug=ssl"
+EVERYTHING_LOGGED = """
+appender.told.type = File
+appender.told.name = told
+appender.told.fileName = {path}
+appender.told.layout.type = PatternLayout
+rootLogger.level = debug
+rootLogger.appenderRef.told.ref = told
+"""
 READS = {
     "API_VERSIONS", "DESCRIBE_CLUSTER", "DESCRIBE_CONFIGS", "DESCRIBE_TOPIC_PARTITIONS", "FETCH", "LIST_OFFSETS",
     "METADATA",
@@ -193,9 +201,13 @@ def judged_with(user: User, theirs: RealLab, run: Path, folder: Path, settings: 
     temporary = folder / "temporary"
     temporary.mkdir()
     address = theirs.status()["exposed"]
-    asking = replace(user, environment={**user.environment, "TMPDIR": str(temporary), "JAVA_TOOL_OPTIONS": DEBUG})
+    logged = folder / "logged"
+    (folder / "log4j2.properties").write_text(EVERYTHING_LOGGED.format(path=logged))
+    options = f"{DEBUG} -Dlog4j2.configurationFile={folder / 'log4j2.properties'}"
+    asking = replace(user, environment={**user.environment, "TMPDIR": str(temporary), "JAVA_TOOL_OPTIONS": options})
     with looking_for(SECRET, [temporary, run]) as found:
         done = asking.run("judge", str(run), "--from-kafka", address, "--kafka-settings", str(file), "--json")
+    assert not logged.exists(), "whatever the environment says, the judge's Java logs as the judge wants it"
     assert found.places == set()
     assert SECRET not in done.stdout + done.stderr
     assert found.open_to_others == set()
@@ -220,7 +232,7 @@ def looking_for(secret: str, folders: list[Path]) -> Iterator[Found]:
             with suppress(OSError):
                 if path.is_file() and secret.encode() in path.read_bytes():
                     found.places.add(str(path))
-        for path in folders[0].iterdir():
+        for path in folders[0].iterdir():  # what is below a folder that is closed to others is closed, too
             with suppress(OSError):
                 if stat.S_IMODE(path.lstat().st_mode) & 0o077:
                     found.open_to_others.add(path.name)

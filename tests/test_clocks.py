@@ -1,0 +1,34 @@
+"""Which clock is read where: nothing that is judged is of the wall clock, which anybody may set while a run goes on."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import ackproof
+
+HOME = Path(ackproof.__file__).parent
+WALL = re.compile(r"\btime\.time(?:_ns)?\(|\bdatetime\.(?:now|today|utcnow)\(")
+FOR_PEOPLE = {
+    "cli_health.py": "the hour beside a line",
+    "watch.py": "the hour on the screen",
+    "lab/events.py": "the hour of an event in the lab's own log",
+}
+FOR_NAMES = {
+    "lab/cluster.py": "a cluster's id, which no other has",
+    "runner.py": "a run's name and number, and when it began, by both clocks",
+}
+FOR_OTHERS = {
+    "run.py": "when it ended, by both clocks: whether they went alike is judged, and nothing else is",
+    "run_topics.py": "a moment that a broker is asked for, which knows no other clock",
+}
+
+
+@pytest.mark.proves("B5")
+def test_the_wall_clock_is_read_for_people_names_and_brokers_only() -> None:
+    found = {
+        str(path.relative_to(HOME)) for path in HOME.rglob("*.py") if WALL.search(path.read_text(encoding="utf-8"))
+    }
+    assert found == {*FOR_PEOPLE, *FOR_NAMES, *FOR_OTHERS}

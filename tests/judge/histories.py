@@ -59,6 +59,8 @@ class History:
     ended: str | None = "complete"
     mirrors: dict[int, int] = field(default_factory=dict)  # a mirror's topic: the one that it was made from
     planned: int | None = None  # partitions of each topic, by the plan
+    mode: Literal["zookeeper", "kraft"] = "zookeeper"
+    racks: list[str] = field(default_factory=list)  # of the brokers in turn
     own_blocks: bool = False  # the test says itself what was reserved
 
     def send(
@@ -443,6 +445,7 @@ class History:
         plan |= {"consumers": self.consumers} if self.consumers else {}
         plan |= {"consumers": self.receivers} if self.receivers else {}
         plan |= {"topics": [{"name": name, "partitions": self.planned} for name in self.topics]} if self.planned else {}
+        plan |= {"cluster": {"racks": self.racks}} if self.racks else {}
         plan |= {"health": {"topic": "orders"}, "alerts": self.alerts} if self.alerts or self.rows["alerts"] else {}
         return RunRecord(
             run=self.run,
@@ -451,7 +454,7 @@ class History:
             section="A",
             title="By hand",
             shape="base",
-            mode="zookeeper",
+            mode=self.mode,
             kafka="3.9.2",
             seed=1,
             argv=["ackproof", "run", "by-hand"],

@@ -92,9 +92,10 @@ def _count_on(node: ast.AST) -> bool:
 
 
 def _let_through(node: ast.AST) -> bool:
-    """A filter that filters nothing."""
+    """A filter that filters nothing, be it of rows or, with a function, of an array."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "filter" and node.args:
-        node.args = [ast.parse("F.lit(True)", mode="eval").body]
+        of_array = len(node.args) > 1
+        node.args[-1] = ast.parse("lambda each: F.lit(True)" if of_array else "F.lit(True)", mode="eval").body
         return True
     return False
 

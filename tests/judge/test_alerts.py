@@ -56,6 +56,12 @@ CASES: Cases = {
         alerted(4000, 5000).alert(6000, "rate", "raised").alert(12_000, "rate", "cleared"),
         [HIT],
     ),
+    "hit: as the fault is asked for": (alerted(1000, 12_000), [HIT]),
+    "hit: it fluttered, and only the first was in time": (
+        alerted(4000, 5000).alert(7000, "rate", "raised").alert(12_000, "rate", "cleared"),
+        [HIT],
+    ),
+    "hit: cleared before the watching ended": (ended(alerted(4000, 9500)), [HIT]),
     "hit: a fault that is undone by another": (killed(39_000), [("no-leader", 1, "hit", False)]),
     "hit: a fault that was never healed need not clear": (
         History()
@@ -86,6 +92,19 @@ CASES: Cases = {
         [HIT, ("rate", None, "false", True)],
     ),
     "missed: nothing was raised": (expecting().alert(0, "rate", "watching"), [MISSED]),
+    "missed: it was cleared as the fault began": (
+        alerted(500, 1000),
+        [MISSED, ("rate", None, "false", True)],
+    ),
+    "missed: the fault never began, so that what was raised is a false one": (
+        History()
+        .send(0, 0)
+        .log(0, 0)
+        .fault()
+        .expects("rate", 1, within=5000, clears=10_000)
+        .alert(4000, "rate", "raised"),
+        [MISSED, ("rate", None, "false", True)],
+    ),
     "missed: another rule was, and that is a false one": (
         alerted(4000, 12_000, rule="no-leader"),
         [("no-leader", 1, "false", True), MISSED],
@@ -98,6 +117,11 @@ CASES: Cases = {
         alerted(4000, 8000).alert(9000, "rate", "raised"),
         [STUCK],
     ),
+    "stuck: it fluttered, and was cleared too late in the end": (
+        alerted(4000, 5000).alert(6000, "rate", "raised").alert(19_101, "rate", "cleared"),
+        [STUCK],
+    ),
+    "stuck: raised again at the last moment": (alerted(4000, 12_000).alert(19_100, "rate", "raised"), [STUCK]),
     "stuck: an event of the query clears nothing": (
         alerted(4000, 19_101).alert(5000, "rate", "query_restarted"),
         [STUCK],
@@ -110,6 +134,18 @@ CASES: Cases = {
     "false: after the fault's time": (
         alerted(4000, 12_000).alert(19_101, "rate", "raised"),
         [("rate", 1, "false", True), HIT],
+    ),
+    "false: as a fault begins that raises another": (
+        alerted(1000, 12_000, rule="no-leader"),
+        [("no-leader", 1, "false", True), MISSED],
+    ),
+    "false: told with the fault that had begun last": (
+        overlapping(25_000).alert(10_000, "no-leader", "raised"),
+        [("no-leader", 2, "false", True), HIT, ("rate", 2, "hit", False)],
+    ),
+    "false: there was no fault at all": (
+        History().send(0, 0).log(0, 0).alert(4000, "rate", "raised"),
+        [("rate", None, "false", True)],
     ),
     "near miss: nothing expected, nothing raised": (
         History().send(0, 0).log(0, 0).fault(*PAUSE).alert(0, "rate", "watching"),
@@ -131,6 +167,11 @@ def test_whether_somebody_is_woken() -> None:
     history = alerted(4000, 12_000).alert(4000, "under-replicated", "raised")
     told = {row["rule"]: row["told"] for row in witnesses("alerts", history)}
     assert told == {"rate": "at once", "under-replicated": "in the morning"}
+
+
+def test_how_long_after_the_proof_and_for_how_long() -> None:
+    (row,) = witnesses("alerts", alerted(4100, 12_100))
+    assert (row["after_s"], row["stood_s"]) == (3.0, 8.0)
 
 
 def test_an_alert_that_had_time_left_to_clear_is_no_pass(tmp_path: Path) -> None:

@@ -32,6 +32,12 @@ def _acked(when: float, outcome: str = "ok") -> History:
     return _split().send(1, 1, sent=when - 1, done=when, outcome=outcome)
 
 
+def _last_told(when: float) -> History:
+    """A run that ends at 60 s; then somebody spoke, and nobody ever after."""
+    marks = Marks(load_begun_ns=at(0), drained_ns=at(60_000))
+    return History(marks=marks).send(0, 0).log(0, 0).state(when, 1, leader=1, epoch=0)
+
+
 CASES: Cases = {
     "the wrong leader": (_split().claim("during 1", leader=["kafka1"]), [(1, 0, 2)]),
     "one that should not lead": (_split().claim("before 1", not_leader=["target:1"]), [(1, 0, 1)]),
@@ -43,8 +49,10 @@ CASES: Cases = {
     "somebody leads": (_split().claim("end", no_leader=True), [(1, 0, 2)]),
     "nothing was acknowledged lately": (_split().claim("end", acked=True), [(1, 0, 2)]),
     "acknowledged only before that": (_acked(7_500).claim("before 1", acked=True), [(1, 0, 1)]),
+    "acknowledged two seconds before, and no later": (_acked(8_000).claim("before 1", acked=True), [(1, 0, 1)]),
     "acknowledged, and should not be": (_acked(8_500).claim("before 1", acked=False), [(1, 0, 1)]),
     "near miss: acknowledged in time": (_acked(8_500).claim("before 1", acked=True), []),
+    "near miss: acknowledged at that moment": (_acked(10_000).claim("before 1", acked=True), []),
     "near miss: nothing acknowledged, as claimed": (_acked(10_500).claim("before 1", acked=False), []),
     "near miss: it failed": (_acked(8_500, "fail").claim("before 1", acked=False), []),
     "near miss: nobody leads": (
@@ -52,6 +60,14 @@ CASES: Cases = {
         .state(29_500, 3, leader=None, epoch=2, isr=(), error="LEADER_NOT_AVAILABLE")
         .claim("end", no_leader=True, isr_without=["kafka1"]),
         [],
+    ),
+    "near miss: nobody leads, told by a number": (
+        _split().state(29_500, 3, leader=-1, epoch=2, isr=(2,)).claim("end", no_leader=True),
+        [],
+    ),
+    "somebody leads whose number is the first": (
+        _split().state(29_500, 3, leader=0, epoch=2).claim("end", no_leader=True),
+        [(1, 0, 0)],
     ),
     "the second of two claims": (
         _split().claim("start", leader=["kafka1"]).claim("end", leader=["kafka1"]),
@@ -72,13 +88,15 @@ CASES: Cases = {
     "a topic that was never read": (_split().claim("end", "mirror/*", isr_full=True), [(1, None, None)]),
     "a partition that was never read": (_split().claim("end", "orders/7", isr_full=True), [(1, 7, None)]),
     "a moment at which nobody spoke": (
-        History(marks=Marks(load_begun_ns=at(0), drained_ns=at(60_000)))
-        .send(0, 0)
-        .log(0, 0)
-        .state(1, 1, leader=1, epoch=0)
-        .claim("end", leader=["kafka1"]),
+        _last_told(1).claim("end", leader=["kafka1"]),
         [(1, 0, None)],
     ),
+    "a moment three seconds after somebody spoke": (_last_told(57_000).claim("end", leader=["kafka1"]), [(1, 0, None)]),
+    "near miss: a moment not quite three seconds after somebody spoke": (
+        _last_told(57_000.000001).claim("end", leader=["kafka1"]),
+        [],
+    ),
+    "near miss: a moment at which somebody spoke": (_last_told(60_000).claim("end", leader=["kafka1"]), []),
     "near miss: all of it holds": (
         _split()
         .claim("start", leader=["kafka1"], isr_full=True, preferred=True)
@@ -105,6 +123,11 @@ CASES: Cases = {
 @pytest.mark.parametrize("case", CASES)
 def test_claims(case: str) -> None:
     assert found("claims", case, CASES, *COLUMNS) == CASES[case][1]
+
+
+def test_a_claim_tells_how_many_were_acknowledged() -> None:
+    (row,) = witnesses("claims", _acked(8_500).send(2, 2, sent=8_999, done=9_000).claim("before 1", acked=False))
+    assert row["acks"] == 2
 
 
 def test_moves_are_the_newest_epochs_own_word() -> None:

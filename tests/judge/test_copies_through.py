@@ -6,7 +6,7 @@ import pytest
 from asking import Cases, found
 from histories import History
 
-COLUMNS = ("consumer", "seq", "times")
+COLUMNS = ("consumer", "seq", "times", "partition", "first_offset", "last_offset")
 
 
 def _sent() -> History:
@@ -14,9 +14,9 @@ def _sent() -> History:
 
 
 CASES: Cases = {
-    "a copy at another place": (_sent().received(0, 0).received(2, 0), [(0, 0, 2)]),
-    "the same place twice": (_sent().received(0, 0).received(0, 0).received(0, 0), [(0, 0, 3)]),
-    "a copy in another partition": (_sent().received(0, 0).received(0, 0, partition=1), [(0, 0, 2)]),
+    "a copy at another place": (_sent().received(0, 0).received(2, 0), [(0, 0, 2, 0, 0, 2)]),
+    "the same place twice": (_sent().received(0, 0).received(0, 0).received(0, 0), [(0, 0, 3, 0, 0, 0)]),
+    "a copy in another partition": (_sent().received(0, 0).received(0, 0, partition=1), [(0, 0, 2, 0, 0, 0)]),
     "near miss: the copy was dropped": (_sent().received(0, 0).received(2, 0, accepted=False), []),
     "near miss: dropped twice": (_sent().received(0, 0, accepted=False).received(2, 0, accepted=False), []),
     "near miss: another receiver took the other": (_sent().received(0, 0).received(2, 0, consumer=1), []),

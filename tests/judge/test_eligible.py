@@ -29,6 +29,7 @@ CASES: Cases = {
         [("end", 0, [2], []), ("start", 0, [2], [])],
     ),
     "the last answer counts": (_told((10_000, [2], []), (11_000, [], [3])), [("end", 0, [], [3])]),
+    "at that very moment": (_told((30_000, [2], [])), [("end", 0, [2], [])]),
     "near miss: nobody any more": (_told((10_000, [2], []), (11_000, [], [])), []),
     "near miss: only after the end": (_told((31_000, [2], [])), []),
     "near miss: nobody was ever told of": (_told(), []),

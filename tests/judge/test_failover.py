@@ -110,6 +110,66 @@ CASES: Cases = {
         _faulty().send(0, 0, done=50).send(1, outcome="fail", partition=-1, sent=95, done=100).log(0, 0),
         [(1, 0, 0, None, 0.0, None, None, None)],
     ),
+    "an error as the fault is asked for": (
+        _faulty().send(0, outcome="info", sent=80, done=90).send(1, 0, done=99).log(0, 1),
+        [(1, 0, 0, None, -10.0, None, None, None)],
+    ),
+    "near miss: an error of the other partition": (
+        _faulty().send(0, outcome="fail", sent=95, done=110).log(0, 9).log(0, 5, partition=1),
+        [(1, 0, 0, None, 10.0, None, None, None), (1, 1, None, None, None, None, None, None)],
+    ),
+    "the first acknowledgement of several from one epoch": (
+        _faulty()
+        .send(0, 0, done=50)
+        .send(1, 1, sent=300, done=350)
+        .send(2, 2, sent=301, done=351)
+        .log(0, 0, epoch=0)
+        .log(1, 1, epoch=1)
+        .log(2, 2, epoch=1)
+        .state(250, 2, leader=2, epoch=1, isr=(2, 3)),
+        [(1, 0, 0, 1, None, 150.0, 250.0, None)],
+    ),
+    "nobody had told of an epoch before, nor does everybody afterwards": (
+        History()
+        .fault(("asked", 90), ("proved", 100))
+        .state(120, 3, leader=2, epoch=None)
+        .state(150, 2, leader=2, epoch=4, isr=(2,))
+        .send(0, 0)
+        .log(0, 0),
+        [(1, 0, None, 4, None, 50.0, None, None)],
+    ),
+    "near miss: somebody tells late of an epoch that is past": (
+        History()
+        .fault(("asked", 90), ("proved", 100))
+        .state(0, 1, leader=1, epoch=3)
+        .state(150, 3, leader=3, epoch=2, isr=(3,))
+        .state(250, 2, leader=2, epoch=4, isr=(2,))
+        .send(0, 0, done=50)
+        .log(0, 0),
+        [(1, 0, 3, 4, None, 150.0, None, None)],
+    ),
+    "near miss: an epoch without a leader": (
+        _faulty()
+        .state(150, 2, leader=-1, epoch=1, isr=())
+        .state(200, 2, leader=0, epoch=2, isr=(0,))
+        .send(0, 0, done=50)
+        .log(0, 0),
+        [(1, 0, 0, 2, None, 100.0, None, None)],
+    ),
+    "near miss: a new epoch is told of at the moment of the proof": (
+        _faulty().state(100, 2, leader=2, epoch=1, isr=(2,)).send(0, 0, done=50).log(0, 0),
+        [(1, 0, 1, None, None, None, None, None)],
+    ),
+    "near miss: no partition was read": (_faulty(), []),
+    "near miss: full at the moment of the proof": (
+        History()
+        .fault(("proved", 100))
+        .state(0, 1, leader=1, epoch=0, isr=(1,))
+        .state(100, 1, leader=1, epoch=0)
+        .send(0, 0)
+        .log(0, 0),
+        [(1, 0, 0, None, None, None, None, None)],
+    ),
     "near miss: a consumer is killed": (
         History()
         .fault(("proved", 100), kind="kill", became="consumer2")

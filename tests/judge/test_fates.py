@@ -8,7 +8,7 @@ from asking import spark, tables_of
 from histories import History
 from pyspark.sql import functions as F
 
-from ackproof.judge.fates import FATES
+from ackproof.judge.fates import FATES, fate_counts
 from ackproof.judge.spark import collected
 
 CASES: dict[str, tuple[str, Callable[[], History]]] = {
@@ -26,6 +26,10 @@ CASES: dict[str, tuple[str, Callable[[], History]]] = {
         lambda: History().send(0, 0).log(0, 0).log(0, 0, partition=1),
     ),
     "acked and at another offset only": ("survived_moved", lambda: History().send(0, 1).log(0, 0).log(1, 7)),
+    "acked and at another offset, with a copy at the same offset of another partition": (
+        "survived_moved",
+        lambda: History().send(0, 5).log(9, 0).log(5, 0, partition=1),
+    ),
     "acked and at the same offset of another partition only": (
         "survived_moved",
         lambda: History().send(0, 0).log(0, 0, partition=1),
@@ -46,6 +50,12 @@ CASES: dict[str, tuple[str, Callable[[], History]]] = {
     "acked, gone, and a later value of its key stands in a compacted topic": (
         "expired",
         lambda: History().send(0, 0, key=5).send(1, 1, key=5).log(1, 1).end(2, compacted=True),
+    ),
+    "acked, gone, and an earlier and a later value of its key stand in a compacted topic": (
+        "expired",
+        lambda: (
+            History().send(0, 1, key=5).send(1, 0, key=5).send(2, 2, key=5).log(0, 1).log(2, 2).end(3, compacted=True)
+        ),
     ),
     "acked, gone, and a later value of its key of unknown outcome stands in a compacted topic": (
         "expired",
@@ -124,3 +134,58 @@ def test_a_number_that_was_reserved_and_never_reported_is_info() -> None:
     tables = tables_of(spark(), history, unreported=missing.coalesce(1))
     fates = {row["seq"]: row["fate"] for row in collected(tables.fates.select("seq", "fate"))}
     assert fates == {0: "survived", 1: "not_written", 2: "recovered"}
+
+
+def _some_of_each() -> History:
+    return (
+        History()
+        .send(0, 0)
+        .send(1, 1)
+        .send(2, 2)
+        .send(3, 3)
+        .send(4, outcome="info")
+        .send(5, 7)
+        .log(0, 0, epoch=1)
+        .log(1, 1, epoch=2)
+        .log(5, 1, epoch=3)  # again
+        .log(2, 9, epoch=4)
+        .log(3, 8, producer=1, epoch=4)
+        .log(4, 3, epoch=5)
+        .log(6, 5, epoch=5)  # before the one that was acknowledged
+        .log(7, 5, epoch=5)
+    )
+
+
+def test_what_is_told_beside_a_fate() -> None:
+    beside = ("copies", "log_epoch", "holder_producer", "holder_seq", "holder_epoch")
+    rows = collected(tables_of(spark(), _some_of_each()).fates)
+    assert {row["seq"]: (row["fate"], *(row[name] for name in beside)) for row in rows} == {
+        0: ("survived", 1, 1, None, None, None),
+        1: ("survived", 2, None, None, None, None),
+        2: ("lost_overwritten", 0, None, 0, 9, 4),
+        3: ("survived_moved", 1, 5, 1, 8, 4),
+        4: ("not_written", 0, None, None, None, None),
+        5: ("survived", 2, None, None, None, None),
+    }
+
+
+def test_how_many_met_each_fate_and_the_copies_that_they_have_too_many() -> None:
+    rows = collected(fate_counts(tables_of(spark(), _some_of_each()).fates))
+    assert {row["fate"]: (row["sends"], row["extra_copies"]) for row in rows} == {
+        "survived": (3, 2),
+        "lost_overwritten": (1, 0),
+        "survived_moved": (1, 0),
+        "not_written": (1, 0),
+    }
+
+
+def test_where_each_value_stands() -> None:
+    history = History().log(2, 0, epoch=3).log(4, 0, epoch=2).log(7, 0, partition=1, epoch=1)
+    history.log(5, -1, producer=-1).log(6, 1)
+    rows = collected(tables_of(spark(), history).arrivals)
+    told = ("seq", "partition", "copies", "first_offset", "last_offset", "first_epoch")
+    assert sorted(tuple(row[name] for name in told) for row in rows) == [
+        (0, 0, 2, 2, 4, 2),
+        (0, 1, 1, 7, 7, 1),
+        (1, 0, 1, 6, 6, 0),
+    ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from asking import Cases, found, witnesses
 from histories import History
@@ -13,14 +15,24 @@ UNEXPLAINED = (-1, "no start and no shift explain this sequence")
 DRAWN = ("replicas", "documented", "start", "shift")
 
 
-def _placed(*replicas: list[int], later: list[int] | None = None, planned: int | None = None) -> History:
-    history = History(planned=planned).send(0, 0).log(0, 0)
+NEIGHBOURS = "two neighbours among its replicas are in one rack"
+
+
+def _placed(*replicas: list[int], later: list[int] | None = None, **others: Any) -> History:
+    history = History(**others).send(0, 0).log(0, 0)
     for partition, each in enumerate(replicas):
         history.state(1, 1, leader=each[0], epoch=0, partition=partition)
         history.rows["state"][-1]["replicas"] = each
         if later is not None:
             history.state(2, 1, leader=each[0], epoch=0, partition=partition)
             history.rows["state"][-1]["replicas"] = later
+    return history
+
+
+def _said(history: History, replicas: list[int] | None, *, topic: int = 0) -> History:
+    """One more answer, before all others."""
+    history.state(0, 2, leader=None, epoch=None, isr=None, topic=topic)
+    history.rows["state"][-1]["replicas"] = replicas
     return history
 
 
@@ -43,6 +55,13 @@ CASES: Cases = {
     "grown, and yet the first are wrong": (
         _placed([1, 2, 3], [2, 1, 3], [3, 1, 2], [1, 3, 2], planned=3),
         [UNEXPLAINED],
+    ),
+    "KRaft: neighbours in one rack": (_placed([1, 3, 2], mode="kraft", racks=["a", "b"]), [(0, NEIGHBOURS)]),
+    "near miss: KRaft, where racks alternate": (_placed([1, 2, 3], mode="kraft", racks=["a", "b"]), []),
+    "near miss: an answer that says nothing of replicas": (_said(_placed([1, 2, 3]), None), []),
+    "near miss: a topic of another site, which other brokers hold": (
+        _said(_placed([1, 2, 3], topics=("orders", "dc2:orders")), [4, 4, 4], topic=1),
+        [],
     ),
     "near miss: moved later": (_placed([1, 2, 3], [2, 3, 1], [3, 1, 2], later=[3, 2, 1]), []),
 }

@@ -6,7 +6,7 @@ import pytest
 from asking import Cases, found
 from histories import History
 
-COLUMNS = ("basis", "sends", "p50_ms", "p99_ms", "max_ms", "late")
+COLUMNS = ("basis", "sends", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms", "late")
 
 
 def _many() -> History:
@@ -19,24 +19,28 @@ def _many() -> History:
 CASES: Cases = {
     "ninety-nine quick ones and a late one": (
         _many(),
-        [("due", 100, 64.0, 64.0, 2048.0, 1), ("sent", 100, 64.0, 64.0, 2048.0, 1)],
+        [("due", 100, 64.0, 64.0, 64.0, 2048.0, 2048.0, 1), ("sent", 100, 64.0, 64.0, 64.0, 2048.0, 2048.0, 1)],
     ),
     "a client that was blocked: due long before it was sent": (
         History().send(0, 0, due=0, sent=1000, done=1002),
-        [("due", 1, 999.424, 999.424, 1002.0, 1), ("sent", 1, 2.0, 2.0, 2.0, 0)],
+        [("due", 1, *[999.424] * 4, 1002.0, 1), ("sent", 1, *[2.0] * 5, 0)],
     ),
     "a line of its own": (
         History(settings={"late_ms": 1.5}).send(0, 0, sent=0, done=2),
-        [("due", 1, 2.0, 2.0, 2.0, 1), ("sent", 1, 2.0, 2.0, 2.0, 1)],
+        [("due", 1, *[2.0] * 5, 1), ("sent", 1, *[2.0] * 5, 1)],
     ),
     "near miss: exactly on the line": (
         History(settings={"late_ms": 2}).send(0, 0, sent=0, done=2),
-        [("due", 1, 2.0, 2.0, 2.0, 0), ("sent", 1, 2.0, 2.0, 2.0, 0)],
+        [("due", 1, *[2.0] * 5, 0), ("sent", 1, *[2.0] * 5, 0)],
     ),
     "near miss: errors have no latency": (History().send(0, outcome="info", sent=0, done=5000), []),
     "the maximum is exact, within a bin too": (
         History().send(0, 0, sent=0, done=1000.001).send(1, 1, sent=0, done=1000.5),
-        [("due", 2, 999.424, 999.424, 1000.5, 2), ("sent", 2, 999.424, 999.424, 1000.5, 2)],
+        [("due", 2, *[999.424] * 4, 1000.5, 2), ("sent", 2, *[999.424] * 4, 1000.5, 2)],
+    ),
+    "sent before it was due": (
+        History().send(0, 0, due=5, sent=0, done=2),
+        [("due", 1, *[0.0] * 5, 0), ("sent", 1, *[2.0] * 5, 0)],
     ),
 }
 

@@ -39,6 +39,14 @@ CASES: Cases = {
         _moved(0, 2, mirror_end=2),
         [(1, 1, 2, None, False), (3, 3, 2, None, True)],
     ),
+    "one whose place another took": (
+        _moved(0, 1, 2, 3, mirror_end=4).send(4, 3, sent=50, done=60),
+        [(4, 3, 3, None, False)],
+    ),
+    "acknowledged at the moment of the move": (
+        _moved(0, 1, 2, 3, mirror_end=4).send(4, 4, sent=50, done=100).log(4, 4),
+        [(4, 4, 3, None, True)],
+    ),
     "the mirror had nothing yet": (
         _moved(0, 1, 2, 3, mirror_end=0),
         [(0, 0, -1, 0, True), (1, 1, -1, 1, True), (2, 2, -1, 2, True), (3, 3, -1, 3, True)],
@@ -61,6 +69,11 @@ CASES: Cases = {
     ),
     "near miss: a follower of the mirror's that lags": (
         _moved(0, 1, 2, 3, mirror_end=4).state(95, 5, leader=4, epoch=0, topic=1, high_watermark=1),
+        [],
+    ),
+    "near miss: a look at the moment of the move": (_moved(0, 1, 2, 3, mirror_end=4, seen=100), []),
+    "near miss: acknowledged without an offset": (
+        _moved(0, 1, 2, 3, mirror_end=4).send(4, None, sent=50, done=60).log(4, 4),
         [],
     ),
     "near miss: all was there": (_moved(0, 1, 2, 3, mirror_end=4), []),

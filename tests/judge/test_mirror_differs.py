@@ -31,6 +31,10 @@ CASES: Cases = {
         _sent().copied(0, 0).copied(1, 2).copied(2, 1),
         [("out of order", 1, 1, 2)],
     ),
+    "the very first changed places": (
+        _sent().copied(0, 1).copied(1, 0).copied(2, 2),
+        [("out of order", 0, 0, 1)],
+    ),
     "in another partition": (
         _sent(1).log(0, 5, partition=1).copied(0, 5, partition=1).copied(1, 0, partition=1),
         [("extra", 0, None, 1), ("missing", 0, 0, None)],

@@ -7,7 +7,7 @@ import importlib
 import inspect
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -24,24 +24,31 @@ Told = Callable[[str, object], None]
 HERE = Path(__file__).parent
 SURVIVORS = HERE / "survivors.toml"
 ELSEWHERE = {"moves": "test_claims"}
+SHARED = {  # without a check of their own: what several of them ask
+    "fates": ("test_fates",),
+    "ownership": ("test_two_owners", "test_unowned"),
+    "read_steps": ("test_skipped_read", "test_repeated_read"),
+    "site_moves": ("test_site_gap", "test_left_behind"),
+    "transacted": ("test_torn", "test_hung", "test_uncommitted_read", "test_skipped_read"),
+}
 
 
-def modules() -> dict[str, str]:
-    """Each file of checks, with the file of its tests."""
-    found = {}
+def modules() -> dict[str, tuple[str, ...]]:
+    """Each file of checks, and those that they share, with the files of its tests."""
+    found = dict(SHARED)
     for check in CHECKS.values():
         name = check.function.__module__.rpartition(".")[2]
         for tests in (f"test_{name}", f"test_judge_{name}", ELSEWHERE.get(name)):
             if tests and (HERE / f"{tests}.py").exists():
-                found[name] = tests
+                found[name] = (tests,)
     return found
 
 
-def notices(tests: ModuleType) -> bool:
-    """Whether any test of the file fails now. A check that falls over is noticed too."""
+def notices(tests: Sequence[ModuleType]) -> bool:
+    """Whether any test of these files fails now. A check that falls over is noticed too."""
     asking._ANSWERS.clear()
     try:
-        for name, test in inspect.getmembers(tests, inspect.isfunction):
+        for name, test in (member for file in tests for member in inspect.getmembers(file, inspect.isfunction)):
             wants = list(inspect.signature(test).parameters)
             if name.startswith("test_") and wants == ["case"]:
                 for case in _cases(test):
@@ -59,17 +66,24 @@ def _cases(test: Any) -> list[str]:
     return [case for mark in test.pytestmark if mark.name == "parametrize" for case in mark.args[1]]
 
 
-def broken(name: str, source: str) -> dict[str, Any]:
-    """The checks of this file, made from the changed source."""
-    original = sys.modules[f"ackproof.judge.{name}"]
+def broken(original: ModuleType, source: str) -> ModuleType:
+    """The same file, made from the changed source."""
     module = ModuleType(original.__name__)
     module.__file__ = original.__file__
-    exec(compile(source, f"{name}, broken", "exec"), module.__dict__)  # noqa: S102 - our own, with one word changed
-    return {
-        check: replace(CHECKS[check], function=getattr(module, CHECKS[check].function.__name__))
-        for check in CHECKS
-        if CHECKS[check].function.__module__ == original.__name__
-    }
+    exec(compile(source, f"{original.__name__}, broken", "exec"), module.__dict__)  # noqa: S102 - our own, with one word changed
+    return module
+
+
+def put_in_place(module: ModuleType, tests: Sequence[ModuleType], patched: pytest.MonkeyPatch) -> None:
+    """Its functions for the whole ones, wherever those are used: as a check, in another file, in the tests."""
+    users = [user for name, user in list(sys.modules.items()) if name.startswith("ackproof.judge.")]
+    for user in (*users, *tests):
+        for name, used in list(vars(user).items()):
+            if inspect.isfunction(used) and used.__module__ == module.__name__:
+                patched.setattr(user, name, getattr(module, used.__name__))
+    for name, check in CHECKS.items():
+        if check.function.__module__ == module.__name__:
+            patched.setitem(CHECKS, name, replace(check, function=getattr(module, check.function.__name__)))
 
 
 ASKED = size(["reordered"], ["duplicated", "reordered"], sorted(modules()))
@@ -78,16 +92,16 @@ ASKED = size(["reordered"], ["duplicated", "reordered"], sorted(modules()))
 @pytest.mark.proves("C5")
 @pytest.mark.parametrize("name", ASKED)
 def test_a_broken_check_is_caught(name: str, monkeypatch: pytest.MonkeyPatch, record_property: Told) -> None:
-    tests = importlib.import_module(modules()[name])
-    source = Path(inspect.getfile(sys.modules[f"ackproof.judge.{name}"])).read_text(encoding="utf-8")
+    tests = [importlib.import_module(file) for file in modules()[name]]
+    original = sys.modules[f"ackproof.judge.{name}"]
+    source = Path(inspect.getfile(original)).read_text(encoding="utf-8")
     explained = tomllib.loads(SURVIVORS.read_text(encoding="utf-8")).get(name, {}) if SURVIVORS.exists() else {}
     assert not notices(tests), "the check as it is"
     caught, survived = 0, []
     for what, changed in list(mutants(source))[:: size(2, 1, 1)]:
         with monkeypatch.context() as patched:
             try:
-                for check, function in broken(name, changed).items():
-                    patched.setitem(CHECKS, check, function)
+                put_in_place(broken(original, changed), tests, patched)
                 is_caught = notices(tests)
             except Exception:  # noqa: BLE001 - it does not even load
                 is_caught = True

@@ -49,6 +49,26 @@ CASES: Cases = {
         _killed().send(1, 1, sent=11_000, done=18_000).log(1, 1).send(2, outcome="info", sent=18_500, done=25_000),
         [BEFORE, (1, KILLED, 2, 1, 0, 1, 0, "written")],
     ),
+    "acknowledged as its last seconds begin": (
+        _killed().send(1, 1, sent=11_000, done=17_000).log(1, 1),
+        [BEFORE, (1, KILLED, 1, 1, 0, 0, 0, "written")],
+    ),
+    "near miss: acknowledged a nanosecond before its last seconds": (
+        _killed().send(1, 1, sent=11_000, done=16_999.999999).log(1, 1),
+        [BEFORE, (1, KILLED, 1, 1, 0, 0, 0, "unavailable")],
+    ),
+    "near miss: acknowledged as it ends": (
+        _killed().send(1, 1, sent=11_000, done=20_000).log(1, 1),
+        [BEFORE, (1, KILLED, 1, 1, 0, 0, 0, "unavailable")],
+    ),
+    "sent as it begins": (
+        _killed().send(1, 1, sent=10_000).log(1, 1),
+        [BEFORE, (1, KILLED, 1, 1, 0, 0, 0, "unavailable")],
+    ),
+    "near miss: sent as the next fault is asked for": (
+        _killed().send(1, 1, sent=9_900, done=9_950).log(1, 1),
+        [BEFORE],
+    ),
     "near miss: another run, whose times are the same": (_killed(), [BEFORE]),
 }
 

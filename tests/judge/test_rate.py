@@ -27,6 +27,23 @@ CASES: Cases = {
         History().send(0, 0, sent=0, done=2100),
         [(0, 1, 0, 0, False), (2, 0, 1, 0, False)],
     ),
+    "below the line in the last full second": (
+        History(settings={"rate_line": 2})
+        .send(0, 0, sent=0)
+        .send(1, 1, sent=500)
+        .send(2, 2, sent=1000)
+        .send(3, 3, sent=2000),
+        [(0, 2, 2, 0, False), (1, 1, 1, 0, True), (2, 1, 1, 0, False)],
+    ),
+    "never heard of again": (
+        History().send(0, outcome="info", sent=0, never_done=True),
+        [(0, 1, 0, 0, False)],
+    ),
+    "near miss: read before the first send, as others had sent before": (
+        History(settings={"rate_line": 1}).send(0, 0, sent=0).send(1, 1, sent=1000).read(0, 0, when=-500),
+        [(-1, 0, 0, 1, False), (0, 1, 1, 0, False), (1, 1, 1, 0, False)],
+    ),
+    "near miss: read, and nothing was sent": (History().read(0, 0), []),
     "near miss: no line, nothing below it": (
         History().send(0, 0, sent=0, done=1).send(1, 1, sent=2000, done=2001),
         [(0, 1, 1, 0, False), (1, 0, 0, 0, False), (2, 1, 1, 0, False)],
@@ -65,6 +82,14 @@ LATE = (1, 501, 3001, 3002)  # those of the second second are acknowledged in th
 FAULT = (("asked", 900), ("proved", 950), ("healed", 1000))
 DIPS: Cases = {
     "a dip that nobody explains": (_seconds(*LATE), [(1, 0, 2, None, True)]),
+    "a dip below a line of one, of which two wait on": (
+        _seconds(*LATE, rate_line=1),
+        [(1, 0, 2, None, True), (2, 2, 2, None, True)],
+    ),
+    "a dip before a fault, which begins as it is over": (
+        _seconds(*LATE).fault(("asked", 2000), ("healed", 2000)),
+        [(1, 0, 2, None, True)],
+    ),
     "a dip after a fault": (_seconds(*LATE, dip_s=1).fault(*FAULT), [(1, 0, 2, 1, False)]),
     "a dip just after a fault's time": (
         _seconds(1, 501, 1001, 1501, 4001, 4002, dip_s=1).fault(*FAULT),
@@ -86,6 +111,7 @@ DIPS: Cases = {
         _refused(2, 4),
         [(1, 0, 0, None, True), (2, 1, 0, None, True)],
     ),
+    "near miss: as many wait as the line says": (_seconds(*(seq * 500 + 1001 for seq in range(12))), []),
     "near miss: nothing dips": (_seconds(), []),
     "near miss: in the first second": (_seconds(1001, 1002), []),
     "near miss: no line": (_seconds(*LATE, rate_line=0), []),

@@ -28,6 +28,14 @@ CASES: Cases = {
         _load().group(0, "assigned").group(40_000, "revoked").group(42_000, "assigned", 1),
         [(0, 2, 2.0, True)],
     ),
+    "one, told in two words a second apart": (
+        _load().group(0, "assigned").group(40_000, "revoked").group(41_000, "assigned", 1),
+        [(0, 1, 1.0, True)],
+    ),
+    "two, a nanosecond more apart": (
+        _load().group(0, "assigned").group(40_000, "revoked").group(41_000.000001, "assigned", 1),
+        [(0, 2, 1.000000001, True)],
+    ),
     "of one of two groups": (
         _load()
         .group(0, "assigned")

@@ -46,6 +46,12 @@ def test_receivers(case: str) -> None:
     assert found("receivers", case, CASES, *COLUMNS) == CASES[case][1]
 
 
+def test_what_a_receiver_cost_that_was_given_nothing() -> None:
+    history = replace(_expecting("forbidden", "forbidden"), run=FIRST_RUN + 101)
+    (row,) = witnesses("receivers", history.cost(1, messages=0, deciding=0, handling=0, memory=100, disk=5))
+    assert (row["us_each"], row["deciding_us_each"], row["memory_bytes"]) == (None, None, 100)
+
+
 def test_what_a_receiver_cost() -> None:
     history = replace(_expecting("forbidden", "forbidden", *RIGHT), run=FIRST_RUN + 100)
     history.cost(1, messages=10, deciding=20, handling=50, memory=100, disk=5)

@@ -34,6 +34,10 @@ CASES: Cases = {
         _history().read(0, 0, when=10).read(1, 1, when=20).read(1, 1, topic=1, when=70).read(2, 2, topic=1, when=80),
         [("reads", 0, "dc1", "dc2", 50.0, 1)],
     ),
+    "readers move, and read two once more": (
+        _history().read(0, 0, when=10).read(1, 1, when=20).read(0, 0, topic=1, when=70).read(1, 1, topic=1, when=80),
+        [("reads", 0, "dc1", "dc2", 50.0, 2)],
+    ),
     "each group by itself": (
         _history()
         .read(0, 0, when=10)

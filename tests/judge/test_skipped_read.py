@@ -21,6 +21,13 @@ def _compacted(partition: int = 0) -> History:
     return history.end(3, partition=partition, compacted=True)
 
 
+def _in_transaction(outcome: str, *events: tuple[str, float]) -> History:
+    """One message of a transaction, between two others, that only the second consumer was given."""
+    made = History(producers=[{"transactions": {"input": "orders"}}]).send(1, 1, outcome=outcome)
+    made.transaction(1, 1, 1, *events).log(0, 0).log(2, 2)
+    return made.read(0, 0).read(2, 2).read(1, 1, consumer=1)
+
+
 CASES: Cases = {
     "over one record": (_dense(3).read(0, 0).read(2, 2), [(0, 0, 2, 1, 1)]),
     "over two of three offsets": (
@@ -55,15 +62,12 @@ CASES: Cases = {
     ),
     "and further": (_dense(260).read(254, 254).read(258, 258), [(0, 254, 258, 3, 255)]),
     "near miss: over what only a reader of uncommitted messages saw": (
-        History(producers=[{"transactions": {"input": "orders"}}])
-        .send(1, 1, outcome="fail")
-        .transaction(1, 1, 1, ("begun", 0.0), ("aborting", 1.0), ("aborted", 2.0))
-        .log(0, 0)
-        .log(2, 2)
-        .read(0, 0)
-        .read(2, 2)
-        .read(1, 1, consumer=1),
+        _in_transaction("fail", ("begun", 0.0), ("aborting", 1.0), ("aborted", 2.0)),
         [],
+    ),
+    "over what was committed and got lost, which another consumer saw": (
+        _in_transaction("ok", ("begun", 0.0), ("committing", 1.0), ("committed", 2.0)),
+        [(0, 0, 2, 1, 1)],
     ),
     "near miss: over a marker": (History().log(0, 0).log(2, 2).end(3, transactional=True).read(0, 0).read(2, 2), []),
     "near miss: one after the other": (_dense(3).read(0, 0).read(1, 1).read(2, 2), []),

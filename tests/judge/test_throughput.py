@@ -18,6 +18,14 @@ CASES: Cases = {
         .send(0, 3, producer=2, sent=3200, done=4000),
         [(1, 1, 4, 2, 2.0, 1.0), (2, 2, None, 2, 1.0, 2.0)],
     ),
+    "in less than a second": (
+        History(producers=TABLES).send(0, 0, sent=0, done=500),
+        [(1, 1, 4, 1, 0.5, 2.0)],
+    ),
+    "near miss: acknowledged as it was sent, of which nothing follows": (
+        History(producers=TABLES).send(0, 0, sent=0, done=0),
+        [(1, 1, 4, 1, 0.0, None)],
+    ),
     "near miss: what was not acknowledged does not count": (
         History(producers=TABLES)
         .send(0, 0, sent=0, done=1000)

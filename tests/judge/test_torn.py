@@ -53,6 +53,16 @@ CASES: Cases = {
         _two().log(0, 0).transaction(1, 0, 0, *COMMITTED).transaction(2, 1, 1, *COMMITTED),
         [],
     ),
+    "near miss: one that sent nothing, between one that is there and one that is not": (
+        History(producers=PLAN)
+        .send(0, 0)
+        .send(1, outcome="fail")
+        .log(0, 0)
+        .transaction(1, 0, 0, *COMMITTED)
+        .transaction(2, 1, 0, *COMMITTED)
+        .transaction(3, 1, 1, *ABORTED),
+        [],
+    ),
     "near miss: the same numbers of another producer": (
         _two().log(0, 0).log(0, 1, partition=1).send(1, producer=1, outcome="fail").transaction(1, 0, 1, *COMMITTED),
         [],

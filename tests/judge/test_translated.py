@@ -32,6 +32,15 @@ CASES: Cases = {
         _copied().stands(13, 1, when=900).read(10, 0, topic=1, when=800),
         [],
     ),
+    "near miss: the group reads there at that moment": (
+        _copied().stands(13, 1, when=900).read(10, 0, topic=1, when=900),
+        [],
+    ),
+    "near miss: the group reads there, before and after": (
+        _copied().stands(13, 1, when=900).read(10, 0, topic=1, when=800).read(11, 1, topic=1, when=950),
+        [],
+    ),
+    "near miss: neither holds anything": (_copied().stands(0, 0, partition=1), [(0, 0, 0, 0, False)]),
     "near miss: it still reads here": (
         _copied().stands(12, 2, when=900).read(0, 0, when=800),
         [(12, 2, 0, 0, False)],

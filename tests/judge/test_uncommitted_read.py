@@ -38,6 +38,10 @@ CASES: Cases = {
     "near miss: committed": (_read("ok", 9, *DONE), []),
     "near miss: between the question and its answer": (_read("ok", 6, *DONE), []),
     "near miss: at the moment of the question": (_read("ok", 5, *DONE), []),
+    "near miss: after the first question of two": (
+        _read("ok", 6, ("begun", 0.0), ("committing", 5.0), ("committing", 7.0), ("committed", 8.0)),
+        [],
+    ),
     "near miss: its outcome is unknown": (_read("info", 9, *UNKNOWN), []),
     "near miss: by one who asks for uncommitted messages": (_read("fail", 9, *ABORTED, consumer=1), []),
     "near miss: of no transaction": (History(producers=PLAN).send(0, 0).read(0, 0), []),

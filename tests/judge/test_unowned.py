@@ -32,6 +32,12 @@ CASES: Cases = {
         _load().log(0, 9, partition=1).group(0, "assigned"),
         [(1, 100 * MS)],
     ),
+    "only after the load": (_load().group(120, "assigned"), [(0, 100 * MS)]),
+    "only as the load ends": (_load().group(100, "assigned"), [(0, 100 * MS)]),
+    "near miss: given to it again at the moment of its death": (
+        _load().group(0, "assigned").gone(40, 0).group(40, "assigned", assignment=2),
+        [],
+    ),
     "near miss: nothing was sent": (History().log(0, 9, partition=1).group(0, "assigned"), []),
     "near miss: a load of no length": (
         History().send(0, 0, sent=0, done=0).log(0, 0).log(0, 9, partition=1).group(0, "assigned"),

@@ -4,19 +4,26 @@ A `World` is a run of some partitions, each with a producer of its own that writ
 and one consumer that is given all of them. Whatever is planted goes into a slot: five messages of one partition, and
 the fifty milliseconds in which they were sent. It tells which witnesses of which checks it makes, and no other may be
 found.
+
+Measures of the whole run are planted into a `SlowWorld`, which lasts some seconds: a slot is two of them.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from histories import History, at
 
+from ackproof.record import Marks
+
 SLOT = 5  # messages
 EVERY = 10.0  # milliseconds from one message to the next
+SECOND = 1_000.0
 PLAN = [{"transactions": {"input": "orders"}}]
 
 WITNESS = {
@@ -36,14 +43,29 @@ WITNESS = {
     "dual_leader": ("partition", "from_ns", "to_ns", "one_broker", "other_broker"),
     "watermark_fell": ("partition", "leader_epoch", "before", "after"),
     "unavailable": ("partition", "from_ns", "to_ns"),
+    "failover": (
+        "fault",
+        "partition",
+        "old_epoch",
+        "new_epoch",
+        "first_error_ms",
+        "new_epoch_ms",
+        "first_ack_ms",
+        "isr_full_ms",
+    ),
+    "late": ("basis", "late", "max_ms"),
     "undelivered": ("group", "partition", "offset", "producer", "seq"),
     "delivered_twice": ("group", "partition", "offset", "times", "consumers"),
+    "rebalances": ("group", "rebalances", "unowned_partition_s"),
     "two_owners": ("partition", "one_consumer", "other_consumer", "from_ns", "to_ns"),
     "unowned": ("partition", "from_ns", "to_ns"),
     "commit_back": ("partition", "at_ns", "highest", "offset"),
     "torn": ("producer", "transaction", "in_log", "missing"),
     "uncommitted_read": ("partition", "offset", "producer", "seq", "transaction"),
     "hung": ("partition", "last_stable"),
+    "rate": ("second", "sent"),
+    "dips": ("second", "sent", "acked", "read", "unacked"),
+    "alerts": ("rule", "fault", "result"),
 }
 Value = tuple[int, int]
 
@@ -56,6 +78,7 @@ class Sent:
     done: float
     outcome: str = "ok"
     key: int | None = None
+    due: float | None = None  # when it was sent, unless told
 
 
 @dataclass
@@ -67,12 +90,25 @@ class Extra:
     when: float
 
 
+@dataclass(frozen=True)
+class Move:
+    """Of a partition to another leader: when clients and the observer saw what of it."""
+
+    proved: float
+    error: float
+    epoch: float
+    ack: float
+    full: float | None  # its ISR
+
+
 @dataclass
 class World:
     run: int
     partitions: int
     messages: int  # of each partition
     transactional: bool = False
+    every: float = EVERY
+    settings: dict[str, float] = field(default_factory=dict)
     sends: dict[Value, Sent] = field(default_factory=dict)
     log: dict[tuple[int, int], Value] = field(default_factory=dict)
     tails: dict[int, int] = field(default_factory=dict)
@@ -83,17 +119,23 @@ class World:
     extra: dict[tuple[int, int], Extra] = field(default_factory=dict)
     past: dict[int, list[Value]] = field(default_factory=lambda: defaultdict(list))  # read where the log has ended
     outages: list[Value] = field(default_factory=list)
+    waits: dict[str, list[float]] = field(
+        default_factory=lambda: defaultdict(list)
+    )  # too long, by what they began with
+    faults: list[float] = field(default_factory=list)  # when each was proved
+    moves: dict[int, list[Move]] = field(default_factory=lambda: defaultdict(list))
+    epochs: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))  # the first offset of each new one
     falls: dict[int, int] = field(default_factory=lambda: defaultdict(int))  # of the high watermark
     expected: dict[str, set[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(set))
     strangers: int = 1_000
     history: History = field(init=False)
 
     def __post_init__(self) -> None:
-        self.history = History(run=self.run, producers=PLAN if self.transactional else [])
+        self.history = History(run=self.run, producers=PLAN if self.transactional else [], settings=dict(self.settings))
         for partition in range(self.partitions):
             self.tails[partition] = self.messages
             for seq in range(self.messages):
-                self.sends[partition, seq] = Sent(partition, seq, EVERY * seq, EVERY * seq + 1)
+                self.sends[partition, seq] = Sent(partition, seq, self.every * seq, self.every * seq + 1)
                 self.log[partition, seq] = (partition, seq)
 
     @property
@@ -103,7 +145,7 @@ class World:
     @property
     def over(self) -> float:
         """When the last message was acknowledged."""
-        return EVERY * self.messages
+        return self.every * self.messages
 
     def expect(self, check: str, *witness: Any) -> None:
         self.expected[check].add(witness)
@@ -131,6 +173,7 @@ class World:
                 sent=sent.sent,
                 done=sent.done,
                 key=sent.key,
+                due=sent.due,
             )
         for partition in range(self.partitions):
             self._finish(partition)
@@ -139,6 +182,9 @@ class World:
         for producer, seq in self.outages:
             sent = self.sends[producer, seq]
             self.expect("unavailable", sent.partition, at(sent.sent), at(sent.done))
+        for basis, waits in self.waits.items():
+            self.expect("late", basis, len(waits), max(waits))
+        self._tell_of_faults()
         return self.history
 
     def _finish(self, partition: int) -> None:
@@ -147,6 +193,7 @@ class World:
             tail,
             partition=partition,
             log_start=start,
+            epoch=len(self.epochs[partition]),
             compacted=self.kinds.get(partition) == "compacted",
             transactional=self.transactional or self.kinds.get(partition) == "transactional",
         )
@@ -156,7 +203,8 @@ class World:
             if value is None:
                 continue
             if offset >= start:
-                history.log(offset, value[1], producer=value[0], partition=partition)
+                epoch = bisect_right(self.epochs[partition], offset)
+                history.log(offset, value[1], producer=value[0], partition=partition, epoch=epoch)
             if (partition, offset) not in self.unread:
                 self._read(partition, offset, value)
             if (partition, offset) in self.twice:
@@ -174,7 +222,7 @@ class World:
             self.expect("watermark_fell", partition, epoch, tail, tail - 1)
 
     def _read(self, partition: int, offset: int, value: Value, by: Extra | None = None) -> None:
-        by = by or Extra(0, 1, self.over + 1_000 + len(self.history.rows["reads"]))
+        by = by or Extra(0, 1, self._when_read(partition, offset, value))
         self.history.read(
             offset,
             value[1],
@@ -185,6 +233,27 @@ class World:
             when=by.when,
         )
 
+    def _when_read(self, partition: int, offset: int, value: Value) -> float:
+        return self.over + 1_000 + len(self.history.rows["reads"])
+
+    def _tell_of_faults(self) -> None:
+        """Each fault has a story at each partition: that of its next move, whichever fault was the cause of it."""
+        for fault, proved in enumerate(self.faults, start=1):
+
+            def since(when: float | None, proved: float = proved) -> float | None:
+                return None if when is None else (at(when) - at(proved)) / 1e6
+
+            for partition in range(self.partitions):
+                moves = self.moves[partition]
+                place = sum(move.proved < proved for move in moves)
+                story: tuple[float | None, ...] = (None,) * 5
+                if place < len(moves):
+                    its = moves[place]
+                    # A replica that is in sync again stays so until the next move: only the last of them is the end.
+                    told = (its.error, its.epoch, its.ack, moves[-1].full)
+                    story = (place + 1, *(since(when) for when in told))
+                self.expect("failover", fault, partition, place if moves else None, *story)
+
     def _tell_of_transactions(self) -> None:
         for partition, k in self.slots:
             begun = EVERY * SLOT * k
@@ -192,7 +261,28 @@ class World:
             self.history.transaction(k, SLOT * k, SLOT * k + SLOT - 1, *events, producer=partition)
 
 
-Plant = Callable[[World, int, int], None]
+@dataclass
+class SlowWorld(World):
+    """A message a second of each partition, read as soon as it was acknowledged; and so many a second are asked for."""
+
+    every: float = SECOND
+    read_late: dict[tuple[int, int], float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.messages = 25
+        self.settings = {"rate_line": self.partitions}
+        super().__post_init__()
+
+    @property
+    def slots(self) -> list[tuple[int, int]]:
+        """Each in other seconds, in whichever partition. The last second is never judged."""
+        return [(37 * k % self.partitions, k) for k in range((self.messages - 1) // 2)]
+
+    def _when_read(self, partition: int, offset: int, value: Value) -> float:
+        return self.read_late.get((partition, offset), self.sends[value].done + 1)
+
+
+Plant = Callable[[Any, int, int], None]
 
 
 def _middle(k: int) -> int:
@@ -333,6 +423,8 @@ def unavailable(world: World, partition: int, k: int) -> None:
     m = _middle(k)
     world.sends[partition, m].done += 2_000
     world.outages.append((partition, m))
+    world.waits["due"].append(2_001.0)
+    world.waits["sent"].append(2_001.0)
 
 
 def _wait(world: World, partition: int, k: int, ms: float) -> None:
@@ -382,6 +474,138 @@ def hung(world: World, partition: int, k: int) -> None:
     world.expect("hung", partition, _middle(k))
 
 
+def late_ack(world: World, partition: int, k: int) -> None:
+    """While those after it are acknowledged."""
+    world.sends[partition, _middle(k)].done += 300 + k
+    world.waits["due"].append(301.0 + k)
+    world.waits["sent"].append(301.0 + k)
+
+
+def late_send(world: World, partition: int, k: int) -> None:
+    """Acknowledged at once, but sent long after it was due."""
+    sent = world.sends[partition, _middle(k)]
+    sent.due = sent.sent - 300 - k
+    world.waits["due"].append(301.0 + k)
+
+
+def failover(world: World, partition: int, k: int, *, in_sync_again: bool = True) -> None:
+    """The next broker leads from the middle message on."""
+    begun, epoch = EVERY * SLOT * k, len(world.moves[partition]) + 1
+    leader = 1 + epoch % 2
+    if epoch == 1:
+        world.history.state(-EVERY, 1, leader=1, epoch=0, partition=partition)
+    _fault(world, partition, ("asked", begun + 11), ("proved", begun + 12), ("healed", begun + 25))
+    error = begun + 13 + epoch % 3
+    world.sends[world.stranger(partition, "fail", sent=begun + 10)].done = error
+    world.history.state(begun + 17, leader, leader=leader, epoch=epoch, isr=(2, 3), partition=partition)
+    world.epochs[partition].append(_middle(k))
+    full = begun + 30 if in_sync_again else None
+    if full is not None:
+        world.history.state(full, leader, leader=leader, epoch=epoch, partition=partition)
+    world.moves[partition].append(Move(begun + 12, error, begun + 17, begun + 21, full))
+
+
+def failover_without_end(world: World, partition: int, k: int) -> None:
+    """One replica never comes back."""
+    failover(world, partition, k, in_sync_again=False)
+
+
+def _fault(world: World, partition: int, *events: tuple[str, float]) -> int:
+    world.history.fault(*events, asked=f"leader:orders/{partition}")
+    world.faults.append(dict(events)["proved"])
+    return len(world.faults)
+
+
+def rebalanced(world: SlowWorld, partition: int, k: int) -> None:
+    begun, done = SECOND * _hit(k) + 300, len(world.expected["unowned"])
+    world.history.group(begun, "revoked", 0, partition=partition)
+    world.history.group(begun + 100, "assigned", 0, position=None, partition=partition)
+    world.expect("unowned", partition, at(begun), at(begun + 100))
+    world.expected["rebalances"] = {(0, done + 1, (done + 1) / 10)}
+
+
+def _hit(k: int) -> int:
+    """The first second is never judged for dips."""
+    return 2 * k + 1
+
+
+def sent_a_second_later(world: SlowWorld, partition: int, k: int) -> None:
+    second, one_less = _hit(k), world.partitions - 1
+    sent = world.sends[partition, second]
+    sent.sent += SECOND
+    sent.done += SECOND
+    world.expect("rate", second, one_less)
+    world.expect("dips", second, one_less, one_less, one_less, 0)
+
+
+def acked_in_the_next_second(world: SlowWorld, partition: int, k: int) -> None:
+    second, one_less = _hit(k), world.partitions - 1
+    sent = world.sends[partition, second]
+    sent.sent += SECOND - 10
+    sent.done += SECOND
+    world.expect("dips", second, world.partitions, one_less, one_less, 1)
+
+
+def read_a_second_later(world: SlowWorld, partition: int, k: int) -> None:
+    second = _hit(k)
+    world.read_late[partition, second] = world.sends[partition, second].done + SECOND
+    world.expect("dips", second, world.partitions, world.partitions, world.partitions - 1, 0)
+
+
+def _expects(world: World, partition: int, *, clears: float = 10) -> tuple[int, float]:
+    """A fault of which an alert has to tell by 12, and to stand no longer than until 30: each in a time of its own."""
+    begun = EVERY * SLOT * len(world.faults)
+    fault = _fault(world, partition, ("asked", begun + 1), ("proved", begun + 2), ("healed", begun + 20))
+    world.history.expects("rate", fault, within=10, clears=clears)
+    return fault, begun
+
+
+def _alert(world: World, raised: float, cleared: float, rule: str = "rate") -> None:
+    world.history.alert(raised, rule, "raised").alert(cleared, rule, "cleared")
+
+
+def alert_missed(world: World, partition: int, _: int) -> None:
+    fault, begun = _expects(world, partition)
+    world.history.alert(begun, "rate", "watching")
+    world.expect("alerts", "rate", fault, "missed")
+
+
+def alert_of_another_rule(world: World, partition: int, _: int) -> None:
+    fault, begun = _expects(world, partition)
+    _alert(world, begun + 5, begun + 25, "no-leader")
+    world.expect("alerts", "rate", fault, "missed")
+    world.expect("alerts", "no-leader", fault, "false")
+
+
+def alert_late(world: World, partition: int, _: int) -> None:
+    fault, begun = _expects(world, partition)
+    _alert(world, begun + 13, begun + 25)
+    world.expect("alerts", "rate", fault, "late")
+
+
+def alert_stuck(world: World, partition: int, _: int) -> None:
+    fault, begun = _expects(world, partition)
+    _alert(world, begun + 5, begun + 31)
+    world.expect("alerts", "rate", fault, "stuck")
+
+
+def alert_false(world: World, partition: int, _: int) -> None:
+    """After one that was right."""
+    fault, begun = _expects(world, partition)
+    _alert(world, begun + 5, begun + 25)
+    _alert(world, begun + 35, begun + 40)
+    world.expect("alerts", "rate", fault, "false")
+
+
+def alert_unfinished(world: World, partition: int, _: int) -> None:
+    """The watching ends while it stands, and may: one alert tells of as many faults as come meanwhile."""
+    fault, begun = _expects(world, partition, clears=60_000)
+    if fault == 1:
+        world.history.alert(begun + 5, "rate", "raised")
+    world.history.marks = Marks(load_ended_ns=at(begun + 45))
+    world.expect("alerts", "rate", fault, "unfinished")
+
+
 ANOMALIES: tuple[Plant, ...] = (
     lost_overwritten,
     lost_truncated,
@@ -410,8 +634,32 @@ ANOMALIES: tuple[Plant, ...] = (
     torn,
     uncommitted_read,
     hung,
+    late_ack,
+    late_send,
+    failover,
+    failover_without_end,
+    rebalanced,
+    sent_a_second_later,
+    acked_in_the_next_second,
+    read_a_second_later,
+    alert_missed,
+    alert_of_another_rule,
+    alert_late,
+    alert_stuck,
+    alert_false,
+    alert_unfinished,
 )
-IN_TRANSACTIONS = (torn, uncommitted_read, hung)
+IN: dict[Plant, Callable[..., World]] = {  # worlds of their own
+    torn: partial(World, transactional=True),
+    uncommitted_read: partial(World, transactional=True),
+    hung: partial(World, transactional=True),
+    late_ack: partial(World, settings={"late_ms": 300.0}),
+    late_send: partial(World, settings={"late_ms": 300.0}),
+    rebalanced: SlowWorld,
+    sent_a_second_later: SlowWorld,
+    acked_in_the_next_second: SlowWorld,
+    read_a_second_later: SlowWorld,
+}
 
 
 # -- what looks like one, and is legal -------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from ackproof.record import Marks
 SLOT = 5  # messages
 EVERY = 10.0  # milliseconds from one message to the next
 SECOND = 1_000.0
-PLAN = [{"transactions": {"input": "orders"}}]
+INPUTS = 8_000  # those who write what is processed in transactions
 
 WITNESS = {
     "lost": ("producer", "seq", "fate"),
@@ -63,6 +63,7 @@ WITNESS = {
     "torn": ("producer", "transaction", "in_log", "missing"),
     "uncommitted_read": ("partition", "offset", "producer", "seq", "transaction"),
     "hung": ("partition", "last_stable"),
+    "inexact": ("producer", "key", "records", "answers"),
     "rate": ("second", "sent"),
     "dips": ("second", "sent", "acked", "read", "unacked"),
     "alerts": ("rule", "fault", "result"),
@@ -79,6 +80,7 @@ class Sent:
     outcome: str = "ok"
     key: int | None = None
     due: float | None = None  # when it was sent, unless told
+    error: str | None = None
 
 
 @dataclass
@@ -128,15 +130,18 @@ class World:
     falls: dict[int, int] = field(default_factory=lambda: defaultdict(int))  # of the high watermark
     expected: dict[str, set[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(set))
     strangers: int = 1_000
+    asked: dict[int, int] = field(default_factory=lambda: defaultdict(int))  # to be answered in transactions
     history: History = field(init=False)
 
     def __post_init__(self) -> None:
-        self.history = History(run=self.run, producers=PLAN if self.transactional else [], settings=dict(self.settings))
+        self.history = History(run=self.run, settings=dict(self.settings))
         for partition in range(self.partitions):
             self.tails[partition] = self.messages
             for seq in range(self.messages):
                 self.sends[partition, seq] = Sent(partition, seq, self.every * seq, self.every * seq + 1)
                 self.log[partition, seq] = (partition, seq)
+        if self.transactional:
+            self._process()
 
     @property
     def slots(self) -> list[tuple[int, int]]:
@@ -174,6 +179,7 @@ class World:
                 done=sent.done,
                 key=sent.key,
                 due=sent.due,
+                error=sent.error,
             )
         for partition in range(self.partitions):
             self._finish(partition)
@@ -254,6 +260,23 @@ class World:
                     story = (place + 1, *(since(when) for when in told))
                 self.expect("failover", fault, partition, place if moves else None, *story)
 
+    def _process(self) -> None:
+        """Each producer answers the messages of a topic of its own, one by one."""
+        own = [f"payments{partition}" for partition in range(self.partitions)]
+        self.history.topics = ("orders", *own)
+        self.history.producers = [{"transactions": {"input": name}} for name in own]
+        for partition in range(self.partitions):
+            for seq in range(self.messages):
+                self.sends[partition, seq].key = self.ask(partition)
+
+    def ask(self, partition: int) -> int:
+        """One more message for the producer of this partition to answer."""
+        producer, topic, seq = INPUTS + partition, 1 + partition, self.asked[partition]
+        self.history.send(seq, seq, producer=producer, topic=topic, sent=self.every * seq - 2)
+        self.history.log(seq, seq, producer=producer, topic=topic)
+        self.asked[partition] += 1
+        return seq
+
     def _tell_of_transactions(self) -> None:
         for partition, k in self.slots:
             begun = EVERY * SLOT * k
@@ -285,7 +308,7 @@ class SlowWorld(World):
 Plant = Callable[[Any, int, int], None]
 
 
-def _middle(k: int) -> int:
+def middle(k: int) -> int:
     return SLOT * k + 2
 
 
@@ -293,7 +316,7 @@ def _middle(k: int) -> int:
 
 
 def lost_overwritten(world: World, partition: int, k: int) -> None:
-    m = _middle(k)
+    m = middle(k)
     world.log[partition, m] = world.stranger(partition, "info", sent=EVERY * m)
     world.expect("lost", partition, m, "lost_overwritten")
     world.expect("inconsistent_offset", partition, m)
@@ -306,24 +329,24 @@ def lost_truncated(world: World, partition: int, _: int) -> None:
 
 
 def lost_hole(world: World, partition: int, k: int) -> None:
-    del world.log[partition, _middle(k)]
-    world.expect("lost", partition, _middle(k), "lost_hole")
-    world.expect("offset_gap", partition, _middle(k), 1)
+    del world.log[partition, middle(k)]
+    world.expect("lost", partition, middle(k), "lost_hole")
+    world.expect("offset_gap", partition, middle(k), 1)
 
 
 def lost_unplaced(world: World, partition: int, k: int) -> None:
-    producer, seq = world.stranger(partition, "ok", sent=EVERY * _middle(k))
+    producer, seq = world.stranger(partition, "ok", sent=EVERY * middle(k))
     world.expect("lost", producer, seq, "lost_unplaced")
 
 
 def duplicated(world: World, partition: int, k: int) -> None:
-    world.append(partition, (partition, _middle(k)))
-    world.expect("duplicated", partition, _middle(k), 2)
+    world.append(partition, (partition, middle(k)))
+    world.expect("duplicated", partition, middle(k), 2)
 
 
 def reordered(world: World, partition: int, k: int) -> None:
     """Two in flight together, written the wrong way round."""
-    m = _middle(k)
+    m = middle(k)
     first, second = world.sends[partition, m], world.sends[partition, m + 1]
     first.offset, first.done = m + 1, first.sent + 3
     second.offset, second.sent, second.done = m, first.sent + 1, first.sent + 2
@@ -333,7 +356,7 @@ def reordered(world: World, partition: int, k: int) -> None:
 
 def inconsistent_offset(world: World, partition: int, k: int) -> None:
     """Acknowledged where another message stands, and written elsewhere."""
-    m = _middle(k)
+    m = middle(k)
     world.append(partition, world.stranger(partition, "ok", offset=m, sent=EVERY * m))
     world.expect("inconsistent_offset", partition, m)
 
@@ -367,23 +390,23 @@ def offset_gap(world: World, partition: int, _: int) -> None:
 
 def realtime_order(world: World, partition: int, k: int) -> None:
     """Sent only when the next one had been acknowledged, and yet written before it."""
-    m = _middle(k)
+    m = middle(k)
     late, after = world.sends[partition, m], world.sends[partition, m + 1].done + 1
     late.sent, late.done = after, after + 1
     world.expect("realtime_order", partition, m, m + 1)
 
 
 def skipped_read(world: World, partition: int, k: int) -> None:
-    m = _middle(k)
+    m = middle(k)
     world.unread.add((partition, m))
     world.expect("skipped_read", 0, partition, m + 1, 1)
     world.expect("undelivered", 0, partition, m, partition, m)
 
 
 def repeated_read(world: World, partition: int, k: int) -> None:
-    world.twice.add((partition, _middle(k)))
-    world.expect("repeated_read", 0, partition, _middle(k))
-    world.expect("delivered_twice", 0, partition, _middle(k), 2, 1)
+    world.twice.add((partition, middle(k)))
+    world.expect("repeated_read", 0, partition, middle(k))
+    world.expect("delivered_twice", 0, partition, middle(k), 2, 1)
 
 
 def undelivered(world: World, partition: int, _: int) -> None:
@@ -394,14 +417,14 @@ def undelivered(world: World, partition: int, _: int) -> None:
 
 
 def delivered_twice(world: World, partition: int, k: int) -> None:
-    m = _middle(k)
+    m = middle(k)
     world.extra[partition, m] = Extra(1, 100 + len(world.extra), world.over + 500)
     world.expect("delivered_twice", 0, partition, m, 2, 2)
 
 
 def zombie_ack(world: World, partition: int, k: int) -> None:
     """Acknowledged by the first epoch when the second had been seen."""
-    m = _middle(k)
+    m = middle(k)
     world.history.state(world.over + 5, 2, leader=2, epoch=1, partition=partition)
     world.sends[partition, m].done = world.over + 6 + k
     world.expect("zombie_ack", partition, m, 1)
@@ -420,7 +443,7 @@ def watermark_fell(world: World, partition: int, _: int) -> None:
 
 def unavailable(world: World, partition: int, k: int) -> None:
     _wait(world, partition, k, 2_000)
-    m = _middle(k)
+    m = middle(k)
     world.sends[partition, m].done += 2_000
     world.outages.append((partition, m))
     world.waits["due"].append(2_001.0)
@@ -429,7 +452,7 @@ def unavailable(world: World, partition: int, k: int) -> None:
 
 def _wait(world: World, partition: int, k: int, ms: float) -> None:
     for (producer, seq), sent in world.sends.items():
-        if producer == partition and seq > _middle(k):
+        if producer == partition and seq > middle(k):
             sent.sent += ms
             sent.done += ms
 
@@ -456,13 +479,14 @@ def commit_back(world: World, partition: int, k: int) -> None:
 
 
 def torn(world: World, partition: int, k: int) -> None:
-    del world.log[partition, _middle(k)]
-    world.expect("lost", partition, _middle(k), "lost_hole")
+    del world.log[partition, middle(k)]
+    world.expect("lost", partition, middle(k), "lost_hole")
     world.expect("torn", partition, k, SLOT - 1, 1)
+    world.expect("inexact", partition, middle(k), 1, 0)
 
 
 def uncommitted_read(world: World, partition: int, k: int) -> None:
-    m = _middle(k)
+    m = middle(k)
     world.extra[partition, m] = Extra(1, 100 + len(world.extra), EVERY * m + 2)
     world.expect("uncommitted_read", partition, m, partition, m, k)
     world.expect("delivered_twice", 0, partition, m, 2, 2)
@@ -470,20 +494,35 @@ def uncommitted_read(world: World, partition: int, k: int) -> None:
 
 def hung(world: World, partition: int, k: int) -> None:
     for when in (0, 20_001):
-        world.history.stable(when, _middle(k), world.messages, partition=partition)
-    world.expect("hung", partition, _middle(k))
+        world.history.stable(when, middle(k), world.messages, partition=partition)
+    world.expect("hung", partition, middle(k))
+
+
+def answered_twice(world: World, partition: int, k: int) -> None:
+    seq, sent = next_seq(world, partition), world.over + k
+    offset = world.append(partition, (partition, seq))
+    world.sends[partition, seq] = Sent(partition, offset, sent, sent + 1, key=middle(k))
+    world.expect("inexact", partition, middle(k), 1, 2)
+
+
+def never_answered(world: World, partition: int, _: int) -> None:
+    world.expect("inexact", partition, world.ask(partition), 1, 0)
+
+
+def next_seq(world: World, producer: int) -> int:
+    return 1 + max(seq for own, seq in world.sends if own == producer)
 
 
 def late_ack(world: World, partition: int, k: int) -> None:
     """While those after it are acknowledged."""
-    world.sends[partition, _middle(k)].done += 300 + k
+    world.sends[partition, middle(k)].done += 300 + k
     world.waits["due"].append(301.0 + k)
     world.waits["sent"].append(301.0 + k)
 
 
 def late_send(world: World, partition: int, k: int) -> None:
     """Acknowledged at once, but sent long after it was due."""
-    sent = world.sends[partition, _middle(k)]
+    sent = world.sends[partition, middle(k)]
     sent.due = sent.sent - 300 - k
     world.waits["due"].append(301.0 + k)
 
@@ -498,7 +537,7 @@ def failover(world: World, partition: int, k: int, *, in_sync_again: bool = True
     error = begun + 13 + epoch % 3
     world.sends[world.stranger(partition, "fail", sent=begun + 10)].done = error
     world.history.state(begun + 17, leader, leader=leader, epoch=epoch, isr=(2, 3), partition=partition)
-    world.epochs[partition].append(_middle(k))
+    world.epochs[partition].append(middle(k))
     full = begun + 30 if in_sync_again else None
     if full is not None:
         world.history.state(full, leader, leader=leader, epoch=epoch, partition=partition)
@@ -634,6 +673,8 @@ ANOMALIES: tuple[Plant, ...] = (
     torn,
     uncommitted_read,
     hung,
+    answered_twice,
+    never_answered,
     late_ack,
     late_send,
     failover,
@@ -653,6 +694,8 @@ IN: dict[Plant, Callable[..., World]] = {  # worlds of their own
     torn: partial(World, transactional=True),
     uncommitted_read: partial(World, transactional=True),
     hung: partial(World, transactional=True),
+    answered_twice: partial(World, transactional=True),
+    never_answered: partial(World, transactional=True),
     late_ack: partial(World, settings={"late_ms": 300.0}),
     late_send: partial(World, settings={"late_ms": 300.0}),
     rebalanced: SlowWorld,
@@ -694,18 +737,18 @@ def gap_by_a_marker(world: World, partition: int, _: int) -> None:
 
 def compacted(world: World, partition: int, k: int) -> None:
     world.kinds[partition] = "compacted"
-    m = _middle(k)
+    m = middle(k)
     world.sends[partition, m].key = world.sends[partition, m + 1].key = 7
     del world.log[partition, m]
 
 
 def expired(world: World, partition: int, k: int) -> None:
     """Read while it was there, and gone when the final log was read."""
-    world.starts[partition] = _middle(k)
+    world.starts[partition] = middle(k)
 
 
 def acks_that_cross(world: World, partition: int, k: int) -> None:
-    m = _middle(k)
+    m = middle(k)
     first, second = world.sends[partition, m], world.sends[partition, m + 1]
     second.sent = first.sent + 0.5
     second.done = first.sent + 1

@@ -66,7 +66,7 @@ WITNESS = {
     "inexact": ("producer", "key", "records", "answers"),
     "rate": ("second", "sent"),
     "dips": ("second", "sent", "acked", "read", "unacked"),
-    "alerts": ("rule", "fault", "result"),
+    "alerts": ("rule", "fault", "result", "raised_ns"),
 }
 Value = tuple[int, int]
 
@@ -527,7 +527,7 @@ def late_send(world: World, partition: int, k: int) -> None:
     world.waits["due"].append(301.0 + k)
 
 
-def failover(world: World, partition: int, k: int, *, in_sync_again: bool = True) -> None:
+def failover(world: World, partition: int, k: int, *, stays_in_sync: bool = True) -> None:
     """The next broker leads from the middle message on."""
     begun, epoch = EVERY * SLOT * k, len(world.moves[partition]) + 1
     leader = 1 + epoch % 2
@@ -538,15 +538,16 @@ def failover(world: World, partition: int, k: int, *, in_sync_again: bool = True
     world.sends[world.stranger(partition, "fail", sent=begun + 10)].done = error
     world.history.state(begun + 17, leader, leader=leader, epoch=epoch, isr=(2, 3), partition=partition)
     world.epochs[partition].append(middle(k))
-    full = begun + 30 if in_sync_again else None
-    if full is not None:
-        world.history.state(full, leader, leader=leader, epoch=epoch, partition=partition)
+    world.history.state(begun + 30, leader, leader=leader, epoch=epoch, partition=partition)
+    if not stays_in_sync:
+        world.history.state(begun + 35, leader, leader=leader, epoch=epoch, isr=(2, 3), partition=partition)
+    full = begun + 30 if stays_in_sync else None
     world.moves[partition].append(Move(begun + 12, error, begun + 17, begun + 21, full))
 
 
 def failover_without_end(world: World, partition: int, k: int) -> None:
-    """One replica never comes back."""
-    failover(world, partition, k, in_sync_again=False)
+    """One replica comes back, and is gone again."""
+    failover(world, partition, k, stays_in_sync=False)
 
 
 def _fault(world: World, partition: int, *events: tuple[str, float]) -> int:
@@ -606,26 +607,26 @@ def _alert(world: World, raised: float, cleared: float, rule: str = "rate") -> N
 def alert_missed(world: World, partition: int, _: int) -> None:
     fault, begun = _expects(world, partition)
     world.history.alert(begun, "rate", "watching")
-    world.expect("alerts", "rate", fault, "missed")
+    world.expect("alerts", "rate", fault, "missed", None)
 
 
 def alert_of_another_rule(world: World, partition: int, _: int) -> None:
     fault, begun = _expects(world, partition)
     _alert(world, begun + 5, begun + 25, "no-leader")
-    world.expect("alerts", "rate", fault, "missed")
-    world.expect("alerts", "no-leader", fault, "false")
+    world.expect("alerts", "rate", fault, "missed", None)
+    world.expect("alerts", "no-leader", fault, "false", at(begun + 5))
 
 
 def alert_late(world: World, partition: int, _: int) -> None:
     fault, begun = _expects(world, partition)
     _alert(world, begun + 13, begun + 25)
-    world.expect("alerts", "rate", fault, "late")
+    world.expect("alerts", "rate", fault, "late", at(begun + 13))
 
 
 def alert_stuck(world: World, partition: int, _: int) -> None:
     fault, begun = _expects(world, partition)
     _alert(world, begun + 5, begun + 31)
-    world.expect("alerts", "rate", fault, "stuck")
+    world.expect("alerts", "rate", fault, "stuck", at(begun + 5))
 
 
 def alert_false(world: World, partition: int, _: int) -> None:
@@ -633,16 +634,16 @@ def alert_false(world: World, partition: int, _: int) -> None:
     fault, begun = _expects(world, partition)
     _alert(world, begun + 5, begun + 25)
     _alert(world, begun + 35, begun + 40)
-    world.expect("alerts", "rate", fault, "false")
+    world.expect("alerts", "rate", fault, "false", at(begun + 35))
 
 
 def alert_unfinished(world: World, partition: int, _: int) -> None:
     """The watching ends while it stands, and may: one alert tells of as many faults as come meanwhile."""
     fault, begun = _expects(world, partition, clears=60_000)
     if fault == 1:
-        world.history.alert(begun + 5, "rate", "raised")
+        world.history.alert(5, "rate", "raised")
     world.history.marks = Marks(load_ended_ns=at(begun + 45))
-    world.expect("alerts", "rate", fault, "unfinished")
+    world.expect("alerts", "rate", fault, "unfinished", at(5))
 
 
 ANOMALIES: tuple[Plant, ...] = (

@@ -4,20 +4,27 @@ A `World` is a run of some partitions, each with a producer of its own that writ
 and one consumer that is given all of them. Whatever is planted goes into a slot: five messages of one partition, and
 the fifty milliseconds in which they were sent. It tells which witnesses of which checks it makes, and no other may be
 found.
+
+Measures of the whole run are planted into a `SlowWorld`, which lasts some seconds: a slot is two of them.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from histories import History, at
 
+from ackproof.record import Marks
+
 SLOT = 5  # messages
 EVERY = 10.0  # milliseconds from one message to the next
-PLAN = [{"transactions": {"input": "orders"}}]
+SECOND = 1_000.0
+INPUTS = 8_000  # those who write what is processed in transactions
 
 WITNESS = {
     "lost": ("producer", "seq", "fate"),
@@ -36,14 +43,30 @@ WITNESS = {
     "dual_leader": ("partition", "from_ns", "to_ns", "one_broker", "other_broker"),
     "watermark_fell": ("partition", "leader_epoch", "before", "after"),
     "unavailable": ("partition", "from_ns", "to_ns"),
+    "failover": (
+        "fault",
+        "partition",
+        "old_epoch",
+        "new_epoch",
+        "first_error_ms",
+        "new_epoch_ms",
+        "first_ack_ms",
+        "isr_full_ms",
+    ),
+    "late": ("basis", "late", "max_ms"),
     "undelivered": ("group", "partition", "offset", "producer", "seq"),
     "delivered_twice": ("group", "partition", "offset", "times", "consumers"),
+    "rebalances": ("group", "rebalances", "unowned_partition_s"),
     "two_owners": ("partition", "one_consumer", "other_consumer", "from_ns", "to_ns"),
     "unowned": ("partition", "from_ns", "to_ns"),
     "commit_back": ("partition", "at_ns", "highest", "offset"),
     "torn": ("producer", "transaction", "in_log", "missing"),
     "uncommitted_read": ("partition", "offset", "producer", "seq", "transaction"),
     "hung": ("partition", "last_stable"),
+    "inexact": ("producer", "key", "records", "answers"),
+    "rate": ("second", "sent"),
+    "dips": ("second", "sent", "acked", "read", "unacked"),
+    "alerts": ("rule", "fault", "result", "raised_ns"),
 }
 Value = tuple[int, int]
 
@@ -56,6 +79,8 @@ class Sent:
     done: float
     outcome: str = "ok"
     key: int | None = None
+    due: float | None = None  # when it was sent, unless told
+    error: str | None = None
 
 
 @dataclass
@@ -67,12 +92,25 @@ class Extra:
     when: float
 
 
+@dataclass(frozen=True)
+class Move:
+    """Of a partition to another leader: when clients and the observer saw what of it."""
+
+    proved: float
+    error: float
+    epoch: float
+    ack: float
+    full: float | None  # its ISR
+
+
 @dataclass
 class World:
     run: int
     partitions: int
     messages: int  # of each partition
     transactional: bool = False
+    every: float = EVERY
+    settings: dict[str, float] = field(default_factory=dict)
     sends: dict[Value, Sent] = field(default_factory=dict)
     log: dict[tuple[int, int], Value] = field(default_factory=dict)
     tails: dict[int, int] = field(default_factory=dict)
@@ -83,18 +121,27 @@ class World:
     extra: dict[tuple[int, int], Extra] = field(default_factory=dict)
     past: dict[int, list[Value]] = field(default_factory=lambda: defaultdict(list))  # read where the log has ended
     outages: list[Value] = field(default_factory=list)
+    waits: dict[str, list[float]] = field(
+        default_factory=lambda: defaultdict(list)
+    )  # too long, by what they began with
+    faults: list[float] = field(default_factory=list)  # when each was proved
+    moves: dict[int, list[Move]] = field(default_factory=lambda: defaultdict(list))
+    epochs: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))  # the first offset of each new one
     falls: dict[int, int] = field(default_factory=lambda: defaultdict(int))  # of the high watermark
     expected: dict[str, set[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(set))
     strangers: int = 1_000
+    asked: dict[int, int] = field(default_factory=lambda: defaultdict(int))  # to be answered in transactions
     history: History = field(init=False)
 
     def __post_init__(self) -> None:
-        self.history = History(run=self.run, producers=PLAN if self.transactional else [])
+        self.history = History(run=self.run, settings=dict(self.settings))
         for partition in range(self.partitions):
             self.tails[partition] = self.messages
             for seq in range(self.messages):
-                self.sends[partition, seq] = Sent(partition, seq, EVERY * seq, EVERY * seq + 1)
+                self.sends[partition, seq] = Sent(partition, seq, self.every * seq, self.every * seq + 1)
                 self.log[partition, seq] = (partition, seq)
+        if self.transactional:
+            self._process()
 
     @property
     def slots(self) -> list[tuple[int, int]]:
@@ -103,7 +150,7 @@ class World:
     @property
     def over(self) -> float:
         """When the last message was acknowledged."""
-        return EVERY * self.messages
+        return self.every * self.messages
 
     def expect(self, check: str, *witness: Any) -> None:
         self.expected[check].add(witness)
@@ -131,6 +178,8 @@ class World:
                 sent=sent.sent,
                 done=sent.done,
                 key=sent.key,
+                due=sent.due,
+                error=sent.error,
             )
         for partition in range(self.partitions):
             self._finish(partition)
@@ -139,6 +188,9 @@ class World:
         for producer, seq in self.outages:
             sent = self.sends[producer, seq]
             self.expect("unavailable", sent.partition, at(sent.sent), at(sent.done))
+        for basis, waits in self.waits.items():
+            self.expect("late", basis, len(waits), max(waits))
+        self._tell_of_faults()
         return self.history
 
     def _finish(self, partition: int) -> None:
@@ -147,6 +199,7 @@ class World:
             tail,
             partition=partition,
             log_start=start,
+            epoch=len(self.epochs[partition]),
             compacted=self.kinds.get(partition) == "compacted",
             transactional=self.transactional or self.kinds.get(partition) == "transactional",
         )
@@ -156,7 +209,8 @@ class World:
             if value is None:
                 continue
             if offset >= start:
-                history.log(offset, value[1], producer=value[0], partition=partition)
+                epoch = bisect_right(self.epochs[partition], offset)
+                history.log(offset, value[1], producer=value[0], partition=partition, epoch=epoch)
             if (partition, offset) not in self.unread:
                 self._read(partition, offset, value)
             if (partition, offset) in self.twice:
@@ -174,7 +228,7 @@ class World:
             self.expect("watermark_fell", partition, epoch, tail, tail - 1)
 
     def _read(self, partition: int, offset: int, value: Value, by: Extra | None = None) -> None:
-        by = by or Extra(0, 1, self.over + 1_000 + len(self.history.rows["reads"]))
+        by = by or Extra(0, 1, self._when_read(partition, offset, value))
         self.history.read(
             offset,
             value[1],
@@ -185,6 +239,44 @@ class World:
             when=by.when,
         )
 
+    def _when_read(self, partition: int, offset: int, value: Value) -> float:
+        return self.over + 1_000 + len(self.history.rows["reads"])
+
+    def _tell_of_faults(self) -> None:
+        """Each fault has a story at each partition: that of its next move, whichever fault was the cause of it."""
+        for fault, proved in enumerate(self.faults, start=1):
+
+            def since(when: float | None, proved: float = proved) -> float | None:
+                return None if when is None else (at(when) - at(proved)) / 1e6
+
+            for partition in range(self.partitions):
+                moves = self.moves[partition]
+                place = sum(move.proved < proved for move in moves)
+                story: tuple[float | None, ...] = (None,) * 5
+                if place < len(moves):
+                    its = moves[place]
+                    # A replica that is in sync again stays so until the next move: only the last of them is the end.
+                    told = (its.error, its.epoch, its.ack, moves[-1].full)
+                    story = (place + 1, *(since(when) for when in told))
+                self.expect("failover", fault, partition, place if moves else None, *story)
+
+    def _process(self) -> None:
+        """Each producer answers the messages of a topic of its own, one by one."""
+        own = [f"payments{partition}" for partition in range(self.partitions)]
+        self.history.topics = ("orders", *own)
+        self.history.producers = [{"transactions": {"input": name}} for name in own]
+        for partition in range(self.partitions):
+            for seq in range(self.messages):
+                self.sends[partition, seq].key = self.ask(partition)
+
+    def ask(self, partition: int) -> int:
+        """One more message for the producer of this partition to answer."""
+        producer, topic, seq = INPUTS + partition, 1 + partition, self.asked[partition]
+        self.history.send(seq, seq, producer=producer, topic=topic, sent=self.every * seq - 2)
+        self.history.log(seq, seq, producer=producer, topic=topic)
+        self.asked[partition] += 1
+        return seq
+
     def _tell_of_transactions(self) -> None:
         for partition, k in self.slots:
             begun = EVERY * SLOT * k
@@ -192,10 +284,31 @@ class World:
             self.history.transaction(k, SLOT * k, SLOT * k + SLOT - 1, *events, producer=partition)
 
 
-Plant = Callable[[World, int, int], None]
+@dataclass
+class SlowWorld(World):
+    """A message a second of each partition, read as soon as it was acknowledged; and so many a second are asked for."""
+
+    every: float = SECOND
+    read_late: dict[tuple[int, int], float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.messages = 25
+        self.settings = {"rate_line": self.partitions}
+        super().__post_init__()
+
+    @property
+    def slots(self) -> list[tuple[int, int]]:
+        """Each in other seconds, in whichever partition. The last second is never judged."""
+        return [(37 * k % self.partitions, k) for k in range((self.messages - 1) // 2)]
+
+    def _when_read(self, partition: int, offset: int, value: Value) -> float:
+        return self.read_late.get((partition, offset), self.sends[value].done + 1)
 
 
-def _middle(k: int) -> int:
+Plant = Callable[[Any, int, int], None]
+
+
+def middle(k: int) -> int:
     return SLOT * k + 2
 
 
@@ -203,7 +316,7 @@ def _middle(k: int) -> int:
 
 
 def lost_overwritten(world: World, partition: int, k: int) -> None:
-    m = _middle(k)
+    m = middle(k)
     world.log[partition, m] = world.stranger(partition, "info", sent=EVERY * m)
     world.expect("lost", partition, m, "lost_overwritten")
     world.expect("inconsistent_offset", partition, m)
@@ -216,24 +329,24 @@ def lost_truncated(world: World, partition: int, _: int) -> None:
 
 
 def lost_hole(world: World, partition: int, k: int) -> None:
-    del world.log[partition, _middle(k)]
-    world.expect("lost", partition, _middle(k), "lost_hole")
-    world.expect("offset_gap", partition, _middle(k), 1)
+    del world.log[partition, middle(k)]
+    world.expect("lost", partition, middle(k), "lost_hole")
+    world.expect("offset_gap", partition, middle(k), 1)
 
 
 def lost_unplaced(world: World, partition: int, k: int) -> None:
-    producer, seq = world.stranger(partition, "ok", sent=EVERY * _middle(k))
+    producer, seq = world.stranger(partition, "ok", sent=EVERY * middle(k))
     world.expect("lost", producer, seq, "lost_unplaced")
 
 
 def duplicated(world: World, partition: int, k: int) -> None:
-    world.append(partition, (partition, _middle(k)))
-    world.expect("duplicated", partition, _middle(k), 2)
+    world.append(partition, (partition, middle(k)))
+    world.expect("duplicated", partition, middle(k), 2)
 
 
 def reordered(world: World, partition: int, k: int) -> None:
     """Two in flight together, written the wrong way round."""
-    m = _middle(k)
+    m = middle(k)
     first, second = world.sends[partition, m], world.sends[partition, m + 1]
     first.offset, first.done = m + 1, first.sent + 3
     second.offset, second.sent, second.done = m, first.sent + 1, first.sent + 2
@@ -243,7 +356,7 @@ def reordered(world: World, partition: int, k: int) -> None:
 
 def inconsistent_offset(world: World, partition: int, k: int) -> None:
     """Acknowledged where another message stands, and written elsewhere."""
-    m = _middle(k)
+    m = middle(k)
     world.append(partition, world.stranger(partition, "ok", offset=m, sent=EVERY * m))
     world.expect("inconsistent_offset", partition, m)
 
@@ -277,23 +390,23 @@ def offset_gap(world: World, partition: int, _: int) -> None:
 
 def realtime_order(world: World, partition: int, k: int) -> None:
     """Sent only when the next one had been acknowledged, and yet written before it."""
-    m = _middle(k)
+    m = middle(k)
     late, after = world.sends[partition, m], world.sends[partition, m + 1].done + 1
     late.sent, late.done = after, after + 1
     world.expect("realtime_order", partition, m, m + 1)
 
 
 def skipped_read(world: World, partition: int, k: int) -> None:
-    m = _middle(k)
+    m = middle(k)
     world.unread.add((partition, m))
     world.expect("skipped_read", 0, partition, m + 1, 1)
     world.expect("undelivered", 0, partition, m, partition, m)
 
 
 def repeated_read(world: World, partition: int, k: int) -> None:
-    world.twice.add((partition, _middle(k)))
-    world.expect("repeated_read", 0, partition, _middle(k))
-    world.expect("delivered_twice", 0, partition, _middle(k), 2, 1)
+    world.twice.add((partition, middle(k)))
+    world.expect("repeated_read", 0, partition, middle(k))
+    world.expect("delivered_twice", 0, partition, middle(k), 2, 1)
 
 
 def undelivered(world: World, partition: int, _: int) -> None:
@@ -304,14 +417,14 @@ def undelivered(world: World, partition: int, _: int) -> None:
 
 
 def delivered_twice(world: World, partition: int, k: int) -> None:
-    m = _middle(k)
+    m = middle(k)
     world.extra[partition, m] = Extra(1, 100 + len(world.extra), world.over + 500)
     world.expect("delivered_twice", 0, partition, m, 2, 2)
 
 
 def zombie_ack(world: World, partition: int, k: int) -> None:
     """Acknowledged by the first epoch when the second had been seen."""
-    m = _middle(k)
+    m = middle(k)
     world.history.state(world.over + 5, 2, leader=2, epoch=1, partition=partition)
     world.sends[partition, m].done = world.over + 6 + k
     world.expect("zombie_ack", partition, m, 1)
@@ -330,14 +443,16 @@ def watermark_fell(world: World, partition: int, _: int) -> None:
 
 def unavailable(world: World, partition: int, k: int) -> None:
     _wait(world, partition, k, 2_000)
-    m = _middle(k)
+    m = middle(k)
     world.sends[partition, m].done += 2_000
     world.outages.append((partition, m))
+    world.waits["due"].append(2_001.0)
+    world.waits["sent"].append(2_001.0)
 
 
 def _wait(world: World, partition: int, k: int, ms: float) -> None:
     for (producer, seq), sent in world.sends.items():
-        if producer == partition and seq > _middle(k):
+        if producer == partition and seq > middle(k):
             sent.sent += ms
             sent.done += ms
 
@@ -364,13 +479,14 @@ def commit_back(world: World, partition: int, k: int) -> None:
 
 
 def torn(world: World, partition: int, k: int) -> None:
-    del world.log[partition, _middle(k)]
-    world.expect("lost", partition, _middle(k), "lost_hole")
+    del world.log[partition, middle(k)]
+    world.expect("lost", partition, middle(k), "lost_hole")
     world.expect("torn", partition, k, SLOT - 1, 1)
+    world.expect("inexact", partition, middle(k), 1, 0)
 
 
 def uncommitted_read(world: World, partition: int, k: int) -> None:
-    m = _middle(k)
+    m = middle(k)
     world.extra[partition, m] = Extra(1, 100 + len(world.extra), EVERY * m + 2)
     world.expect("uncommitted_read", partition, m, partition, m, k)
     world.expect("delivered_twice", 0, partition, m, 2, 2)
@@ -378,8 +494,156 @@ def uncommitted_read(world: World, partition: int, k: int) -> None:
 
 def hung(world: World, partition: int, k: int) -> None:
     for when in (0, 20_001):
-        world.history.stable(when, _middle(k), world.messages, partition=partition)
-    world.expect("hung", partition, _middle(k))
+        world.history.stable(when, middle(k), world.messages, partition=partition)
+    world.expect("hung", partition, middle(k))
+
+
+def answered_twice(world: World, partition: int, k: int) -> None:
+    seq, sent = next_seq(world, partition), world.over + k
+    offset = world.append(partition, (partition, seq))
+    world.sends[partition, seq] = Sent(partition, offset, sent, sent + 1, key=middle(k))
+    world.expect("inexact", partition, middle(k), 1, 2)
+
+
+def never_answered(world: World, partition: int, _: int) -> None:
+    world.expect("inexact", partition, world.ask(partition), 1, 0)
+
+
+def next_seq(world: World, producer: int) -> int:
+    return 1 + max(seq for own, seq in world.sends if own == producer)
+
+
+def late_ack(world: World, partition: int, k: int) -> None:
+    """While those after it are acknowledged."""
+    world.sends[partition, middle(k)].done += 300 + k
+    world.waits["due"].append(301.0 + k)
+    world.waits["sent"].append(301.0 + k)
+
+
+def late_send(world: World, partition: int, k: int) -> None:
+    """Acknowledged at once, but sent long after it was due."""
+    sent = world.sends[partition, middle(k)]
+    sent.due = sent.sent - 300 - k
+    world.waits["due"].append(301.0 + k)
+
+
+def failover(world: World, partition: int, k: int, *, stays_in_sync: bool = True) -> None:
+    """The next broker leads from the middle message on."""
+    begun, epoch = EVERY * SLOT * k, len(world.moves[partition]) + 1
+    leader = 1 + epoch % 2
+    if epoch == 1:
+        world.history.state(-EVERY, 1, leader=1, epoch=0, partition=partition)
+    _fault(world, partition, ("asked", begun + 11), ("proved", begun + 12), ("healed", begun + 25))
+    error = begun + 13 + epoch % 3
+    world.sends[world.stranger(partition, "fail", sent=begun + 10)].done = error
+    world.history.state(begun + 17, leader, leader=leader, epoch=epoch, isr=(2, 3), partition=partition)
+    world.epochs[partition].append(middle(k))
+    world.history.state(begun + 30, leader, leader=leader, epoch=epoch, partition=partition)
+    if not stays_in_sync:
+        world.history.state(begun + 35, leader, leader=leader, epoch=epoch, isr=(2, 3), partition=partition)
+    full = begun + 30 if stays_in_sync else None
+    world.moves[partition].append(Move(begun + 12, error, begun + 17, begun + 21, full))
+
+
+def failover_without_end(world: World, partition: int, k: int) -> None:
+    """One replica comes back, and is gone again."""
+    failover(world, partition, k, stays_in_sync=False)
+
+
+def _fault(world: World, partition: int, *events: tuple[str, float]) -> int:
+    world.history.fault(*events, asked=f"leader:orders/{partition}")
+    world.faults.append(dict(events)["proved"])
+    return len(world.faults)
+
+
+def rebalanced(world: SlowWorld, partition: int, k: int) -> None:
+    begun, done = SECOND * _hit(k) + 300, len(world.expected["unowned"])
+    world.history.group(begun, "revoked", 0, partition=partition)
+    world.history.group(begun + 100, "assigned", 0, position=None, partition=partition)
+    world.expect("unowned", partition, at(begun), at(begun + 100))
+    world.expected["rebalances"] = {(0, done + 1, (done + 1) / 10)}
+
+
+def _hit(k: int) -> int:
+    """The first second is never judged for dips."""
+    return 2 * k + 1
+
+
+def sent_a_second_later(world: SlowWorld, partition: int, k: int) -> None:
+    second, one_less = _hit(k), world.partitions - 1
+    sent = world.sends[partition, second]
+    sent.sent += SECOND
+    sent.done += SECOND
+    world.expect("rate", second, one_less)
+    world.expect("dips", second, one_less, one_less, one_less, 0)
+
+
+def acked_in_the_next_second(world: SlowWorld, partition: int, k: int) -> None:
+    second, one_less = _hit(k), world.partitions - 1
+    sent = world.sends[partition, second]
+    sent.sent += SECOND - 10
+    sent.done += SECOND
+    world.expect("dips", second, world.partitions, one_less, one_less, 1)
+
+
+def read_a_second_later(world: SlowWorld, partition: int, k: int) -> None:
+    second = _hit(k)
+    world.read_late[partition, second] = world.sends[partition, second].done + SECOND
+    world.expect("dips", second, world.partitions, world.partitions, world.partitions - 1, 0)
+
+
+def _expects(world: World, partition: int, *, clears: float = 10) -> tuple[int, float]:
+    """A fault of which an alert has to tell by 12, and to stand no longer than until 30: each in a time of its own."""
+    begun = EVERY * SLOT * len(world.faults)
+    fault = _fault(world, partition, ("asked", begun + 1), ("proved", begun + 2), ("healed", begun + 20))
+    world.history.expects("rate", fault, within=10, clears=clears)
+    return fault, begun
+
+
+def _alert(world: World, raised: float, cleared: float, rule: str = "rate") -> None:
+    world.history.alert(raised, rule, "raised").alert(cleared, rule, "cleared")
+
+
+def alert_missed(world: World, partition: int, _: int) -> None:
+    fault, begun = _expects(world, partition)
+    world.history.alert(begun, "rate", "watching")
+    world.expect("alerts", "rate", fault, "missed", None)
+
+
+def alert_of_another_rule(world: World, partition: int, _: int) -> None:
+    fault, begun = _expects(world, partition)
+    _alert(world, begun + 5, begun + 25, "no-leader")
+    world.expect("alerts", "rate", fault, "missed", None)
+    world.expect("alerts", "no-leader", fault, "false", at(begun + 5))
+
+
+def alert_late(world: World, partition: int, _: int) -> None:
+    fault, begun = _expects(world, partition)
+    _alert(world, begun + 13, begun + 25)
+    world.expect("alerts", "rate", fault, "late", at(begun + 13))
+
+
+def alert_stuck(world: World, partition: int, _: int) -> None:
+    fault, begun = _expects(world, partition)
+    _alert(world, begun + 5, begun + 31)
+    world.expect("alerts", "rate", fault, "stuck", at(begun + 5))
+
+
+def alert_false(world: World, partition: int, _: int) -> None:
+    """After one that was right."""
+    fault, begun = _expects(world, partition)
+    _alert(world, begun + 5, begun + 25)
+    _alert(world, begun + 35, begun + 40)
+    world.expect("alerts", "rate", fault, "false", at(begun + 35))
+
+
+def alert_unfinished(world: World, partition: int, _: int) -> None:
+    """The watching ends while it stands, and may: one alert tells of as many faults as come meanwhile."""
+    fault, begun = _expects(world, partition, clears=60_000)
+    if fault == 1:
+        world.history.alert(5, "rate", "raised")
+    world.history.marks = Marks(load_ended_ns=at(begun + 45))
+    world.expect("alerts", "rate", fault, "unfinished", at(5))
 
 
 ANOMALIES: tuple[Plant, ...] = (
@@ -410,8 +674,36 @@ ANOMALIES: tuple[Plant, ...] = (
     torn,
     uncommitted_read,
     hung,
+    answered_twice,
+    never_answered,
+    late_ack,
+    late_send,
+    failover,
+    failover_without_end,
+    rebalanced,
+    sent_a_second_later,
+    acked_in_the_next_second,
+    read_a_second_later,
+    alert_missed,
+    alert_of_another_rule,
+    alert_late,
+    alert_stuck,
+    alert_false,
+    alert_unfinished,
 )
-IN_TRANSACTIONS = (torn, uncommitted_read, hung)
+IN: dict[Plant, Callable[..., World]] = {  # worlds of their own
+    torn: partial(World, transactional=True),
+    uncommitted_read: partial(World, transactional=True),
+    hung: partial(World, transactional=True),
+    answered_twice: partial(World, transactional=True),
+    never_answered: partial(World, transactional=True),
+    late_ack: partial(World, settings={"late_ms": 300.0}),
+    late_send: partial(World, settings={"late_ms": 300.0}),
+    rebalanced: SlowWorld,
+    sent_a_second_later: SlowWorld,
+    acked_in_the_next_second: SlowWorld,
+    read_a_second_later: SlowWorld,
+}
 
 
 # -- what looks like one, and is legal -------------------------------------------------------------------------------
@@ -446,18 +738,18 @@ def gap_by_a_marker(world: World, partition: int, _: int) -> None:
 
 def compacted(world: World, partition: int, k: int) -> None:
     world.kinds[partition] = "compacted"
-    m = _middle(k)
+    m = middle(k)
     world.sends[partition, m].key = world.sends[partition, m + 1].key = 7
     del world.log[partition, m]
 
 
 def expired(world: World, partition: int, k: int) -> None:
     """Read while it was there, and gone when the final log was read."""
-    world.starts[partition] = _middle(k)
+    world.starts[partition] = middle(k)
 
 
 def acks_that_cross(world: World, partition: int, k: int) -> None:
-    m = _middle(k)
+    m = middle(k)
     first, second = world.sends[partition, m], world.sends[partition, m + 1]
     second.sent = first.sent + 0.5
     second.done = first.sent + 1

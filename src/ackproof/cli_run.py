@@ -114,7 +114,8 @@ def _loaded(source: Source, shape: str, settings: Sequence[str] = (), seed: int 
 def judge(
     runs: Annotated[list[Path], typer.Argument(help="Run directories.")],
     master: Annotated[
-        str, typer.Option(help="Any Spark master, for example spark://host:7077; its workers must see the runs.")
+        str,
+        typer.Option(help="A Spark master, spark://host:7077, or Spark Connect, sc://host:port; it must see the runs."),
     ] = "local[*]",
     from_kafka: Annotated[
         str | None, typer.Option(metavar="BOOTSTRAP", help="Read the final log from this cluster, and not from a copy.")

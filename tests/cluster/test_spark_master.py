@@ -1,86 +1,32 @@
-"""A judge whose Spark is a cluster, on loopback: a master and two workers, one of which may die; and Spark Connect."""
+"""A judge whose Spark is a cluster, on loopback: a master and workers that die; and Spark Connect."""
 
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
-import time
 import tomllib
-from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
+from standalone_spark import Standalone, said, spark_environment, standalone_spark, started
 
-from ackproof.kafka.java import find_java
 from ackproof.verdict import read_verdict
 from conftest import cannot_run
 from scripts_as_modules import script
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 EVENTS = 600_000
-START_S = 60.0
-
-
-@dataclass(frozen=True)
-class Standalone:
-    master: str
-    workers: list[subprocess.Popen[bytes]]
-
-
-def started(folder: Path, name: str, main: str, *arguments: str) -> subprocess.Popen[bytes]:
-    """One of Spark's own programs, as its scripts start it; `spark-class` becomes the Java that it starts."""
-    home = Path(pyspark.__file__).parent
-    command = [str(home / "bin" / "spark-class"), main, *arguments]
-    own = {"SPARK_HOME": str(home), "SPARK_SCALA_VERSION": "2.13", "SPARK_DAEMON_MEMORY": "512m"}
-    environment = {**os.environ, **spark_environment(), **own}
-    with (folder / f"{name}.log").open("wb") as log:
-        return subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=folder)
-
-
-def spark_environment() -> dict[str, str]:
-    return {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(find_java().home)}
-
-
-def said(log: Path, words: str, times: int = 1) -> str:
-    """The first line with these words, once there are so many."""
-    deadline = time.monotonic() + START_S
-    while True:
-        lines = [line for line in log.read_text(errors="replace").splitlines() if words in line]
-        if len(lines) >= times:
-            return lines[0]
-        assert time.monotonic() < deadline, log.read_text(errors="replace")
-        time.sleep(0.1)
 
 
 @pytest.fixture
 def standalone(tmp_path: Path) -> Iterator[Standalone]:
-    where = ["--host", "127.0.0.1", "--webui-port", "0"]
-    with ExitStack() as stack:
-
-        def run(name: str, *arguments: str) -> subprocess.Popen[bytes]:
-            process = started(tmp_path, name, *arguments)
-            stack.callback(process.wait)
-            stack.callback(process.kill)
-            return process
-
-        run("master", "org.apache.spark.deploy.master.Master", "--port", "0", *where)
-        line = said(tmp_path / "master.log", "Starting Spark master at")
-        master = line.split(" at ")[1].strip()
-        workers = [
-            run(
-                f"worker{number}", "org.apache.spark.deploy.worker.Worker", *where, "--cores", "1", "--memory", "1g",
-                "--work-dir", str(tmp_path / f"work{number}"), master,
-            )
-            for number in (1, 2)
-        ]  # fmt: skip
-        said(tmp_path / "master.log", "Registering worker", times=2)
-        yield Standalone(master, workers)
+    with standalone_spark(tmp_path / "spark") as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -96,27 +42,43 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def judged(
-    directory: Path, *options: str, to_kill: subprocess.Popen[bytes] | None = None, packages: Path | None = None
+    directory: Path, *options: str, at: Mapping[bytes, Callable[[], None]] | None = None, packages: Path | None = None
 ) -> bytes:
-    command = [sys.executable, "-m", "ackproof", "judge", str(directory), *options]
-    environment = {**os.environ, **spark_environment(), **({"PYTHONPATH": str(packages)} if packages else {})}
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment) as judge:
+    """By its name alone, from the folder that it is in: workers are elsewhere. `at` says what is done once these words
+    are said for the first time."""
+    command = [sys.executable, "-m", "ackproof", "judge", directory.name, *options]
+    environment = {**os.environ, **spark_environment()}
+    if packages is not None:
+        environment["PYTHONPATH"] = os.pathsep.join([str(packages), *filter(None, [os.environ.get("PYTHONPATH")])])
+    to_do = dict(at or {})
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=environment, cwd=directory.parent
+    ) as judge:
         assert judge.stderr is not None
         words = b""
         for line in judge.stderr:
             words += line
-            if to_kill is not None and b"events folded" in line and to_kill.poll() is None:
-                assert f"{EVENTS:,} of {EVENTS:,}".encode() not in line, "in the middle"
-                to_kill.kill()
+            for due in [each for each in to_do if each in line]:
+                done, of = re.findall(rb"([\d,]+) of ([\d,]+) ", line)[0]
+                assert done != of, "in the middle"
+                to_do.pop(due)()
     assert judge.returncode == 0, words.decode()
-    assert to_kill is None or to_kill.poll() is not None, "it was over before the worker died"
+    assert to_do == {}, f"it was over before that: {words.decode()}"
     assert not list(directory.glob(".*")), "nothing stays behind"
     return (directory / "verdict" / "verdict.json").read_bytes()
 
 
-def test_the_verdict_is_the_same_though_a_worker_dies(made: Path, standalone: Standalone) -> None:
+def test_the_verdict_is_the_same_though_workers_die(made: Path, standalone: Standalone) -> None:
+    """One while events are folded, after which another comes in its place, and one while questions are asked."""
     alone = (made / "verdict" / "verdict.json").read_bytes()
-    assert judged(made, "--master", standalone.master, to_kill=standalone.workers[0]) == alone
+
+    def replace_the_first() -> None:
+        standalone.workers[0].kill()
+        standalone.add_worker()
+
+    at = {b"events folded": replace_the_first, b"questions answered": standalone.workers[1].kill}
+    assert judged(made, "--master", standalone.master, at=at) == alone
+    assert [worker.poll() is None for worker in standalone.workers] == [False, False, True]
 
 
 @pytest.fixture

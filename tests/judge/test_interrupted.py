@@ -6,10 +6,18 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
+from histories import History
 
+from ackproof.judge import Session
+from ackproof.judge import judge as judge_here
+from ackproof.judge.kept import WORKING, working_folder
+from ackproof.judge.witnesses import rows, run_checks
 from scripts_as_modules import script
 
 EVENTS = 3_300_000  # just large enough for anything to be kept
@@ -50,3 +58,61 @@ def test_a_judge_that_is_interrupted_goes_on_where_it_was(tmp_path: Path) -> Non
     assert judge(other, temporary)[0] == 0
     told = [(directory / "verdict" / "verdict.json").read_text() for directory in (run, other)]
     assert told[0].replace('"run": "run"', '"run": "other"') == told[1]
+
+
+class Answer:
+    """What Spark would give back."""
+
+    def toArrow(self) -> pa.Table:  # noqa: N802  as Spark has it
+        return pa.table({"run": [1, 1, 2], "seq": [5, 6, 7]})
+
+
+def test_what_was_answered_is_not_asked_again(tmp_path: Path) -> None:
+    def breaks() -> Any:
+        raise RuntimeError("asked")
+
+    def ask(**questions: Callable[[], Any]) -> tuple[dict[str, str], list[tuple[int, int]]]:
+        told: list[tuple[int, int]] = []
+        broken = run_checks(questions, tmp_path, True, 2, lambda *far: told.append(far))
+        return broken, told
+
+    assert ask(lost=Answer, torn=breaks) == ({"torn": "RuntimeError: asked"}, [(1, 2), (2, 2)])
+    assert ask(lost=breaks, torn=Answer) == ({}, [(1, 2), (2, 2)]), "but what broke is"
+    for name in ("lost", "torn"):
+        assert [row["seq"] for row in rows(tmp_path, name, 1)] == [5, 6]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lost", "torn"]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from ackproof.judge.kept import WORKING, working_folder
+folders = [working_folder(kind, Path(sys.argv[1])) for kind in WORKING]
+for folder in folders:
+    (folder.__enter__() / "file").write_text("half")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+class Stopped(Exception):
+    pass
+
+
+def test_what_a_judge_that_was_killed_left_is_cleared_and_what_a_living_one_has_is_not(tmp_path: Path) -> None:
+    run = History().send(0, 0).log(0, 0).write(tmp_path / "run")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (run / ".witnesses-planted8").symlink_to(outside)
+    before = set(run.iterdir())
+    subprocess.run([sys.executable, "-c", KILLED, str(run)], check=False)
+    assert len(set(run.iterdir()) - before) == len(WORKING)
+
+    def start(_: bool) -> Session:
+        raise Stopped
+
+    with working_folder(WORKING[0], run) as own:
+        with pytest.raises(Stopped):
+            judge_here([run], start=start)
+        assert set(run.iterdir()) == {*before, own}
+    assert set(run.iterdir()) == before
+    assert outside.is_dir()

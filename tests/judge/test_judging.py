@@ -9,6 +9,11 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+from asking import session
+from histories import History
+
+from ackproof.judge import main
 from ackproof.judging import END_S, Judging
 
 STARTS_AND_DIES = """
@@ -64,3 +69,15 @@ def test_who_asks_before_it_has_rehearsed_is_told_why_he_waits(tmp_path: Path) -
             said[waits] = []
             judging.judge([tmp_path], said[waits].append, lambda *_: None)
     assert ["the judge is still rehearsing" in words for words in said.values()] == [True, False]
+
+
+def test_it_says_how_long_it_will_take_and_again_once_it_knows_better(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(main, "ALWAYS_S", main.LONG_S)
+    run, said = History().send(0, 0).log(0, 0).write(tmp_path / "run"), list[str]()
+    main.judge([run], session=session(), progress=said.append)
+    assert said[-2:] == [
+        "judging 1 run of 2 events: about 1 min here",
+        "2 of 2 events are looked at one by one: about 1 min more",
+    ]

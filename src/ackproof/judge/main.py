@@ -7,12 +7,10 @@ itself raises from here; it becomes `unknown`, with its reason, which never coun
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
@@ -24,7 +22,7 @@ from ackproof.judge.checks import CHECKS, Check
 from ackproof.judge.compare import Findings, verdict_of, write_verdict
 from ackproof.judge.fates import fate_counts
 from ackproof.judge.from_kafka import Kafka, with_log_of
-from ackproof.judge.kept import Kept, kept_folder
+from ackproof.judge.kept import Kept, clear_left_behind, kept_folder, working_folder
 from ackproof.judge.large import Looked, counted_tables, left_out, look, unequal
 from ackproof.judge.moments import claims, exits, lives, moments, phases
 from ackproof.judge.parts import TABLES as FOLDED
@@ -43,7 +41,8 @@ Start = Callable[[bool], Session]
 
 # Questions that are no checks, asked beside them: how many sends met each fate, what is odd about the numbers.
 FATES, RECORDS, UNREPORTED, IRREGULAR = "_fates", "_records", "_unreported", "_irregular"
-EVENTS_A_SECOND = 1_000_000  # that one processor folds, more or less
+ALWAYS_S = 30.0  # for Java to start and to compile what the questions need, however few rows there are
+EVENTS_A_SECOND = 1_200_000  # that one processor folds, more or less
 ROWS_A_SECOND = 50_000  # where every row is looked at
 LONG_S = 60.0
 NARROW_ROWS = 200_000  # below, everything is looked at sooner than folded
@@ -69,26 +68,26 @@ def judge(
     verdicts: dict[int, Verdict] = {}
     with ExitStack() as stack:
         sources: dict[int, Source] = {}
-        for place, directory in enumerate(run_directories):
+        for place, directory in enumerate(path.absolute() for path in run_directories):  # workers stand elsewhere
             say(f"reading {directory.name}")
             try:
                 sources[place] = stack.enter_context(opened(directory))
             except Unreadable as problem:
                 verdicts[place] = _unreadable(directory, str(problem))
+        for home in {source.home for source in sources.values() if source.home}:
+            clear_left_behind(home)
         for batch in _batches(sources):
             if session is None:
                 say("starting Spark")
                 large = any(map(_is_heavy, sources.values()))
                 session = start(large) if start else stack.enter_context(warm(master, large=large))
             if kafka is not None:
-                folder = Path(
-                    stack.enter_context(TemporaryDirectory(prefix=".log-", dir=_shared(session, list(batch.values()))))
-                )
+                folder = stack.enter_context(working_folder(".log-", _shared(session, list(batch.values()))))
                 batch = {
                     place: with_log_of(session, source, kafka, folder, say, far) for place, source in batch.items()
                 }
             say(_words(list(batch.values()), cores(session.spark)))
-            verdicts |= _judge_batch(session, batch, far)
+            verdicts |= _judge_batch(session, batch, say, far)
     return [verdicts[place] for place in range(len(run_directories))]
 
 
@@ -111,18 +110,18 @@ def _rows(sources: Iterable[Source]) -> int:
     return sum(source.rows[table] for source in sources for table in FOLDED)
 
 
-def _judge_batch(session: Session, batch: dict[int, Source], so_far: SoFar) -> dict[int, Verdict]:
+def _judge_batch(session: Session, batch: dict[int, Source], say: Progress, so_far: SoFar) -> dict[int, Verdict]:
     try:
         with _folder(session, list(batch.values())) as folder:
-            findings = _try(session, list(batch.values()), folder / "first", so_far)
+            findings = _try(session, list(batch.values()), folder / "first", say, so_far)
             if findings is None or findings.broken:
                 # A damaged page, or a hash table that did not fit: without such files, and nothing is taken for small.
                 batch = {place: source.without(damaged_inside(source)) for place, source in batch.items()}
-                findings = _find(session, list(batch.values()), folder / "again", True, so_far)
+                findings = _find(session, list(batch.values()), folder / "again", True, say, so_far)
             return {place: _finish(source, findings) for place, source in batch.items()}
     except Exception as error:  # noqa: BLE001  Spark died, or a bug of ours: no evidence, so unknown
         if len(batch) > 1:  # what one run brings about is not the others' fault
-            alone = [_judge_batch(session, {place: source}, so_far) for place, source in batch.items()]
+            alone = [_judge_batch(session, {place: source}, say, so_far) for place, source in batch.items()]
             return {place: verdict for one in alone for place, verdict in one.items()}
         text = f"The judge could not do its work: {first_line(error)}."
         return {
@@ -144,8 +143,8 @@ def _folder(session: Session, sources: Sequence[Source]) -> Iterator[Path]:
                 yield kept
                 shutil.rmtree(kept, ignore_errors=True)
                 return
-    with TemporaryDirectory(prefix=".witnesses-", dir=_shared(session, sources), ignore_cleanup_errors=True) as name:
-        yield Path(name)
+    with working_folder(".witnesses-", _shared(session, sources)) as folder:
+        yield folder
 
 
 def _shared(session: Session, sources: Sequence[Source]) -> Path:
@@ -156,18 +155,33 @@ def _words(sources: Sequence[Source], processors: int) -> str:
     """What will be done, and about how long it takes where that is long."""
     said = f"judging {len(sources)} run{'s' if len(sources) > 1 else ''}"
     pace = ROWS_A_SECOND if any(map(_is_heavy, sources)) else EVENTS_A_SECOND
-    seconds = _rows(sources) / (pace * processors)
-    return said if seconds < LONG_S else f"{said} of {_rows(sources):,} events: about {seconds / 60:.0f} min here"
+    about = _about(_rows(sources), pace * processors)
+    return f"{said} of {_rows(sources):,} events: {about} here" if about else said
 
 
-def _try(session: Session, sources: Sequence[Source], folder: Path, so_far: SoFar) -> Findings | None:
+def _closer_words(sources: Sequence[Source], rows: int, processors: int) -> str | None:
+    """Once it is known how many rows folding leaves to be looked at, where that takes longer than was said."""
+    about = _about(rows, ROWS_A_SECOND * processors)
+    if not about or any(map(_is_heavy, sources)):
+        return None
+    return f"{rows:,} of {_rows(sources):,} events are looked at one by one: {about} more"
+
+
+def _about(rows: int, a_second: int) -> str | None:
+    seconds = ALWAYS_S + rows / a_second
+    return None if seconds < LONG_S else f"about {seconds / 60:.0f} min"
+
+
+def _try(session: Session, sources: Sequence[Source], folder: Path, say: Progress, so_far: SoFar) -> Findings | None:
     try:
-        return _find(session, sources, folder, False, so_far)
+        return _find(session, sources, folder, False, say, so_far)
     except Exception:  # noqa: BLE001  whatever it was, it will be said if it happens again
         return None
 
 
-def _find(session: Session, sources: Sequence[Source], folder: Path, careful: bool, so_far: SoFar) -> Findings:
+def _find(
+    session: Session, sources: Sequence[Source], folder: Path, careful: bool, say: Progress, so_far: SoFar
+) -> Findings:
     """`careful` takes nothing for small."""
     spark = session.spark
     looked = _look(session, sources, folder, so_far)
@@ -175,6 +189,8 @@ def _find(session: Session, sources: Sequence[Source], folder: Path, careful: bo
     rows = _rows(sources)
     if looked is not None and not any(check.whole for check in asked.values()):
         rows = sum(one.rows for one in looked)
+    if words := _closer_words(sources, rows, cores(spark)):
+        say(words)
     small = rows < LARGE_ROWS and not careful
     fit_to(spark, rows, small)
     journal = {
@@ -253,7 +269,8 @@ def _look(session: Session, sources: Sequence[Source], folder: Path, so_far: SoF
 def _is_heavy(source: Source) -> bool:
     """Whether Spark itself will look at millions of rows, and not only at what folding leaves."""
     whole = any(check.whole and _is_asked(name, check, [source]) for name, check in CHECKS.items())
-    return _rows([source]) >= LARGE_ROWS and (whole or _is_compacted(source))
+    without_offsets = any(producer.acks == "0" for producer in source.record.producers)
+    return _rows([source]) >= LARGE_ROWS and (whole or without_offsets or _is_compacted(source))
 
 
 def _is_compacted(source: Source) -> bool:
@@ -311,11 +328,8 @@ def _finish(source: Source, findings: Findings) -> Verdict:
     """Compare and write; the directory of witnesses is filled beside the old verdict and takes its place at the end."""
     if source.home is None:
         return verdict_of(source, findings, None)
-    new = Path(tempfile.mkdtemp(prefix=".verdict-", dir=source.home))
-    try:
+    with working_folder(".verdict-", source.home) as new:
         return write_verdict(source.home, verdict_of(source, findings, new), new)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
 
 
 def _unreadable(directory: Path, why: str) -> Verdict:

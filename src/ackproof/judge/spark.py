@@ -42,7 +42,7 @@ LARGE_ROWS = 3_000_000
 
 CONNECT = "sc://"
 CORES_ELSEWHERE = 8
-MEMORY = os.environ.get("ACKPROOF_JUDGE_MEMORY", "2g")  # of a local judge
+MEMORY = os.environ.get("ACKPROOF_JUDGE_MEMORY", "2g")  # of the judge's own Java
 
 _QUIET = """\
 status = off
@@ -141,7 +141,8 @@ def _connected_to(address: str, folder: Path) -> SparkSession:
             spark.conf.set(name, _settings(address, folder)[name])
         spark.addArtifacts(_our_code(folder), pyfile=True)
     except ImportError as error:
-        raise CannotHere("Spark Connect needs packages that are not here; `pip install ackproof[connect]`") from error
+        how = "in the clone, .venv/bin/pip install -c constraints.txt -e '.[connect]' brings them"
+        raise CannotHere(f"Spark Connect needs packages that are not here; {how}") from error
     except Exception as error:
         raise CannotHere(f"{address} does not answer:", [first_line(error)]) from error
     return spark
@@ -244,7 +245,6 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
         "spark.sql.parquet.compression.codec": "zstd",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
-        "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
         "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
         "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
         "spark.cleaner.referenceTracking": "false",

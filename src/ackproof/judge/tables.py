@@ -156,7 +156,8 @@ def read_table(spark: SparkSession, table: str, paths: Sequence[str], small: boo
     schema = spark_schema(table)
     if not paths:
         return few_rows(spark, [], schema)
-    frame = spark.read.schema(schema).parquet(*paths)
+    # Said here, and not of the session, which somebody else may run.
+    frame = spark.read.option("parquet.page.verify-checksum.enabled", "true").schema(schema).parquet(*paths)
     return frame.coalesce(1) if small else frame
 
 

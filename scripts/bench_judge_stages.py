@@ -1,0 +1,173 @@
+"""Where the time of a judge goes, from its own process's clock and Spark's event log: lines that add up to the whole.
+
+At a moment at which several things go on (stages run two at once, and other questions are planned beside them) the
+first of `LAYERS` that does counts, so that no second is counted twice. What the stages' tasks used is summed beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+
+from ackproof.judge import main as judge_main
+from ackproof.judge.large import look
+from ackproof.judge.spark import MEMORY, Extras, Session, warm
+
+Span = tuple[float, float]
+STARTS = "Python starts and imports"
+OPENS = "the journal is opened"
+SPARK_STARTS = "Java and Spark start"
+STAGES = "stages run"
+PLANS = "none runs, a question is planned"
+FOLDS = "the journal is folded"
+REST = "questions are put together, answers compared and written"
+SPARK_ENDS = "Spark ends"
+ENDS = "Python ends"
+LAYERS = (STAGES, PLANS, FOLDS)
+
+
+@dataclass
+class Clock:
+    """When each part of a peer's work began, in seconds since 1970, as Spark's log has it; and what Java used."""
+
+    asked: float = field(default_factory=time.time)
+    spark_starts: float = 0.0
+    spark_started: float = 0.0
+    spark_ends: float = 0.0
+    spark_ended: float = 0.0
+    folds: list[Span] = field(default_factory=list)
+    used: dict[str, float] = field(default_factory=dict)
+
+
+@contextmanager
+def clocked(clock: Clock, folder: Path | None, large: bool = False, memory: str = MEMORY) -> Iterator[Session]:
+    """A session; where a folder is given, with its event log there, and its times on the clock."""
+    if folder is None:
+        with warm(large=large, extras=Extras(memory=memory)) as session:
+            yield session
+        return
+    settings = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": folder.as_uri(),
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.rolling.enabled": "false",
+    }
+    clock.spark_starts = time.time()
+    with warm(large=large, extras=Extras(settings=settings, memory=memory)) as session:
+        clock.spark_started = time.time()
+        with patch.object(judge_main, "look", _timed(look, clock.folds)):
+            yield session
+        clock.used = used_by_java(session)
+        clock.spark_ends = time.time()
+    clock.spark_ended = time.time()
+
+
+def _timed(function: Any, spans: list[Span]) -> Any:
+    def timed(*given: Any, **named: Any) -> Any:
+        began = time.time()
+        try:
+            return function(*given, **named)
+        finally:
+            spans.append((began, time.time()))
+
+    return timed
+
+
+def used_by_java(session: Session) -> dict[str, float]:
+    """Processor seconds of the whole of Java; how long its compiler worked, and how long Spark compiled what it had
+    generated, in all threads together; how many classes are loaded."""
+    java: Any = session.spark.sparkContext._jvm
+    beans = java.java.lang.management.ManagementFactory
+    generated = java.org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator
+    return {
+        "of Java in all, processor s": _processor_s(session.jvm.process.pid) if session.jvm else 0.0,
+        "Java's compiler s": beans.getCompilationMXBean().getTotalCompilationTime() / 1e3,
+        "compiling generated code s": generated.compileTime() / 1e9,
+        "classes loaded": beans.getClassLoadingMXBean().getTotalLoadedClassCount(),
+    }
+
+
+def _processor_s(pid: int) -> float:
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Log:
+    """What Spark's event log tells of a session."""
+
+    stages: list[Span]
+    executions: list[Span]
+    sums: dict[str, float]
+
+
+def read_log(folder: Path) -> Log:
+    (path,) = (path for path in folder.iterdir() if not path.name.startswith("."))
+    return digest([msgspec.json.decode(line) for line in path.read_bytes().splitlines()])
+
+
+def digest(events: Iterable[Mapping[str, Any]]) -> Log:
+    stages, begun, executions, jobs = [], {}, [], 0
+    sums = dict.fromkeys(("tasks", "run s", "processor s", "collecting garbage s", "deserialising s"), 0.0)
+    for event in events:
+        kind = event["Event"].rpartition(".")[2].removeprefix("SparkListener")
+        if kind == "JobStart":
+            jobs += 1
+        elif kind == "StageCompleted":
+            info = event["Stage Info"]
+            stages.append((info["Submission Time"] / 1e3, info["Completion Time"] / 1e3))
+        elif kind == "TaskEnd":
+            used = event["Task Metrics"]
+            sums["tasks"] += 1
+            sums["run s"] += used["Executor Run Time"] / 1e3
+            sums["processor s"] += (used["Executor CPU Time"] + used["Executor Deserialize CPU Time"]) / 1e9
+            sums["collecting garbage s"] += used["JVM GC Time"] / 1e3
+            sums["deserialising s"] += used["Executor Deserialize Time"] / 1e3
+        elif kind == "SQLExecutionStart":
+            begun[event["executionId"]] = event["time"] / 1e3
+        elif kind == "SQLExecutionEnd":
+            executions.append((begun[event["executionId"]], event["time"] / 1e3))
+    return Log(stages, executions, {"questions to Spark": len(executions), "jobs": jobs, "stages": len(stages), **sums})
+
+
+def spent(began: float, clock: Clock, log: Log, ended: float) -> dict[str, float]:
+    """Seconds of each line; together they are the whole."""
+    judged = clock.spark_started, clock.spark_ends
+    layers = dict(zip(LAYERS, shares(judged, [log.stages, log.executions, clock.folds]), strict=True))
+    return {
+        STARTS: clock.asked - began,
+        OPENS: clock.spark_starts - clock.asked,
+        SPARK_STARTS: clock.spark_started - clock.spark_starts,
+        **layers,
+        REST: judged[1] - judged[0] - sum(layers.values()),
+        SPARK_ENDS: clock.spark_ended - clock.spark_ends,
+        ENDS: ended - clock.spark_ended,
+    }
+
+
+def shares(window: Span, layers: Sequence[Sequence[Span]]) -> list[float]:
+    """How much of the window each layer covers that no layer before it does."""
+    covered, found = 0.0, []
+    so_far: list[Span] = []
+    for layer in layers:
+        so_far += [(max(low, window[0]), min(high, window[1])) for low, high in layer]
+        found.append(length(so_far) - covered)
+        covered += found[-1]
+    return found
+
+
+def length(spans: Iterable[Span]) -> float:
+    """Of all of them together; what several cover counts once."""
+    total, reached = 0.0, float("-inf")
+    for low, high in sorted(spans):
+        total += max(0.0, high - max(low, reached))
+        reached = max(reached, high)
+    return total

@@ -7,7 +7,12 @@ with the memory of all that it starts:
     ours    our judge
     duckdb  the same questions as plain exact SQL (`bench_judge_sql.py`)
     plain   our judge without its folds: joins and windows over all rows
-    bare    no judge: Spark is started, and every file of the journal is read once
+
+and, to see what a small run's time is spent on,
+
+    bare       no judge: Spark is started, and every file of the journal is read once
+    rehearsed  our judge, in a session that has rehearsed as `run` does it
+    again      our judge, in a session that has judged the same journal before
 
 Each must find exactly what was planted, and what follows from it; and wherever two of them count the same, they must
 count the same. If not it ends with 3. Journals are kept below `--folder`, and used again by the maker that made them.
@@ -37,12 +42,14 @@ from performance import keep, kept
 from ackproof.judge import main as judge_main
 from ackproof.judge.checks import CHECKS
 from ackproof.judge.fates import FATES
+from ackproof.judge.rehearsal import rehearse
 from ackproof.judge.sources import opened
 from ackproof.judge.tables import read_table
 from ackproof.screen import console, say_json, table
 
 HOME = Path(__file__).resolve().parents[1]
 NAMES = {"ours": "our judge", "duckdb": "DuckDB, plain SQL", "plain": "Spark, plain", "bare": "Spark, one read"}
+NAMES |= {"rehearsed": "our judge, rehearsed", "again": "our judge, again"}
 SAMPLED_S = 0.5
 Row = dict[str, Any]
 
@@ -260,7 +267,7 @@ def measured(name: str, directory: Path, events: int, patience: float | None, st
             "stopped": stopped,
         }
         if answer and "--log" in command:
-            of_spark = read_log(Path(log))
+            of_spark = read_log(Path(log), answer.clock.judges)
             row["spent"] = spent(began, answer.clock, of_spark, ended)
             row["used"] = of_spark.sums | answer.clock.used
     return row
@@ -281,15 +288,20 @@ def ask(name: str, directory: Path, log: Path | None) -> Answer:
         read_once(directory, clock, log)
         return Answer({}, clock)
     with ExitStack() as stack:
-        if name == "plain":
-            judge_main.NARROW_ROWS = 2**63
-            large, memory = True, "6g"  # Java may compile as well as it can
-            session = stack.enter_context(clocked(clock, log, large, memory))
-            (verdict,) = judge_main.judge([directory], session=session)
-        else:
+        if name == "ours":
             (verdict,) = judge_main.judge(
                 [directory], start=lambda large: stack.enter_context(clocked(clock, log, large))
             )
+        else:
+            session = stack.enter_context(clocked(clock, log, *((True, "6g") if name == "plain" else ())))
+            if name == "plain":
+                judge_main.NARROW_ROWS = 2**63
+            elif name == "rehearsed":
+                rehearse(session)
+            else:
+                judge_main.judge([directory], session=session)
+            clock.judges = time.time()
+            (verdict,) = judge_main.judge([directory], session=session)
     if verdict.result != "confirmed":
         raise SystemExit(verdict.sentence)
     return Answer(

@@ -25,6 +25,7 @@ Span = tuple[float, float]
 STARTS = "Python starts and imports"
 OPENS = "the journal is opened"
 SPARK_STARTS = "Java and Spark start"
+REHEARSES = "something else is judged first"
 STAGES = "stages run"
 PLANS = "none runs, a question is planned"
 FOLDS = "the journal is folded"
@@ -41,6 +42,7 @@ class Clock:
     asked: float = field(default_factory=time.time)
     spark_starts: float = 0.0
     spark_started: float = 0.0
+    judges: float = 0.0
     spark_ends: float = 0.0
     spark_ended: float = 0.0
     folds: list[Span] = field(default_factory=list)
@@ -49,23 +51,24 @@ class Clock:
 
 @contextmanager
 def clocked(clock: Clock, folder: Path | None, large: bool = False, memory: str = MEMORY) -> Iterator[Session]:
-    """A session; where a folder is given, with its event log there, and its times on the clock."""
-    if folder is None:
-        with warm(large=large, extras=Extras(memory=memory)) as session:
-            yield session
-        return
-    settings = {
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": folder.as_uri(),
-        "spark.eventLog.compress": "false",
-        "spark.eventLog.rolling.enabled": "false",
-    }
+    """A session with its times on the clock and, where a folder is given, its event log there."""
+    settings = (
+        {
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.dir": folder.as_uri(),
+            "spark.eventLog.compress": "false",
+            "spark.eventLog.rolling.enabled": "false",
+        }
+        if folder
+        else {}
+    )
     clock.spark_starts = time.time()
     with warm(large=large, extras=Extras(settings=settings, memory=memory)) as session:
-        clock.spark_started = time.time()
+        clock.spark_started = clock.judges = time.time()
         with patch.object(judge_main, "look", _timed(look, clock.folds)):
             yield session
-        clock.used = used_by_java(session)
+        if folder:
+            clock.used = used_by_java(session)
         clock.spark_ends = time.time()
     clock.spark_ended = time.time()
 
@@ -109,22 +112,24 @@ class Log:
     sums: dict[str, float]
 
 
-def read_log(folder: Path) -> Log:
+def read_log(folder: Path, since: float) -> Log:
     (path,) = (path for path in folder.iterdir() if not path.name.startswith("."))
-    return digest([msgspec.json.decode(line) for line in path.read_bytes().splitlines()])
+    return digest([msgspec.json.decode(line) for line in path.read_bytes().splitlines()], since)
 
 
-def digest(events: Iterable[Mapping[str, Any]]) -> Log:
+def digest(events: Iterable[Mapping[str, Any]], since: float) -> Log:
+    """Of what began from then on."""
     stages, begun, executions, jobs = [], {}, [], 0
     sums = dict.fromkeys(("tasks", "run s", "processor s", "collecting garbage s", "deserialising s"), 0.0)
     for event in events:
         kind = event["Event"].rpartition(".")[2].removeprefix("SparkListener")
         if kind == "JobStart":
-            jobs += 1
+            jobs += event["Submission Time"] / 1e3 >= since
         elif kind == "StageCompleted":
             info = event["Stage Info"]
-            stages.append((info["Submission Time"] / 1e3, info["Completion Time"] / 1e3))
-        elif kind == "TaskEnd":
+            if info["Submission Time"] / 1e3 >= since:
+                stages.append((info["Submission Time"] / 1e3, info["Completion Time"] / 1e3))
+        elif kind == "TaskEnd" and event["Task Info"]["Launch Time"] / 1e3 >= since:
             used = event["Task Metrics"]
             sums["tasks"] += 1
             sums["run s"] += used["Executor Run Time"] / 1e3
@@ -133,19 +138,20 @@ def digest(events: Iterable[Mapping[str, Any]]) -> Log:
             sums["deserialising s"] += used["Executor Deserialize Time"] / 1e3
         elif kind == "SQLExecutionStart":
             begun[event["executionId"]] = event["time"] / 1e3
-        elif kind == "SQLExecutionEnd":
+        elif kind == "SQLExecutionEnd" and begun[event["executionId"]] >= since:
             executions.append((begun[event["executionId"]], event["time"] / 1e3))
     return Log(stages, executions, {"questions to Spark": len(executions), "jobs": jobs, "stages": len(stages), **sums})
 
 
 def spent(began: float, clock: Clock, log: Log, ended: float) -> dict[str, float]:
     """Seconds of each line; together they are the whole."""
-    judged = clock.spark_started, clock.spark_ends
+    judged = clock.judges, clock.spark_ends
     layers = dict(zip(LAYERS, shares(judged, [log.stages, log.executions, clock.folds]), strict=True))
     return {
         STARTS: clock.asked - began,
         OPENS: clock.spark_starts - clock.asked,
         SPARK_STARTS: clock.spark_started - clock.spark_starts,
+        REHEARSES: clock.judges - clock.spark_started,
         **layers,
         REST: judged[1] - judged[0] - sum(layers.values()),
         SPARK_ENDS: clock.spark_ended - clock.spark_ends,

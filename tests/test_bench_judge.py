@@ -206,6 +206,12 @@ def test_lines_add_up_to_the_whole() -> None:
     task |= {"JVM GC Time": 40, "Executor Deserialize Time": 60}
     sql = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
 
+    def job(began: int) -> dict[str, Any]:
+        return {"Event": "SparkListenerJobStart", "Submission Time": began}
+
+    def run_task(began: int) -> dict[str, Any]:
+        return {"Event": "SparkListenerTaskEnd", "Task Info": {"Launch Time": began}, "Task Metrics": task}
+
     def stage(began: int, ended: int) -> dict[str, Any]:
         info = {"Submission Time": began, "Completion Time": ended}
         return {"Event": "SparkListenerStageCompleted", "Stage Info": info}
@@ -213,24 +219,29 @@ def test_lines_add_up_to_the_whole() -> None:
     log = stages.digest(
         [
             {"Event": "SparkListenerApplicationStart"},
+            *(one(8_000) for one in (job, run_task)),  # of a rehearsal
+            stage(8_000, 9_000),
+            {"Event": f"{sql}Start", "executionId": 7, "time": 8_000},
+            {"Event": f"{sql}End", "executionId": 7, "time": 9_000},
             {"Event": f"{sql}Start", "executionId": 0, "time": 13_000},
-            {"Event": "SparkListenerJobStart"},
-            {"Event": "SparkListenerTaskEnd", "Task Metrics": task},
-            {"Event": "SparkListenerTaskEnd", "Task Metrics": task},
+            job(13_900),
+            run_task(14_000),
+            run_task(15_000),
             stage(14_000, 16_000),
             stage(15_000, 17_000),
             {"Event": f"{sql}End", "executionId": 0, "time": 17_500},
-        ]
+        ],
+        since=10.0,
     )  # fmt: skip
     assert log.sums == {
         "questions to Spark": 1, "jobs": 1, "stages": 2, "tasks": 2, "run s": 1.8, "processor s": 1.2,
         "collecting garbage s": 0.08, "deserialising s": 0.12,
     }  # fmt: skip
-    clock = stages.Clock(5.0, 6.0, 10.0, 20.0, 21.0, [(11.0, 13.5)])
+    clock = stages.Clock(5.0, 6.0, 7.5, 10.0, 20.0, 21.0, [(11.0, 13.5)])
     spent = stages.spent(3.0, clock, log, 21.5)
     assert spent == {
-        stages.STARTS: 2.0, stages.OPENS: 1.0, stages.SPARK_STARTS: 4.0, stages.STAGES: 3.0, stages.PLANS: 1.5,
-        stages.FOLDS: 2.0, stages.REST: 3.5, stages.SPARK_ENDS: 1.0, stages.ENDS: 0.5,
+        stages.STARTS: 2.0, stages.OPENS: 1.0, stages.SPARK_STARTS: 1.5, stages.REHEARSES: 2.5, stages.STAGES: 3.0,
+        stages.PLANS: 1.5, stages.FOLDS: 2.0, stages.REST: 3.5, stages.SPARK_ENDS: 1.0, stages.ENDS: 0.5,
     }  # fmt: skip
     assert sum(spent.values()) == 21.5 - 3.0
 
@@ -239,3 +250,16 @@ def test_the_machine_tells_its_processor_and_its_java() -> None:
     told = performance.machine()
     assert performance.processor() in told
     assert "Java 1" in told or "Java 2" in told
+
+
+@pytest.mark.spark
+def test_from_end_to_end_with_spark_and_its_event_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["--events", str(EVENTS), "--folder", str(tmp_path), "--peers", "duckdb,bare", "--stages", "--json"]
+    assert bench.main(asked) == 0
+    sql, bare = json.loads(capsys.readouterr().out)
+    assert sql["found"] == journal.to_find(journal.FEWEST, journal.plan(journal.FEWEST))
+    assert sum(bare["spent"].values()) == pytest.approx(bare["seconds"], abs=0.06), "rounded"
+    assert all(seconds >= 0 for seconds in bare["spent"].values())
+    assert bare["spent"][stages.STAGES] > 0
+    assert bare["used"]["stages"] >= 3, "sends, log and reads"
+    assert 0 < bare["used"]["processor s"] < bare["used"]["of Java in all, processor s"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,15 @@ REST = "questions are put together, answers compared and written"
 SPARK_ENDS = "Spark ends"
 ENDS = "Python ends"
 LAYERS = (STAGES, PLANS, FOLDS)
+JAVA = "Java, processor s"
+_OF_TASKS = {
+    "tasks run s": ("Executor Run Time", 1e3),
+    "of it processor s": ("Executor CPU Time", 1e9),
+    "of it collecting garbage s": ("JVM GC Time", 1e3),
+    "tasks deserialised s": ("Executor Deserialize Time", 1e3),
+    "of it processor s (deserialising)": ("Executor Deserialize CPU Time", 1e9),
+}
+THREADS = {"  its compilers": ("C1 ", "C2 "), "  its collector": ("VM Thread",), "  tasks": ("Executor task",)}
 
 
 @dataclass
@@ -85,21 +94,32 @@ def _timed(function: Any, spans: list[Span]) -> Any:
 
 
 def used_by_java(session: Session) -> dict[str, float]:
-    """Processor seconds of the whole of Java; how long its compiler worked, and how long Spark compiled what it had
-    generated, in all threads together; how many classes are loaded."""
+    """Processor seconds of Java, by its threads; how long Spark compiled what it had generated, in all threads
+    together; how many classes are loaded."""
     java: Any = session.spark.sparkContext._jvm
-    beans = java.java.lang.management.ManagementFactory
+    classes = java.java.lang.management.ManagementFactory.getClassLoadingMXBean()
     generated = java.org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator
     return {
-        "of Java in all, processor s": _processor_s(session.jvm.process.pid) if session.jvm else 0.0,
-        "Java's compiler s": beans.getCompilationMXBean().getTotalCompilationTime() / 1e3,
+        **(_by_threads(session.jvm.process.pid) if session.jvm else {}),
         "compiling generated code s": generated.compileTime() / 1e9,
-        "classes loaded": beans.getClassLoadingMXBean().getTotalLoadedClassCount(),
+        "classes loaded": classes.getTotalLoadedClassCount(),
     }
 
 
-def _processor_s(pid: int) -> float:
-    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+def _by_threads(pid: int) -> dict[str, float]:
+    """The rest is planning and generating code, mostly; threads that have ended are in it too."""
+    process = Path(f"/proc/{pid}")
+    total, found = _processor_s(process), dict.fromkeys(THREADS, 0.0)
+    for thread in (process / "task").iterdir():
+        with suppress(OSError):  # it ended just now
+            name = (thread / "comm").read_text()
+            for group, begins in THREADS.items():
+                found[group] += _processor_s(thread) if name.startswith(begins) else 0.0
+    return {JAVA: total, **found, "  the rest": total - sum(found.values())}
+
+
+def _processor_s(of: Path) -> float:
+    words = (of / "stat").read_text().rpartition(")")[2].split()
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
@@ -120,7 +140,7 @@ def read_log(folder: Path, since: float) -> Log:
 def digest(events: Iterable[Mapping[str, Any]], since: float) -> Log:
     """Of what began from then on."""
     stages, begun, executions, jobs = [], {}, [], 0
-    sums = dict.fromkeys(("tasks", "run s", "processor s", "collecting garbage s", "deserialising s"), 0.0)
+    sums = dict.fromkeys(("tasks", *_OF_TASKS), 0.0)
     for event in events:
         kind = event["Event"].rpartition(".")[2].removeprefix("SparkListener")
         if kind == "JobStart":
@@ -132,10 +152,8 @@ def digest(events: Iterable[Mapping[str, Any]], since: float) -> Log:
         elif kind == "TaskEnd" and event["Task Info"]["Launch Time"] / 1e3 >= since:
             used = event["Task Metrics"]
             sums["tasks"] += 1
-            sums["run s"] += used["Executor Run Time"] / 1e3
-            sums["processor s"] += (used["Executor CPU Time"] + used["Executor Deserialize CPU Time"]) / 1e9
-            sums["collecting garbage s"] += used["JVM GC Time"] / 1e3
-            sums["deserialising s"] += used["Executor Deserialize Time"] / 1e3
+            for name, (metric, unit) in _OF_TASKS.items():
+                sums[name] += used[metric] / unit
         elif kind == "SQLExecutionStart":
             begun[event["executionId"]] = event["time"] / 1e3
         elif kind == "SQLExecutionEnd" and begun[event["executionId"]] >= since:

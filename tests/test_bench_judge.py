@@ -234,8 +234,8 @@ def test_lines_add_up_to_the_whole() -> None:
         since=10.0,
     )  # fmt: skip
     assert log.sums == {
-        "questions to Spark": 1, "jobs": 1, "stages": 2, "tasks": 2, "run s": 1.8, "processor s": 1.2,
-        "collecting garbage s": 0.08, "deserialising s": 0.12,
+        "questions to Spark": 1, "jobs": 1, "stages": 2, "tasks": 2, "tasks run s": 1.8, "of it processor s": 1.0,
+        "of it collecting garbage s": 0.08, "tasks deserialised s": 0.12, "of it processor s (deserialising)": 0.2,
     }  # fmt: skip
     clock = stages.Clock(5.0, 6.0, 7.5, 10.0, 20.0, 21.0, [(11.0, 13.5)])
     spent = stages.spent(3.0, clock, log, 21.5)
@@ -262,4 +262,5 @@ def test_from_end_to_end_with_spark_and_its_event_log(tmp_path: Path, capsys: py
     assert all(seconds >= 0 for seconds in bare["spent"].values())
     assert bare["spent"][stages.STAGES] > 0
     assert bare["used"]["stages"] >= 3, "sends, log and reads"
-    assert 0 < bare["used"]["processor s"] < bare["used"]["of Java in all, processor s"]
+    assert 0 < bare["used"]["of it processor s"] < bare["used"][stages.JAVA]
+    assert all(bare["used"][threads] > 0 for threads in stages.THREADS)

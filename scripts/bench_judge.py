@@ -36,7 +36,7 @@ from typing import Any
 
 import msgspec
 from bench_judge_journal import FEWEST, make, maker, plan, to_find
-from bench_judge_stages import Clock, clocked, read_log, spent
+from bench_judge_stages import Clock, clocked, judging_begins, read_log, spent
 from performance import keep, kept
 
 from ackproof.judge import main as judge_main
@@ -300,7 +300,7 @@ def ask(name: str, directory: Path, log: Path | None) -> Answer:
                 rehearse(session)
             else:
                 judge_main.judge([directory], session=session)
-            clock.judges = time.time()
+            judging_begins(clock, session)
             (verdict,) = judge_main.judge([directory], session=session)
     if verdict.result != "confirmed":
         raise SystemExit(verdict.sentence)

@@ -55,6 +55,7 @@ class Clock:
     spark_ends: float = 0.0
     spark_ended: float = 0.0
     folds: list[Span] = field(default_factory=list)
+    used_before: dict[str, float] = field(default_factory=dict)
     used: dict[str, float] = field(default_factory=dict)
 
 
@@ -74,21 +75,28 @@ def clocked(clock: Clock, folder: Path | None, large: bool = False, memory: str 
     clock.spark_starts = time.time()
     with warm(large=large, extras=Extras(settings=settings, memory=memory)) as session:
         clock.spark_started = clock.judges = time.time()
-        with patch.object(judge_main, "look", _timed(look, clock.folds)):
+        with patch.object(judge_main, "look", _timed(look, clock)):
             yield session
         if folder:
-            clock.used = used_by_java(session)
+            clock.used = {
+                name: figure - clock.used_before.get(name, 0) for name, figure in used_by_java(session).items()
+            }
         clock.spark_ends = time.time()
     clock.spark_ended = time.time()
 
 
-def _timed(function: Any, spans: list[Span]) -> Any:
+def judging_begins(clock: Clock, session: Session) -> None:
+    """What was before is told apart."""
+    clock.used_before, clock.judges, clock.folds = used_by_java(session), time.time(), []
+
+
+def _timed(function: Any, clock: Clock) -> Any:
     def timed(*given: Any, **named: Any) -> Any:
         began = time.time()
         try:
             return function(*given, **named)
         finally:
-            spans.append((began, time.time()))
+            clock.folds.append((began, time.time()))
 
     return timed
 

@@ -1,7 +1,8 @@
 """The questions of the base report as plain SQL, for DuckDB: row by row, exact, as one would write them down.
 
-Each answers what the check of its name answers; `scripts/bench judge` compares the counts of three of them with what
-was planted, and measures all of them together.
+Each answers what the check of its name answers, and `fates` how many sends met each: `scripts/bench judge` compares
+these counts with what was planted and with what the others count, and measures all of them together. Names that are no
+check's are what the report tells besides.
 """
 
 from __future__ import annotations
@@ -31,7 +32,25 @@ LEFT JOIN log held ON held.topic = s.topic AND held.partition = s.partition AND 
 LEFT JOIN ends e ON e.topic = s.topic AND e.partition = s.partition
 """
 
-SETUP = [f"CREATE TEMP TABLE fates AS {_FATES}"]
+_ODD_STEPS = """
+WITH steps AS (
+    SELECT *, lag("offset") OVER (
+        PARTITION BY consumer, assignment, topic, partition ORDER BY poll, read_ns, "offset"
+    ) AS previous FROM reads
+)
+SELECT * FROM steps WHERE "offset" <> previous + 1
+"""
+
+SETUP = [f"CREATE TEMP TABLE fates AS {_FATES}", f"CREATE TEMP TABLE odd_steps AS {_ODD_STEPS}"]
+
+
+def _took(basis: str) -> str:
+    took = f"done_ns - {basis}_ns"
+    return f"""
+        SELECT '{basis}' AS basis, quantile_disc({took}, [0.5, 0.9, 0.99, 0.999]), max({took}),
+            count_if({took} > 1000000000) AS late FROM sends WHERE outcome = 'ok'
+    """
+
 
 QUESTIONS = {
     "fates": "SELECT fate, count(*) FROM fates GROUP BY fate",
@@ -84,14 +103,11 @@ QUESTIONS = {
         )
         SELECT * FROM ordered WHERE kind = 0 AND "offset" <= before
     """,
-    "odd_steps": """
-        WITH steps AS (
-            SELECT *, lag("offset") OVER (
-                PARTITION BY consumer, assignment, topic, partition ORDER BY poll, read_ns, "offset"
-            ) AS previous FROM reads
-        )
-        SELECT * FROM steps WHERE "offset" <> previous + 1
+    "skipped_read": """
+        SELECT DISTINCT s.* FROM log l JOIN odd_steps s
+        ON l.topic = s.topic AND l.partition = s.partition AND l."offset" > s.previous AND l."offset" < s."offset"
     """,
+    "repeated_read": 'SELECT * FROM odd_steps WHERE "offset" <= previous',
     "undelivered": """
         SELECT l.* FROM log l WHERE producer >= 0
         AND NOT EXISTS (FROM reads r WHERE r."group" = 0 AND r.producer = l.producer AND r.seq = l.seq)
@@ -117,17 +133,18 @@ QUESTIONS = {
         WITH acks AS (
             SELECT topic, partition, done_ns, lag(done_ns) OVER (PARTITION BY topic, partition ORDER BY done_ns) AS previous
             FROM sends WHERE outcome = 'ok'
+        ), pauses AS (
+            SELECT topic, partition, previous AS opens, done_ns AS closes FROM acks WHERE done_ns - previous > 1000000000
         )
-        SELECT * FROM acks WHERE done_ns - previous > 1000000000
+        SELECT p.*, count(*) AS waiting, min(greatest(s.sent_ns, opens)) AS since, max(least(s.done_ns, closes)) AS until
+        FROM sends s JOIN pauses p ON s.topic = p.topic AND s.partition = p.partition AND sent_ns < closes AND done_ns > opens
+        GROUP BY ALL HAVING until - since > 1000000000
     """,
-    "late": """
-        SELECT quantile_disc(done_ns - due_ns, [0.5, 0.9, 0.99, 0.999]), quantile_disc(done_ns - sent_ns, [0.5, 0.9, 0.99, 0.999]),
-            max(done_ns - due_ns), count_if(done_ns - due_ns > 1000000000) FROM sends WHERE outcome = 'ok'
-    """,
+    "late": f"FROM ({_took('due')} UNION ALL {_took('sent')}) WHERE late > 0",
     "sent": "SELECT (sent_ns - (SELECT min(sent_ns) FROM sends)) // 1000000000 AS second, count(*) FROM sends GROUP BY ALL",
     "acked": "SELECT (done_ns - (SELECT min(sent_ns) FROM sends)) // 1000000000 AS second, count(*) FROM sends GROUP BY ALL",
     "read": "SELECT (read_ns - (SELECT min(sent_ns) FROM sends)) // 1000000000 AS second, count(*) FROM reads GROUP BY ALL",
-    "shares": "SELECT consumer, count(*), count(DISTINCT partition) FROM reads GROUP BY consumer",
+    "given": "SELECT consumer, count(*), count(DISTINCT partition) FROM reads GROUP BY consumer",
     "producers": """
         SELECT producer, count(*), bit_xor(hash(seq)), count_if(outcome = 'ok'), min(sent_ns), max(sent_ns), max(done_ns),
             count_if(done_ns < sent_ns) FROM sends GROUP BY producer

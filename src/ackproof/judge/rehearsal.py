@@ -1,8 +1,8 @@
 """Rehearsal: a judge that has judged once is three times as quick the second time.
 
-What a first verdict spends most on is not its rows but Java itself: loading classes, generating and compiling the code
-of some five hundred stages. A run of a few made-up messages has the same plans. `rehearse` judges one in a session that
-waits for the real journal anyway.
+What the first verdict of a small run spends most on is not its rows but Java itself: loading classes, planning some
+thirty questions, generating and compiling the code of their stages (docs/judge.md has the figures). A run of a few
+made-up messages has the same plans. `rehearse` judges one in a session that waits for the real journal anyway.
 """
 
 from __future__ import annotations

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from histories import FIRST_RUN, History
@@ -20,24 +21,33 @@ from ackproof.judge.schemas import spark_schema
 from ackproof.judge.spark import Session, collected, few_rows, fit_to, warm
 from ackproof.judge.tables import Tables, make_tables
 from ackproof.judge.windows import awaited, covers
+from ackproof.judge.witnesses import rows, run_checks
 from ackproof.verdict import Verdict
 
 
-def tables_of(spark: SparkSession, *histories: History, unreported: DataFrame | None = None) -> Tables:
-    """Many histories as the tables of one job."""
+def tables_of(
+    spark: SparkSession,
+    *histories: History,
+    unreported: DataFrame | None = None,
+    small: bool = True,
+    numbers: Sequence[tuple[Any, ...]] | None = None,
+) -> Tables:
+    """Many histories as the tables of one job; not `small`: each in several partitions, as a large journal has it."""
     complete = [(history.run, history.complete()) for history in histories]
     journal = {
         name: few_rows(
             spark,
             [
                 tuple({"run": run, **row}.get(column) for column in spark_schema(name).names)
-                for run, rows in complete
-                for row in rows[name]
+                for run, own in complete
+                for row in own[name]
             ],
             spark_schema(name),
         )
         for name in TABLES
     }
+    if not small:
+        journal = {name: frame.repartition(3) for name, frame in journal.items()}
     records = [history.record() for history in histories]
     return make_tables(
         spark,
@@ -45,6 +55,8 @@ def tables_of(spark: SparkSession, *histories: History, unreported: DataFrame | 
         records,
         {h.run: h.span() for h in histories},
         unreported,
+        small=small,
+        numbers=numbers,
         moments=[row for h in histories for row in moments(h.record(), h.rows["faults"])],
         phases=[row for h in histories for row in phases(h.record(), h.rows["faults"])],
         claims=[row for h in histories for row in claims(h.record(), h.rows["faults"])],
@@ -63,10 +75,21 @@ def session() -> Session:
     return running
 
 
-def spark() -> SparkSession:
+def spark(small: bool = True) -> SparkSession:
+    """Set up anew each time, for a frame is planned only when its rows are asked for."""
     running = session().spark
-    fit_to(running, 0, small=True)
+    fit_to(running, 0, small)
     return running
+
+
+def written(questions: Mapping[str, Callable[[], DataFrame]], runs: Iterable[int]) -> dict[str, list[dict[str, Any]]]:
+    """The answers as the judge has those of a large journal: written by Spark, a few at once, and read again."""
+    spark(small=False)
+    with TemporaryDirectory(dir=session().folder) as folder:
+        broken = run_checks(questions, Path(folder), small=False, at_once=2, answered=lambda *_: None)
+        assert not broken
+        every = list(runs)
+        return {name: [row for run in every for row in rows(Path(folder), name, run)] for name in questions}
 
 
 def verdicts_of(cases: Mapping[str, tuple[History, object]], folder: Path) -> dict[str, Verdict]:
@@ -94,9 +117,9 @@ def found(check: str, case: str, cases: Cases, *columns: str) -> list[Any]:
     """What a check finds in one case: the columns asked for. All cases of a check share one job."""
     if check not in _ANSWERS:
         numbered = [replace(history, run=FIRST_RUN + place) for place, (history, _) in enumerate(cases.values())]
-        rows = witnesses(check, *numbered)
+        every = witnesses(check, *numbered)
         _ANSWERS[check] = {
-            name: sorted((_picked(row, columns) for row in rows if row["run"] == FIRST_RUN + place), key=repr)
+            name: sorted((_picked(row, columns) for row in every if row["run"] == FIRST_RUN + place), key=repr)
             for place, name in enumerate(cases)
         }
     return _ANSWERS[check][case]

@@ -6,7 +6,7 @@ It shares no code with the real one. Where the two disagree, one of them is wron
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, zip_longest
 from typing import Any
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -151,7 +151,9 @@ def _steps(h: Rows) -> list[tuple[dict[str, Any], dict[str, Any]]]:
 
 def skipped_read(h: Rows) -> Answer:
     compacted = {tp(row) for row in h["ends"] if row["compacted"]}
-    there = {position(row) for row in h["log"] + [row for row in h["reads"] if tp(row) not in compacted]}
+    open_ones = _of_transactions(h, but="committed")
+    seen = [row for row in h["reads"] if tp(row) not in compacted and value(row) not in open_ones]
+    there = {position(row) for row in h["log"] + seen}
     found = set()
     for before, row in _steps(h):
         over = [o for o in range(before["offset"] + 1, row["offset"]) if (*tp(row), o) in there]
@@ -221,7 +223,13 @@ def phantom(h: Rows) -> Answer:
 
 def aborted_read(h: Rows) -> Answer:
     failed = {value(row) for row in h["sends"] if row["outcome"] == "fail"}
-    return {read_of(row) for row in h["reads"] if value(row) in failed}
+    asked_for = _of_transactions(h, but="committed")
+    careful = _careful(h)
+    return {
+        read_of(row)
+        for row in h["reads"]
+        if value(row) in failed and (row["consumer"] in careful or value(row) not in asked_for)
+    }
 
 
 def resurrected(h: Rows) -> Answer:
@@ -305,4 +313,202 @@ def dual_leader(h: Rows) -> Answer:
             begin, end = max(one[4], other[4]), min(one[5], other[5])
             if one[:2] == other[:2] and one[2] < other[2] and begin <= end:
                 found.add((*one[:2], begin, end, one[2], one[3], other[2], other[3]))
+    return found
+
+
+def zombie_ack(h: Rows) -> Answer:
+    records = {position(row): row for row in h["log"]}
+    copies = Counter(value(row) for row in h["log"])
+    ends = {tp(row): row for row in h["ends"]}
+    fate = {row[:2]: row[2] for row in fates(h)}
+    found = set()
+    for send in h["sends"]:
+        where, end = acked_at(send), ends.get(tp(send))
+        if where is None:
+            continue
+        stands = records.get(where)
+        older_than: set[int | None] = set()
+        if stands is not None and value(stands) == value(send):
+            if copies[value(send)] == 1 and stands["leader_epoch"] is not None:
+                older_than = {stands["leader_epoch"] + 1}
+        elif stands is not None:
+            older_than = {stands["leader_epoch"]}
+        elif end is not None and where[2] >= end["high_watermark"] and not copies[value(send)]:
+            older_than = {end["leader_epoch"], *_never_reached(h, send)}
+        views = [row for row in h["state"] if tp(row) == tp(send) and row["leader_epoch"] is not None]
+        known = []
+        for epoch in older_than - {None}:
+            seen = [row["at_ns"] + row["took_ns"] for row in views if row["leader_epoch"] >= epoch]
+            if seen and min(seen) < send["done_ns"]:
+                known.append((epoch, min(seen)))
+        if known:
+            found.add((*value(send), fate[value(send)], *min(known)))
+    return found
+
+
+def _never_reached(h: Rows, send: dict[str, Any]) -> set[int]:
+    """Epochs whose leader, by its own word, was asked after the ack and never had a log that went past its offset."""
+    told = defaultdict(list)
+    for row in h["state"]:
+        if tp(row) == tp(send) and row["leader"] == row["broker"] and None not in (row["leader_epoch"], row["log_end"]):
+            told[row["leader_epoch"]].append(row)
+    return {
+        epoch
+        for epoch, views in told.items()
+        if any(row["at_ns"] >= send["done_ns"] for row in views)
+        and all(row["log_end"] <= send["offset"] for row in views)
+    }
+
+
+def _load(h: Rows) -> tuple[int, int] | None:
+    """From the first send to the last send or outcome."""
+    sent = [row["sent_ns"] for row in h["sends"]]
+    done = [row["done_ns"] for row in h["sends"] if row["done_ns"] is not None]
+    return (min(sent), max(sent + done)) if sent else None
+
+
+Time = tuple[int, int, int]  # from, to, consumer
+
+
+def _owned(h: Rows) -> dict[tuple[int, int, int], list[Time]]:
+    """By group and tp. Each time ends with the next word about it, with its consumer's death, or with the load."""
+    load = _load(h)
+    deaths = defaultdict(list)
+    for row in h["nodes"]:
+        deaths[row["node"]].append(row["at_ns"])
+    names = {member["consumer"]: member["name"] for member in h["members_of"]}
+    accounts = defaultdict(list)
+    for row in sorted(h["groups"], key=lambda row: int(row["at_ns"])):
+        accounts[row["consumer"], row["group"], *tp(row)].append(row)
+    found = defaultdict(list)
+    for (consumer, *place), told in accounts.items():
+        for row, following in zip_longest(told, told[1:]):
+            begin = row["at_ns"]
+            ends = [death for death in deaths[names[consumer]] if death > begin]
+            if following is not None:
+                ends.append(following["at_ns"])
+            elif load is not None:
+                ends.append(load[1])
+            if row["event"] == "assigned" and ends and min(ends) > begin:
+                found[place[0], place[1], place[2]].append((begin, min(ends), consumer))
+    return found
+
+
+def two_owners(h: Rows) -> Answer:
+    found = set()
+    for place, times in _owned(h).items():
+        for one in times:
+            for other in times:
+                begin, end = max(one[0], other[0]), min(one[1], other[1])
+                if one[2] < other[2] and begin < end:
+                    found.add((*place, one[2], other[2], begin, end))
+    return found
+
+
+def unowned(h: Rows) -> Answer:
+    """From its first owner on; of what had none at all, the load. Without a load, up to its last owner."""
+    load, owned = _load(h), _owned(h)
+    found = set()
+    for place, times in owned.items():
+        first, last = min(begin for begin, _, _ in times), max(end for _, end, _ in times)
+        free = [(first, last) if load is None else (max(first, load[0]), load[1])]
+        for begin, end, _ in times:
+            pieces = [piece for low, high in free for piece in ((low, min(high, begin)), (max(low, end), high))]
+            free = [(low, high) for low, high in pieces if low < high]
+        found |= {(*place, low, high) for low, high in free}
+    for member in h["members_of"]:
+        for known in h["ends"]:
+            place = (member["group"], *tp(known))
+            if known["topic"] == member["topic"] and place not in owned and load is not None and load[0] < load[1]:
+                found.add((*place, *load))
+    return found
+
+
+def rebalances(h: Rows) -> Answer:
+    load = _load(h)
+    idle: Counter[int] = Counter()
+    for group, _, _, begin, end in unowned(h):
+        idle[group] += end - begin
+    found = set()
+    for group in {row["group"] for row in h["groups"]}:
+        words = sorted(row["at_ns"] for row in h["groups"] if row["group"] == group)
+        anew = [word for before, word in pairwise(words) if word - before > SECOND]
+        during = [word for word in anew if load is not None and load[0] <= word <= load[1]]
+        found.add((group, len(during), idle[group] / SECOND, bool(during)))
+    return found
+
+
+def _transactions(h: Rows) -> list[dict[str, Any]]:
+    """Each with its numbers, what became of it (null where nobody said), and when its commit was asked for."""
+    told = defaultdict(list)
+    for row in sorted(h["transactions"], key=lambda row: int(row["at_ns"])):
+        told[row["producer"], row["transaction"]].append(row)
+    return [
+        {
+            "producer": producer,
+            "transaction": number,
+            "outcome": next((e["event"] for e in events if e["event"] in ("committed", "aborted", "unknown")), None),
+            "asked": next((e["at_ns"] for e in events if e["event"] == "committing"), None),
+            "values": [(producer, seq) for seq in range(events[0]["first_seq"], events[-1]["last_seq"] + 1)],
+        }
+        for (producer, number), events in told.items()
+    ]
+
+
+def _of_transactions(h: Rows, but: str) -> set[tuple[int, int]]:
+    """The values of transactions of every outcome but one."""
+    return {who for each in _transactions(h) if each["outcome"] != but for who in each["values"]}
+
+
+def _careful(h: Rows) -> set[int]:
+    """Consumers that ask for committed messages only."""
+    return {member["consumer"] for member in h["members_of"] if member["isolation"] == "read_committed"}
+
+
+def torn(h: Rows) -> Answer:
+    fate = {row[:2]: row[2] for row in fates(h)}
+    topics = {value(row): row["topic"] for row in h["sends"]}
+    found = set()
+    for each in _transactions(h):
+        sent = [who for who in each["values"] if who in fate]
+        gone = [who for who in sent if fate[who].startswith("lost_") or fate[who] in ("not_written", "rejected")]
+        if gone and len(gone) < len(sent):
+            topic = min(topics[who] for who in sent)
+            counts = (len(sent) - len(gone), len(gone), min(gone)[1])
+            found.add((each["producer"], each["transaction"], topic, each["outcome"], *counts))
+    return found
+
+
+def uncommitted_read(h: Rows) -> Answer:
+    careful = _careful(h)
+    found = set()
+    for each in _transactions(h):
+        for row in h["reads"]:
+            early = each["asked"] is None or row["read_ns"] < each["asked"]
+            not_yet_or_never = early or each["outcome"] == "aborted"
+            if value(row) in each["values"] and row["consumer"] in careful and not_yet_or_never:
+                found.add((*read_of(row), each["transaction"], each["outcome"], each["asked"]))
+    return found
+
+
+def hung(h: Rows) -> Answer:
+    if not h["transactions"]:
+        return set()
+    limit_ms = max(row["timeout_ms"] for row in h["transactions"]) + 10_000
+    writers = defaultdict(set)
+    for each in _transactions(h):
+        for send in h["sends"]:
+            if value(send) in each["values"] and send["offset"] is not None:
+                writers[position(send)].add((each["producer"], each["transaction"]))
+    lanes = defaultdict(list)
+    for row in sorted(h["stable"], key=lambda row: int(row["at_ns"])):
+        lanes[tp(row)].append(row)
+    found = set()
+    for place, told in lanes.items():
+        for held, words in groupby(told, lambda row: (row["last_stable"], row["last_stable"] < row["high_watermark"])):
+            times = [row["at_ns"] for row in words]
+            ms = (times[-1] - times[0]) / 1e6
+            if held[1] and ms > limit_ms:
+                for writer in writers[*place, held[0]] or {(None, None)}:
+                    found.add((*place, held[0], *writer, times[0], times[-1], ms, limit_ms))
     return found

@@ -45,6 +45,51 @@ left join ends e on (e.run, e.topic, e.partition) = (s.run, s.topic, s.partition
 left join newest k on (k.run, k.topic, k.partition, k.key) = (s.run, s.topic, s.partition, s.key)
 """
 
+_TRANSACTED = """transacted as (
+    select run, producer, "transaction",
+        any_value(event) filter (where event in ('committed', 'aborted', 'unknown')) as became,
+        min(at_ns) filter (where event = 'committing') as asked_ns,
+        min(first_seq) as first_seq, arg_max(last_seq, at_ns) as last_seq
+    from transactions group by all)"""
+
+_LOAD = """load as (
+    select run, min(sent_ns) as begin_ns, max(greatest(sent_ns, done_ns)) as end_ns from sends group by all)"""
+
+# `least` and `greatest` pass over nulls: whatever is not known ends nothing.
+_OWNED = f"""{_LOAD},
+told as (
+    select *, lead(at_ns) over (partition by run, "group", topic, partition, consumer order by at_ns) as next_ns
+    from groups),
+owned as (
+    select t.run, t."group", t.topic, t.partition, t.consumer, t.at_ns as from_ns,
+        least(coalesce(t.next_ns, l.end_ns), min(n.at_ns)) as to_ns
+    from told t
+    left join load l using (run)
+    left join members_of m on (m.run, m.consumer) = (t.run, t.consumer)
+    left join nodes n on (n.run, n.node) = (m.run, m.name) and n.at_ns > t.at_ns
+    where t.event = 'assigned'
+    group by t.run, t."group", t.topic, t.partition, t.consumer, t.at_ns, t.next_ns, l.end_ns
+    having to_ns > from_ns)"""
+
+_UNOWNED = f"""{_OWNED},
+edges as (
+    select run, "group", topic, partition, from_ns as at_ns, 1 as more from owned
+    union all select run, "group", topic, partition, to_ns, -1 from owned),
+moments as (select run, "group", topic, partition, at_ns, sum(more) as more from edges group by all),
+stretches as (
+    select *, sum(more) over w as owners, lead(at_ns) over w as next_ns
+    from moments window w as (partition by run, "group", topic, partition order by at_ns)),
+unowned as (
+    select s.run, s."group", s.topic, s.partition,
+        greatest(s.at_ns, l.begin_ns) as from_ns, least(coalesce(s.next_ns, l.end_ns), l.end_ns) as to_ns
+    from stretches s left join load l using (run) where s.owners = 0 and to_ns > from_ns
+    union all
+    select distinct e.run, m."group", e.topic, e.partition, l.begin_ns, l.end_ns
+    from ends e join members_of m using (run, topic) join load l using (run)
+    where l.end_ns > l.begin_ns and not exists (
+        select 1 from owned o
+        where (o.run, o."group", o.topic, o.partition) = (e.run, m."group", e.topic, e.partition)))"""
+
 QUESTIONS = {
     "fates": _FATES,
     "lost": f"select * from ({_FATES}) where fate like 'lost%'",
@@ -79,10 +124,12 @@ from placed s join placed b using (run, topic, partition)
 where b.done_ns < s.sent_ns and s.done_ns is not null
 group by s.run, s.producer, s.seq, s."offset" having s."offset" <= before""",
     "skipped_read": f"""
-with {_STEPS}, there as (
+with {_STEPS}, {_TRANSACTED}, there as (
     select run, topic, partition, "offset" from log
-    union select run, topic, partition, "offset" from reads
-    where (run, topic, partition) not in (select (run, topic, partition) from ends where compacted))
+    union select run, topic, partition, "offset" from reads r
+    where (run, topic, partition) not in (select (run, topic, partition) from ends where compacted) and not exists (
+        select 1 from transacted t where (t.run, t.producer) = (r.run, r.producer)
+            and r.seq between t.first_seq and t.last_seq and t.became is distinct from 'committed'))
 select s.run, s.consumer, s.poll, count(*) as skipped
 from steps s join there t using (run, topic, partition)
 where t."offset" > s.before and t."offset" < s."offset" group by all""",
@@ -121,9 +168,13 @@ with seen as (
 select s.* from seen s where not exists (
     select 1 from blocks b where (b.run, b.producer) = (s.run, s.producer)
         and s.seq >= b.first_seq and s.seq < b.first_seq + b.count)""",
-    "aborted_read": """
+    "aborted_read": f"""
+with {_TRANSACTED}
 select r.run, r.consumer, r.read_ns, r.topic, r.partition, r."offset", r.producer, r.seq
-from reads r join sends s using (run, producer, seq) where s.outcome = 'fail'""",
+from reads r join sends s using (run, producer, seq) join members_of m using (run, consumer)
+where s.outcome = 'fail' and not (m.isolation = 'read_uncommitted' and exists (
+    select 1 from transacted t where (t.run, t.producer) = (r.run, r.producer)
+        and r.seq between t.first_seq and t.last_seq and t.became is distinct from 'committed'))""",
     "resurrected": f"""
 select f.run, f.producer, f.seq, count(*) from ({_FATES}) f join log using (run, producer, seq)
 where f.fate = 'resurrected' group by all""",
@@ -176,6 +227,93 @@ select run, topic, partition, greatest(a.from_ns, b.from_ns) as from_ns, least(a
     a.broker, a.epoch, b.broker, b.epoch
 from claims a join claims b using (run, topic, partition)
 where a.broker < b.broker and greatest(a.from_ns, b.from_ns) <= least(a.to_ns, b.to_ns)""",
+    "zombie_ack": f"""
+with {_PLACED},
+seen as (select *, at_ns + took_ns as seen_ns from state where leader_epoch is not null),
+led as (
+    select run, topic, partition, leader_epoch, max(at_ns) as asked_ns, max(log_end) as reached
+    from seen where leader = broker and log_end is not null group by all),
+copies as (select run, producer, seq, count(*) as copies from log group by all),
+stands as (
+    select p.*, c.copies, l.run as held, (l.producer, l.seq) as holder, l.leader_epoch as epoch
+    from placed p
+    left join copies c using (run, producer, seq)
+    left join log l on (l.run, l.topic, l.partition, l."offset") = (p.run, p.topic, p.partition, p."offset")),
+truncated as (
+    select s.*, e.leader_epoch as last_epoch from stands s join ends e using (run, topic, partition)
+    where s.copies is null and s.held is null and s."offset" >= e.high_watermark),
+older as (
+    select run, topic, partition, producer, seq, done_ns, epoch + 1 as older_than
+    from stands where holder = (producer, seq) and copies = 1
+    union select run, topic, partition, producer, seq, done_ns, epoch
+    from stands where holder <> (producer, seq)
+    union select run, topic, partition, producer, seq, done_ns, last_epoch from truncated
+    union select run, topic, partition, producer, seq, done_ns, d.leader_epoch
+    from truncated t join led d using (run, topic, partition)
+    where d.asked_ns >= t.done_ns and d.reached <= t."offset"),
+known as (
+    select o.run, o.producer, o.seq, o.older_than, min(s.seen_ns) as since_ns
+    from older o join seen s using (run, topic, partition) where s.leader_epoch >= o.older_than
+    group by o.run, o.producer, o.seq, o.older_than, o.done_ns having since_ns < o.done_ns)
+select k.run, k.producer, k.seq, f.fate, k.older_than, k.since_ns from known k
+join ({_FATES}) f using (run, producer, seq)
+qualify row_number() over (partition by k.run, k.producer, k.seq order by k.older_than) = 1""",
+    "two_owners": f"""
+with {_OWNED}
+select run, "group", topic, partition, a.consumer, b.consumer,
+    greatest(a.from_ns, b.from_ns) as from_ns, least(a.to_ns, b.to_ns) as to_ns
+from owned a join owned b using (run, "group", topic, partition)
+where a.consumer < b.consumer and greatest(a.from_ns, b.from_ns) < least(a.to_ns, b.to_ns)""",
+    "unowned": f"""with {_UNOWNED} select run, "group", topic, partition, from_ns, to_ns from unowned""",
+    "rebalances": f"""
+with {_UNOWNED},
+words as (
+    select *, at_ns - lag(at_ns) over (partition by run, "group" order by at_ns) > 1000000000 as anew from groups),
+counted as (
+    select w.run, w."group", count(*) filter (where w.anew and w.at_ns between l.begin_ns and l.end_ns) as times
+    from words w left join load l using (run) group by all),
+idle as (select run, "group", sum(to_ns - from_ns) / 1e9 as seconds from unowned group by all)
+select c.run, c."group", c.times, coalesce(i.seconds, 0), c.times > 0
+from counted c left join idle i using (run, "group")""",
+    "torn": f"""
+with {_TRANSACTED}, judged as (
+    select t.run, t.producer, t."transaction", t.became, s.topic, s.seq,
+        f.fate in ('survived', 'survived_moved', 'recovered', 'resurrected', 'expired') as there
+    from transacted t
+    join sends s on (s.run, s.producer) = (t.run, t.producer) and s.seq between t.first_seq and t.last_seq
+    join ({_FATES}) f on (f.run, f.producer, f.seq) = (s.run, s.producer, s.seq))
+select run, producer, "transaction", min(topic), became,
+    count(*) filter (where there) as held, count(*) filter (where not there) as missing,
+    min(seq) filter (where not there)
+from judged group by run, producer, "transaction", became having held > 0 and missing > 0""",
+    "uncommitted_read": f"""
+with {_TRANSACTED}
+select r.run, r.consumer, r.read_ns, r.topic, r.partition, r."offset", r.producer, r.seq,
+    t."transaction", t.became, t.asked_ns
+from reads r join members_of m using (run, consumer)
+join transacted t on (t.run, t.producer) = (r.run, r.producer) and r.seq between t.first_seq and t.last_seq
+where m.isolation = 'read_committed'
+    and (t.became is not distinct from 'aborted' or t.asked_ns is null or r.read_ns < t.asked_ns)""",
+    "hung": f"""
+with {_TRANSACTED},
+words as (select *, if(last_stable < high_watermark, last_stable, null) as held from stable),
+turns as (
+    select *, if(held is distinct from lag(held) over w, 1, 0) as turned
+    from words window w as (partition by run, topic, partition order by at_ns)),
+stretches as (
+    select *, sum(turned) over (partition by run, topic, partition order by at_ns) as stretch from turns),
+times as (
+    select run, topic, partition, held, stretch, min(at_ns) as from_ns, max(at_ns) as to_ns
+    from stretches where held is not null group by all),
+limits as (select run, max(timeout_ms) + 10000 as limit_ms from transactions group by all),
+writers as (
+    select distinct s.run, s.topic, s.partition, s."offset" as held, t.producer, t."transaction"
+    from sends s join transacted t
+        on (t.run, t.producer) = (s.run, s.producer) and s.seq between t.first_seq and t.last_seq)
+select h.run, h.topic, h.partition, h.held, w.producer, w."transaction",
+    h.from_ns, h.to_ns, (h.to_ns - h.from_ns) / 1e6 as ms, l.limit_ms
+from times h join limits l using (run) left join writers w using (run, topic, partition, held)
+where ms > l.limit_ms""",
 }
 
 

@@ -23,12 +23,13 @@ from ackproof.lab.network import Network
 from ackproof.lab.rules import TABLE, Match
 from ackproof.lab.topology import Link
 from conftest import cannot_run
+from proving import size
 
 T = TypeVar("T")
 
 NODES = ("kafka1", "kafka2", "kafka3", "client")
 ANOTHER_UID = 65534
-SECONDS_MAX = 60
+SECONDS_MAX = size(60, 60, 600)
 _PR_SET_DUMPABLE = 4
 
 
@@ -47,13 +48,13 @@ def in_a_lab_network(work: Callable[[Network], T], *, rootless: bool | None = No
     return result
 
 
-def in_a_child(work: Callable[[], Any]) -> Any:
+def in_a_child(work: Callable[[], Any], seconds_max: int = SECONDS_MAX) -> Any:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reading)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(SECONDS_MAX)
+        signal.alarm(seconds_max)
         with open(writing, "wb") as results:  # noqa: PTH123  # a descriptor, not a path
             results.write(_pickled(work))
         os._exit(0)
@@ -98,6 +99,8 @@ def _enter(rootless: bool) -> Network:
     network = Network()
     for number, name in enumerate(NODES, start=1):
         network.attach(name, f"198.18.1.{number}")
+    # The kernel opens the router's side of a new link a little later, and drops what comes before.
+    wait_until(lambda: network.observer_reaches(NODES) == set(NODES), "every node is reached")
     return network
 
 

@@ -6,14 +6,21 @@ sockets of the test's own, not by the lab's probes.
 
 from __future__ import annotations
 
+import errno
 import os
 import select
+import signal
 import socket
+import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, permutations
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -22,12 +29,15 @@ from pyroute2 import IPRoute
 
 from ackproof import faults
 from ackproof.errors import NotProved, Problem
+from ackproof.faults import Held
 from ackproof.lab import kernel
-from ackproof.lab.network import PROBE_PORT, Network, carries
-from ackproof.lab.rules import Match
+from ackproof.lab.network import PROBE_PORT, Network, Trial, carries
+from ackproof.lab.processes import Processes
+from ackproof.lab.rules import Match, Rules
 from ackproof.lab.topology import Link, links_of, severed_between, severed_by_groups
 from lab_network import (
     NODES,
+    SECONDS_MAX,
     in_a_lab_network,
     move_to_port,
     remove_links,
@@ -37,6 +47,8 @@ from lab_network import (
     wait_until,
 )
 from proving import size
+
+Told = Callable[[str, object], None]
 
 PORT = 9092
 ARRIVES_S = 2.0  # a deadline, met in well under a millisecond
@@ -193,6 +205,21 @@ def test_new_connections_are_dropped_and_old_ones_go_on() -> None:
     in_a_lab_network(work)
 
 
+def test_however_often_new_connections_are_cut_the_next_cut_is_proved_and_healed() -> None:
+    """More often than connections fit into the queue of whoever stands in for a program."""
+
+    def work(network: Network) -> None:
+        match = Match(new_connections=True)
+        for number in range(40):
+            with faults.severed(network, f"f{number}", BOTH, match):
+                pass
+            faults.prove_open(network, BOTH, match)
+        for name in ("kafka1", "kafka2"):
+            assert len(network.endpoints[name].accepted) <= 2  # those of the last
+
+    in_a_lab_network(work)
+
+
 def test_a_reset_refuses_at_once_and_breaks_old_connections() -> None:
     def work(network: Network) -> None:
         with (
@@ -217,6 +244,32 @@ def test_loss_takes_about_its_share_of_the_tests_own_datagrams(share: float) -> 
             spread = 6 * (sent * share * (1 - share)) ** 0.5
             assert abs(lost - sent * share) <= spread
             assert _arrivals(network, ("kafka1", "kafka3"), 50) == 50
+
+    in_a_lab_network(work)
+
+
+def test_what_others_send_on_a_flaky_link_is_not_taken_for_lost_probes() -> None:
+    def work(network: Network) -> None:
+        over = threading.Event()
+        with kernel.inside(network.endpoints["kafka1"].namespace):
+            sending = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+        def send() -> None:
+            while not over.is_set():
+                sending.sendto(b"hello", (network.endpoints["kafka2"].address, 5000))
+
+        others = threading.Thread(target=send)
+        others.start()
+        try:
+            for share in (0.3, 1.0):
+                with faults.severed(network, "f1", BOTH, Match(loss=share)) as held:
+                    held.prove()
+                    with faults.severed(network, "f2", BOTH, Match()):
+                        held.prove()
+        finally:
+            over.set()
+            others.join()
+            sending.close()
 
     in_a_lab_network(work)
 
@@ -327,6 +380,27 @@ def test_a_cut_that_stands_on_the_wrong_port_is_found_out(kind: str) -> None:
 
 
 @pytest.mark.proves("D1")
+@each_kind
+def test_a_fault_whose_rules_stand_in_another_namespace_is_found_out(match: Match) -> None:
+    def work(network: Network) -> None:
+        node = network.endpoints["kafka1"].namespace
+
+        def in_the_nodes() -> Rules:
+            with kernel.inside(node):
+                return Rules()
+
+        before = rule_set(network)
+        network.rules = network._ask(in_the_nodes)
+        with refuted(network), faults.severed(network, "f1", BOTH, match):
+            pass
+        assert rule_set(network) == before
+        with kernel.inside(node):
+            assert rule_set(network) != []
+
+    in_a_lab_network(work)
+
+
+@pytest.mark.proves("D1")
 def test_a_cut_of_a_port_that_cuts_every_port_is_found_out() -> None:
     def work(network: Network) -> None:
         with faults.severed(network, "f1", BOTH, Match(port=PORT)) as held:
@@ -391,6 +465,42 @@ def test_a_delay_that_does_not_delay_is_found_out() -> None:
             pass
 
     in_a_lab_network(work)
+
+
+@pytest.mark.proves("D1")
+def test_a_delay_that_is_taken_away_while_it_stands_is_found_out() -> None:
+    def work(network: Network) -> None:
+        if not has_netem(network):
+            stand_in_for_netem(network)
+        with faults.delayed(network, ["kafka2"], 1000) as held:
+            held.prove()
+            network.undelay("kafka2")
+            with refuted(network, match="no delay of 1000 ms"):
+                held.prove()
+
+    in_a_lab_network(work)
+
+
+def has_netem(network: Network) -> bool:
+    with suppress(NoNetem), _or_no_netem():
+        network.delay("kafka1", 1)
+        network.undelay("kafka1")
+        return True
+    return False
+
+
+def stand_in_for_netem(network: Network) -> None:
+    """Datagrams are held back before they are sent: all that the proof of a delay can tell from the kernel's own."""
+    late: dict[str, float] = {}
+    try_links = network.try_links
+
+    def held_back(links: list[Link], **options: Any) -> Trial:
+        time.sleep(max(late.get(target, 0) for _, target in links) / 2000)
+        return try_links(links, **options)
+
+    network.try_links = held_back  # type: ignore[method-assign,assignment]
+    network.delay = late.__setitem__  # type: ignore[method-assign,assignment]
+    network.undelay = lambda name: late.pop(name, None)  # type: ignore[method-assign,assignment]
 
 
 @pytest.mark.proves("D1")
@@ -509,54 +619,164 @@ def test_a_time_out_does_not_touch_another_fault_on_the_same_links() -> None:
     in_a_lab_network(work)
 
 
-LINKS = st.sets(st.sampled_from(sorted(ALL_PAIRS)), min_size=1, max_size=6)
+@dataclass(frozen=True)
+class Cut:
+    links: frozenset[Link]
+    match: Match
+    for_s: float | None
+
+    @property
+    def takes_datagrams(self) -> bool:
+        return self.match in (Match(), Match(reset=True))
+
+    def takes(self, link: Link, port: int, opens: bool) -> bool:
+        """Whether it takes the packet that opens a connection to this port, or what follows, on this link."""
+        match = self.match
+        return link in self.links and match.port in (None, port) and (opens or not match.new_connections)
+
+
+BRIEFLY_S, LONG_S = 0.1, 3600.0
+LINKS = st.frozensets(st.sampled_from(sorted(ALL_PAIRS)), min_size=1, max_size=6)
 GROUPS = st.lists(st.sets(st.sampled_from(NODES), min_size=1), min_size=1, max_size=3).map(
     lambda groups: severed_by_groups([sorted(group) for group in groups], NODES)
 )
-OPERATIONS = st.lists(
-    st.one_of(
-        st.tuples(st.just("cut"), LINKS),
-        st.tuples(st.just("cut"), GROUPS.filter(bool)),
-        st.tuples(st.just("heal"), st.integers(0, 29)),
-    ),
-    max_size=30,
+MATCHES = st.one_of(
+    st.just(Match()),
+    st.builds(Match, port=st.sampled_from([None, PORT]), new_connections=st.booleans(), reset=st.booleans()),
+    st.builds(Match, loss=st.sampled_from([0.05, 0.3, 1.0])),
+)
+CUTS = st.builds(Cut, LINKS | GROUPS.filter(bool), MATCHES, st.sampled_from([None, None, LONG_S, BRIEFLY_S]))
+PAUSES = st.sampled_from(NODES[:2])
+HEALS = st.integers(0, 29)
+OPERATIONS = st.integers(0, 30).flatmap(
+    lambda count: st.lists(st.one_of(CUTS, CUTS, PAUSES, HEALS), min_size=count, max_size=count)
 )
 
 
 @pytest.mark.proves("A6")
-def test_any_sequence_of_cuts_and_heals_is_the_union_of_what_stands(rootless: bool) -> None:
-    def work(network: Network) -> None:
-        baseline = rule_set(network)
+@pytest.mark.timeout(SECONDS_MAX + 60)
+def test_any_sequence_of_faults_and_heals_is_the_union_of_what_stands(rootless: bool, record_property: Told) -> None:
+    def work(network: Network) -> Counter[str]:
+        baseline, played = rule_set(network), Counter[str]()
+        processes = Processes(lambda *_: None)
+        for name in NODES[:2]:
+            sleep = ["/bin/sleep", str(SECONDS_MAX)]
+            place = network.endpoints[name].namespace
+            processes.spawn(name, sleep, namespace=place, output=Path("/dev/null"), environment={})
 
-        @settings(max_examples=size(8, 20, 100), deadline=None, database=None)
+        @settings(max_examples=size(4, 12, 100), deadline=None, database=None)
         @given(operations=OPERATIONS)
-        def follows_the_model(operations: list[tuple[str, object]]) -> None:
-            standing: dict[str, tuple[ExitStack, set[Link]]] = {}
-            try:
-                _play(network, operations, standing)
-            finally:
-                for stack, _ in standing.values():
-                    stack.close()
+        def follows_the_model(operations: list[Cut | str | int]) -> None:
+            with ExitStack() as everything:
+                play = Play(network, processes, everything)
+                for operation in operations:
+                    play.do(operation)
+                    play.expect()
+                for held in play.proofs():
+                    held.prove()
+                play.expect_connections()
             assert rule_set(network) == baseline
             assert open_pairs(network) == ALL_PAIRS
+            assert {processes.state(name) for name in NODES[:2]} == {"running"}
+            played.update(sequences=1, operations=len(operations))
 
-        follows_the_model()
+        try:
+            follows_the_model()
+        finally:
+            for name in NODES[:2]:
+                processes.send(name, signal.SIGKILL, ends=True)
+        return played
 
-    in_a_lab_network(work, rootless=rootless)
+    played = in_a_lab_network(work, rootless=rootless)
+    how = "rootless" if rootless else "root"
+    record_property("figure", f"{how}: {played['sequences']} sequences of {played['operations']:,} faults and heals")
 
 
-def _play(
-    network: Network, operations: list[tuple[str, object]], standing: dict[str, tuple[ExitStack, set[Link]]]
-) -> None:
-    for number, (what, about) in enumerate(operations):
-        if isinstance(about, int):
-            if standing:
-                stack, _ = standing.pop(sorted(standing)[about % len(standing)])
-                stack.close()
-        else:
-            assert isinstance(about, set | frozenset), what
-            stack = ExitStack()
-            stack.enter_context(faults.severed(network, f"f{number}", sorted(about), Match()))
-            standing[f"f{number}"] = (stack, set(about))
-        severed = {link for _, links in standing.values() for link in links}
-        assert open_pairs(network) == ALL_PAIRS - severed
+class Play:
+    """Faults that stand, and what they must come to together."""
+
+    def __init__(self, network: Network, processes: Processes, everything: ExitStack) -> None:
+        self._network = network
+        self._processes = processes
+        self._everything = everything
+        self._standing: list[tuple[ExitStack, Cut | str, Held | None]] = []
+        self._count = 0
+
+    def do(self, operation: Cut | str | int) -> None:
+        if isinstance(operation, int):
+            if self._standing:
+                self._standing.pop(operation % len(self._standing))[0].close()
+        elif isinstance(operation, Cut):
+            self._cut(operation)
+        elif operation not in self._paused():
+            stack = self._everything.enter_context(ExitStack())
+            stack.enter_context(self._processes.frozen(operation))
+            self._standing.append((stack, operation, None))
+
+    def _cut(self, cut: Cut) -> None:
+        name = f"f{self._count}"
+        self._count += 1
+        stack = self._everything.enter_context(ExitStack())
+        fault = faults.severed(self._network, name, sorted(cut.links), cut.match, cut.for_s)
+        held = stack.enter_context(fault)
+        assert (self._network.left_s(name) or 0) > (LONG_S / 2 if cut.for_s == LONG_S else -1)
+        if cut.for_s == BRIEFLY_S:
+            wait_until(lambda: self._network.taken(name) == {}, f"the kernel has ended {name}")
+            cut = replace(cut, links=frozenset())  # its rules stay until it is healed, and take nothing
+        self._standing.append((stack, cut, held))
+
+    def _paused(self) -> set[str]:
+        return {what for _, what, _ in self._standing if isinstance(what, str)}
+
+    def _cuts(self) -> list[Cut]:
+        return [what for _, what, _ in self._standing if isinstance(what, Cut)]
+
+    def proofs(self) -> list[Held]:
+        return [held for _, what, held in self._standing if held is not None and isinstance(what, Cut) and what.links]
+
+    def expect(self) -> None:
+        """Datagrams arrive where no fault takes them, and nowhere else; where some are lost, either will do."""
+        severed = {link for cut in self._cuts() if cut.takes_datagrams for link in cut.links}
+        lossy = {link for cut in self._cuts() if cut.match.loss is not None for link in cut.links}
+        seen: set[Link] = set()
+
+        def all_open() -> bool:
+            seen.update(open_pairs(self._network))
+            return seen >= ALL_PAIRS - severed - lossy
+
+        wait_until(all_open, "every link is open that no fault severs")
+        assert not seen & severed
+        for name in NODES[:2]:
+            assert self._processes.state(name) == ("paused" if name in self._paused() else "running")
+
+    def expect_connections(self) -> None:
+        """On every link and by two ports at once: a new connection comes about, is refused, or hears nothing."""
+        expected = {(link, port): self._expected(link, port) for link in ALL_PAIRS for port in (PROBE_PORT, PORT)}
+        outcomes: dict[tuple[Link, int], str] = {}
+        with ExitStack() as stack:
+            attempts: dict[socket.socket, tuple[Link, int]] = {}
+            for (source, target), port in expected:
+                stack.enter_context(self._network.served(target, port))
+                attempt = stack.enter_context(closing(self._network.connecting(source)))
+                attempt.connect_ex((self._network.endpoints[target].address, port))
+                attempts[attempt] = ((source, target), port)
+
+            def look(seconds: float) -> bool:
+                for attempt in select.select([], list(attempts), [], seconds)[1]:
+                    problem = attempt.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                    outcomes[attempts.pop(attempt)] = "refused" if problem == errno.ECONNREFUSED else "connected"
+                return all(place in outcomes for place, told in expected.items() if told in ("connected", "refused"))
+
+            wait_until(lambda: look(0.01), "whatever is not silent has answered")
+            look(SILENCE_S)
+        for place, told in expected.items():
+            assert told in (outcomes.get(place, "silent"), "by lot"), place
+
+    def _expected(self, link: Link, port: int) -> str:
+        there = [cut.match for cut in self._cuts() if cut.takes(link, port, opens=True)]
+        back = [cut.match for cut in self._cuts() if cut.takes(link[::-1], port, opens=False)]
+        if any(match.loss is not None for match in there + back):
+            return "by lot"
+        if any(not match.reset for match in there):
+            return "silent"
+        return "refused" if there else "silent" if back else "connected"

@@ -413,6 +413,7 @@ def test_a_broker_that_somebody_else_started_again_is_found_out(zk: RealLab) -> 
     zk.do("start", "kafka3")
 
 
+@pytest.mark.proves("D1")
 def test_stopping_a_broker_whose_zookeeper_is_gone_ends_in_time_with_one_sentence_and_reset_mends_all(
     zk: RealLab,
 ) -> None:
@@ -434,9 +435,12 @@ def test_stopping_a_broker_whose_zookeeper_is_gone_ends_in_time_with_one_sentenc
 def test_killing_the_supervisor_leaves_nothing(zk: RealLab, before: dict[str, Any]) -> None:
     zk.do("cut", "kafka1", "kafka2")
     zk.do("pause", "zk2")
+    zk.do("pause", "kafka3")
     told = zk.status()
     processes = processes_of(told["supervisor_pid"])
     assert len(processes) >= 8
+    paused = [node["pid"] for node in told["nodes"] if node["state"] == "paused"]
+    assert [stopped(pid) for pid in paused] == [True, True]
     port = int(told["exposed"].split(",")[0].rpartition(":")[2])
     os.kill(told["supervisor_pid"], signal.SIGKILL)
     wait_until(lambda: not alive(processes), "every process is gone")

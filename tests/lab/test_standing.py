@@ -11,16 +11,20 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from ackproof import faults
-from ackproof.errors import NotProved, UsageProblem
+from ackproof import faults, runner
+from ackproof.errors import CannotHere, NotProved, UsageProblem
 from ackproof.faults import Held
-from ackproof.lab import kernel, node_verbs
+from ackproof.judge import fitness
+from ackproof.judge.fitness import Evidence
+from ackproof.judge.sources import opened
+from ackproof.lab import control, kernel, node_verbs, processes, run_verbs
 from ackproof.lab import lab as lab_module
 from ackproof.lab.cluster import Cluster
 from ackproof.lab.events import Events
@@ -29,6 +33,10 @@ from ackproof.lab.network import Network
 from ackproof.lab.rules import Match
 from ackproof.lab.spec import LabSpec, Node
 from ackproof.lab.topology import severed_between
+from ackproof.lab.verbs import Request
+from ackproof.record import write_record
+from ackproof.run import Ongoing
+from ackproof.scenario_file import find, load
 from lab_network import NODES, in_a_lab_network, remove_rules, rule_set, wait_until
 
 ECHO = (
@@ -180,6 +188,200 @@ def test_a_fault_that_no_longer_holds_is_told_in_the_status_and_in_the_trail() -
         remove_rules(lab.network)
         wait_until(lambda: standing.told()["broken"] is not None, "the broken fault is found out")
         assert "still reachable" in told(lab, "no longer holds")[0]["problem"]
+
+    in_a_lab(work)
+
+
+# -- signals that do nothing -----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def deaf(lab: Lab) -> Iterator[None]:
+    """Signals are sent and nobody hears them; nor does whoever waits for their effect wait for long."""
+    send, lab.processes.send = lab.processes.send, lambda *_, **__: True  # type: ignore[method-assign]
+    node_verbs.KILL_S = run_verbs.END_S = processes.FREEZE_S = 0.2
+    try:
+        yield
+    finally:
+        lab.processes.send = send  # type: ignore[method-assign]
+
+
+def asked(lab: Lab, verb: Callable[[Any, Request], Any], **arguments: Any) -> Any:
+    server = SimpleNamespace(lab=lab, lab_names=lambda text: [text])
+    return verb(server, Request(arguments, print))
+
+
+@pytest.mark.proves("D1")
+@pytest.mark.parametrize(
+    ("verb", "said"),
+    [(node_verbs.kill, "still there"), (node_verbs.stop, "still there"), (node_verbs.pause, "not every thread")],
+)
+def test_a_node_whose_signal_does_nothing_is_found_out(verb: Callable[[Any, Request], Any], said: str) -> None:
+    def work(lab: Lab) -> None:
+        with deaf(lab), pytest.raises(NotProved, match=said):
+            asked(lab, verb, nodes=["kafka1"], timeout_s=0.2)
+        assert (told(lab, "proved"), lab.standing) == ([], {})
+        assert lab.processes.state("kafka1") == "running"
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("D1")
+@pytest.mark.parametrize("there", [True, False], ids=["its child serves on", "its network is gone"])
+def test_a_node_that_was_killed_must_be_reached_and_refuse(there: bool) -> None:
+    def work(lab: Lab) -> None:
+        node, program = lab.cluster.nodes["kafka3"], ECHO.replace("\n", "\nimport os; os.fork()\n" if there else "\n")
+        argv = [sys.executable, "-c", program.format(node.address)]
+        namespace = lab.network.endpoints[node.name].namespace
+        lab.processes.spawn(node.name, argv, namespace=namespace, output=Path("/dev/null"), environment={})
+        process = lab.processes.get(node.name)
+        assert process is not None
+        wait_until(lambda: lab.cluster.answers(node) and len(processes.below(process.pid)) == there, "it serves")
+        if not there:
+            lab.network.detach(node.name)
+        keep_reaping(lab)
+        with pytest.raises(NotProved, match="somebody serves on its port" if there else "so is its network"):
+            asked(lab, node_verbs.kill, nodes=[node.name])
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("D1")
+def test_a_disk_that_was_not_emptied_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = SPEC.broker(1)
+    (tmp_path / node.name).mkdir()
+    monkeypatch.setattr("shutil.rmtree", lambda *_, **__: None)
+    with pytest.raises(CannotHere, match="could not be emptied"):
+        Cluster.wipe(cast(Cluster, SimpleNamespace(_directory=SimpleNamespace(data=tmp_path))), node)
+
+
+def keep_reaping(lab: Lab) -> None:
+    """As the lab's first process does."""
+
+    def reap() -> None:
+        while True:
+            lab.processes.reap()
+            time.sleep(0.01)
+
+    threading.Thread(target=reap, daemon=True).start()
+
+
+def a_client(lab: Lab, argv: list[str]) -> int:
+    asked(lab, run_verbs.spawn, process="producer1", node="client", argv=argv, output="/dev/null")
+    process = lab.processes.get("producer1")
+    assert process is not None
+    return process.pid
+
+
+@contextmanager
+def ended_afterwards(lab: Lab, pid: int) -> Iterator[None]:
+    """The client leads a group of its own: whatever it started ends too."""
+    try:
+        yield
+    finally:
+        os.killpg(pid, signal.SIGKILL)
+        wait_until(lambda: reaped(lab, "producer1"), "the client has ended")
+
+
+@pytest.mark.proves("D1")
+@pytest.mark.parametrize(
+    ("kind", "said"), [("kill", "still there"), ("stop", "still there"), ("pause", "not every thread")]
+)
+def test_a_client_whose_signal_does_nothing_is_found_out(kind: str, said: str) -> None:
+    def work(lab: Lab) -> None:
+        pid = a_client(lab, ["/bin/sleep", "60"])
+        with ended_afterwards(lab, pid):
+            with deaf(lab), pytest.raises(NotProved, match=said):
+                asked(lab, run_verbs.disturb, processes=["producer1"], kind=kind, heard=[])
+            assert (told(lab, "proved"), lab.standing) == ([], {})
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("D1")
+@pytest.mark.parametrize("heard", [False, True], ids=["ours", "of others"])
+def test_a_client_whose_pause_somebody_else_ended_is_found_out(heard: bool) -> None:
+    """Of those of others it is what their listener started that is paused."""
+
+    def work(lab: Lab) -> None:
+        pid = a_client(lab, ["/bin/sh", "-c", "sleep 60; true"])
+        with ended_afterwards(lab, pid):
+            wait_until(lambda: bool(processes.below(pid)), "it has started its own")
+            asked(lab, run_verbs.disturb, processes=["producer1"], kind="pause", heard=["producer1"] * heard)
+            keep_proving(lab)
+            wait_until(lambda: bool(told(lab, "held")), "it is proved again")
+            os.kill(processes.below(pid)[0] if heard else pid, signal.SIGCONT)
+            wait_until(lambda: bool(told(lab, "no longer holds")), "the pause is found out")
+            assert "not every thread is stopped" in told(lab, "no longer holds")[0]["problem"]
+
+    in_a_lab(work)
+
+
+# -- from the lab's trail to the judge -------------------------------------------------------------------------------
+
+
+@contextmanager
+def a_run(lab: Lab) -> Iterator[Ongoing]:
+    """A run of a scenario with one fault, to which this lab belongs."""
+    scenario = load(find("acks1-leader-isolated"))
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder)
+        wanted = runner.Asked(
+            given=scenario.name, scenario=scenario, mode="zookeeper", shape="base", seed=1, out=directory, keep=False,
+            judged=False, kafka=None, settings=[],
+        )  # fmt: skip
+        record = runner._record(wanted, SPEC, directory)
+        write_record(directory, record)
+        ongoing = Ongoing(scenario, record, directory, "none", lambda _: None)
+        ongoing._trail = lab.events
+        yield ongoing
+
+
+def what_the_judge_says(ongoing: Ongoing) -> tuple[list[str], bool, str]:
+    """What the journal tells of the fault, whether that is evidence, and the sentence about it."""
+    ongoing.close()
+    with opened(ongoing.directory) as source:
+        (line,) = fitness.faults(Evidence(source, [], {}, {}, {}))
+        return [row["event"] for row in source.small["faults"]], line.fit, line.text.partition(") ")[2]
+
+
+@pytest.mark.proves("D1")
+@pytest.mark.parametrize("sabotaged", [True, False])
+def test_a_fault_that_no_longer_holds_reaches_the_judge_by_the_runs_journal(sabotaged: bool) -> None:
+    def work(lab: Lab) -> None:
+        with a_run(lab) as ongoing:
+            other, standing, (fault,) = cut(lab), cut(lab), ongoing.faults
+            control.call = lambda *_, **__: {"faults": [standing.name], "nodes": ["kafka1"], "said": ["severed"]}
+            fault.begin()
+            lab._look_after(standing)
+            ongoing.follow_lab()
+            lab.end(other.name)
+            if sabotaged:
+                remove_rules(lab.network)
+            lab._look_after(standing)
+            control.call = lambda *_, **__: {"said": ["open again"]}
+            fault.end()
+            events, fit, text = what_the_judge_says(ongoing)
+            assert events == ["asked", "proved", *["broken"] * sabotaged, "healing", "healed"]
+            assert fit is not sabotaged
+            assert text == ("did not hold for all of its time." if sabotaged else "was proved and healed.")
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("D1")
+def test_a_fault_that_no_proof_was_found_for_reaches_the_judge_by_the_runs_journal() -> None:
+    def work(lab: Lab) -> None:
+        def refused(*_: Any, **__: Any) -> dict[str, Any]:
+            raise NotProved("kafka1 is still there")
+
+        with a_run(lab) as ongoing:
+            control.call = refused
+            ongoing.faults[0].begin()
+            assert ongoing.faults[0].over
+            assert what_the_judge_says(ongoing) == (["asked", "not proved"], False, "was not proved.")
 
     in_a_lab(work)
 

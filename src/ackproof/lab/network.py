@@ -57,6 +57,7 @@ class Endpoint:
     interface: str
     datagrams: socket.socket
     listener: socket.socket
+    accepted: list[socket.socket] = field(default_factory=list)
 
 
 @dataclass
@@ -103,6 +104,7 @@ class Network:
                 _configure_node_side(address)
                 datagrams = _datagram_socket(address, PROBE_PORT)
                 listener = socket.create_server((address, PROBE_PORT), backlog=64)
+                listener.setblocking(False)
             self.endpoints[name] = Endpoint(name, address, namespace, interface, datagrams, listener)
             self._names[address] = name
 
@@ -296,7 +298,9 @@ class Network:
         endpoint = self.endpoints[name]
         with ExitStack() as stack:
             stand_in = None
-            if port != PROBE_PORT:
+            if port == PROBE_PORT:
+                self._accept_waiting(endpoint)
+            else:
                 with kernel.inside(endpoint.namespace):
                     try:
                         stand_in = stack.enter_context(closing(socket.create_server((endpoint.address, port))))
@@ -304,6 +308,14 @@ class Network:
                         if problem.errno != errno.EADDRINUSE:
                             raise
             yield stand_in
+
+    def _accept_waiting(self, endpoint: Endpoint) -> None:
+        """Nobody else does, and a queue that is full takes no more connections. Those that are over are let go."""
+        with self.lock:
+            with suppress(BlockingIOError):
+                while True:
+                    endpoint.accepted.append(endpoint.listener.accept()[0])
+            endpoint.accepted[:] = [connection for connection in endpoint.accepted if not _let_go(connection)]
 
     def close(self) -> None:
         self._ask(self.rules.close)
@@ -314,7 +326,22 @@ class Network:
             _close_endpoint(endpoint)
 
 
+def _let_go(connection: socket.socket) -> bool:
+    """Whether the far end has closed it; then so do we."""
+    connection.setblocking(False)
+    with suppress(OSError):
+        try:
+            while connection.recv(1024):
+                pass
+        except BlockingIOError:
+            return False
+    connection.close()
+    return True
+
+
 def _close_endpoint(endpoint: Endpoint) -> None:
+    for connection in endpoint.accepted:
+        connection.close()
     endpoint.datagrams.close()
     endpoint.listener.close()
     os.close(endpoint.namespace)

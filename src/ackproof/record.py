@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from ackproof.journal_tables import SCHEMA_VERSION
+from ackproof.json_text import json_text
 
 Expected = Literal["required", "allowed", "forbidden"]
 
@@ -110,7 +111,7 @@ class RunRecord(msgspec.Struct, frozen=True):
 def write_record(run_directory: Path, record: RunRecord) -> None:
     temporary = run_directory / ".run.json.new"
     with temporary.open("wb") as out:
-        out.write(msgspec.json.format(msgspec.json.encode(record), indent=2))
+        out.write(json_text(record))
         out.flush()
         os.fsync(out.fileno())
     temporary.rename(run_directory / "run.json")

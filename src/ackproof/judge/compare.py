@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import msgspec
-
+from ackproof.json_text import json_text
 from ackproof.judge.checks import CHECKS, Check
 from ackproof.judge.fates import FATES, IN_LOG, LOST
 from ackproof.judge.fitness import Evidence, behind_ms, fitness, is_behind, log_was_read, missing
@@ -244,7 +243,7 @@ def write_verdict(home: Path | None, verdict: Verdict, witnesses: Path | None) -
     new.mkdir(exist_ok=True)
     new.chmod(0o755)
     with (new / "verdict.json").open("wb") as out:
-        out.write(msgspec.json.format(msgspec.json.encode(verdict), indent=2) + b"\n")
+        out.write(json_text(verdict) + b"\n")
         out.flush()
         os.fsync(out.fileno())
     old = cleared(home / ".verdict-old")

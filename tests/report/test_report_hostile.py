@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import msgspec
 import pytest
-from hostile_strings import HOSTILE, make_hostile_run
+from hostile_strings import HOSTILE, make_hostile_run, shown
 from made_story import SHAPES
 from make_run import make_run
 from rich.console import Console
@@ -19,7 +19,6 @@ from rich.console import Console
 from ackproof.judge.compare import write_verdict
 from ackproof.record import read_record, write_record
 from ackproof.report.contract import run_json, write_junit
-from ackproof.report.html import visible
 from ackproof.report.index import write_index
 from ackproof.report.page import write_report
 from ackproof.report.terminal import terminal_summary
@@ -68,7 +67,7 @@ def test_the_page_has_the_tags_of_a_harmless_one_and_holds_every_string_as_text(
     assert hostile.links == ["data:,"]
     pieces = {piece.strip() for piece in hostile.pieces}
     for string in HOSTILE:
-        assert visible(string).strip() in pieces, repr(string)
+        assert shown(string).strip() in pieces, repr(string)
 
 
 @pytest.mark.proves("F1")

@@ -12,6 +12,7 @@ import base64
 import hashlib
 import os
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,13 @@ def render(template: str, **context: Any) -> str:
             "form-action 'none'",
         )
     )
+    own = {"policy": sources, "style": Markup(style), "script": Markup(script)}  # noqa: S704 - our own two files
+    return _environment().get_template(template).render(**own, **context)
+
+
+@cache
+def _environment() -> Environment:
+    """Made once: it keeps the templates compiled, which takes longer than to fill them."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -94,8 +102,7 @@ def render(template: str, **context: Any) -> str:
     )
     environment.filters |= {"n": thousands, "ms": duration}
     environment.globals |= {"share": share}
-    own = {"policy": sources, "style": Markup(style), "script": Markup(script)}  # noqa: S704 - our own two files
-    return environment.get_template(template).render(**own, **context)
+    return environment
 
 
 def _hash(text: str) -> str:

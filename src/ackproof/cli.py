@@ -20,7 +20,7 @@ from typing import NoReturn
 import typer
 
 from ackproof import __version__, cli_hand, cli_health, cli_lab, cli_run, cli_verbs
-from ackproof.errors import BUG_EXIT_CODE, Ended, Problem, UsageProblem, no_space
+from ackproof.errors import BUG_EXIT_CODE, FULL, Ended, Problem, UsageProblem, no_space
 from ackproof.screen import plain, say_problem
 
 INTERRUPTED = 130
@@ -136,7 +136,7 @@ def _other(problem: Exception) -> int:
         return 2
     if isinstance(problem, OSError) and problem.errno == errno.EIO:  # the terminal is gone
         return 128 + signal.SIGHUP
-    if isinstance(problem, OSError) and problem.errno in (errno.ENOSPC, errno.EDQUOT):
+    if isinstance(problem, OSError) and problem.errno in FULL:
         full = no_space(problem.filename or "the run, or of temporary files")
         say_problem(full)
         return full.exit_code

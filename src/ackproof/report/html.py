@@ -20,6 +20,8 @@ import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from ackproof.errors import naming
+
 NOTHING = "\u2013"
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -113,7 +115,7 @@ def write_whole(path: Path, content: bytes) -> Path:
     """Aside, then renamed: never half a file, and never through a link that somebody planted at its name."""
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
     try:
-        with os.fdopen(handle, "wb") as out:
+        with naming(path), os.fdopen(handle, "wb") as out:
             out.write(content)
         Path(temporary).chmod(0o644)  # to be shown to others, unlike what mkstemp has in mind
         Path(temporary).replace(path)

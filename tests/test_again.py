@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import shlex
 import subprocess
 import sys
 from collections.abc import Callable
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +14,9 @@ import msgspec
 import pytest
 
 import ackproof
-from ackproof.runner import Asked
+from ackproof.record import write_record
+from ackproof.report import write_report
+from ackproof.runner import Asked, _record
 from ackproof.scenario_file import find, load
 from proving import size
 from test_scenario import GOOD
@@ -31,12 +33,13 @@ from ackproof.kafka.config import NodeFiles, properties
 from ackproof.runner import Asked
 from ackproof.scenario_file import bundled, find, load
 
-for name in bundled()[:: int(sys.argv[1])]:
+every, seed = map(int, sys.argv[1:])
+for name in sorted({*bundled()[::every], "soak"}):  # whose faults are drawn
     source = find(name)
     for shape in source.shapes:
-        scenario = load(source, shape)
+        scenario = load(source, shape, seed=seed)
         for mode in scenario.modes:
-            spec = Asked(name, scenario, mode, shape, 7, Path("runs"), False, True, None, []).lab("run")
+            spec = Asked(name, scenario, mode, shape, seed, Path("runs"), False, True, None, []).lab("run")
             servers = {
                 node.name: properties(spec, node, NodeFiles(Path("settings"), Path("data")))
                 for node in spec.nodes if node.role != "client"
@@ -51,9 +54,9 @@ for name in bundled()[:: int(sys.argv[1])]:
 """
 
 
-def planned(hash_seed: str, every: int) -> list[str]:
+def planned(hash_seed: str, every: int, seed: int) -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-P", "-c", EVERYTHING_PLANNED, str(every)],
+        [sys.executable, "-P", "-c", EVERYTHING_PLANNED, str(every), str(seed)],
         env={"PYTHONPATH": str(SOURCE), "PYTHONHASHSEED": hash_seed, "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
@@ -66,9 +69,11 @@ def planned(hash_seed: str, every: int) -> list[str]:
 @pytest.mark.proves("G1")
 def test_the_same_seed_gives_the_same_plan_payloads_and_targets(record_property: Told) -> None:
     every = size(12, 1, 1)
-    once, again = planned("1", every), planned("2", every)
+    once, again, other = planned("1", every, 7), planned("2", every, 7), planned("1", every, 8)
     assert once
     assert once == again
+    differing = {json.loads(plan)[0] for plan, another in zip(once, other, strict=True) if plan != another}
+    assert differing == {"soak"}, "another seed is another plan where faults are drawn, and only there"
     record_property("figure", f"{len(once)} plans of all bundled scenarios, shapes and modes equal, byte for byte")
 
 
@@ -83,27 +88,56 @@ AGAIN: dict[str, tuple[str, str, Literal["zookeeper", "kraft"], str | None, list
         None,
         ["producer.settings.client.rack=a b'c\"$HOME`id`;*", "producer.rate=123"],
     ),
+    "faults that a seed draws": ("soak", "base", "kraft", None, []),
     "a file with an odd name": ("./it's a (good) $one.toml", "slow", "kraft", None, ["producer.acks=1"]),
 }
+
+
+class AgainLine(HTMLParser):
+    """What a reader would copy from the page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.line = ""
+        self._inside = [False, False]
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "section":
+            self._inside[0] = ("id", "again") in attrs
+        self._inside[1] = tag == "pre" and not self.line
+
+    def handle_data(self, data: str) -> None:
+        if all(self._inside):
+            self.line += data
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "pre":
+            self._inside[1] = False
+
+
+def line_of_the_page(asked: Asked, directory: Path) -> str:
+    directory.mkdir()
+    write_record(directory, _record(asked, asked.lab("run"), directory))
+    return AgainLine(write_report(directory).read_text(encoding="utf-8")).line
 
 
 @pytest.mark.proves("G2")
 @pytest.mark.parametrize("case", AGAIN)
 def test_the_line_that_runs_it_again_has_the_same_plan_in_a_clean_shell(
-    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Told
 ) -> None:
     given, shape, mode, kafka, settings = AGAIN[case]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "it's a (good) $one.toml").write_text(GOOD)
-    scenario = load(find(given), shape, settings)
+    scenario = load(find(given), shape, settings, seed=7)
     asked = Asked(given, scenario, mode, shape, 7, Path("runs"), False, True, kafka, settings)
     program = tmp_path / "bin" / "ackproof"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nPYTHONPATH={SOURCE} exec {sys.executable} -P -m ackproof "$@"\n')
     program.chmod(0o755)
-    line = f"{shlex.join(asked.again())} --dry-run --json"
     done = subprocess.run(
-        ["sh", "-c", line],
+        ["sh", "-c", f"{line_of_the_page(asked, tmp_path / 'page')} --dry-run --json"],
         env={"PATH": f"{program.parent}:/usr/bin:/bin"},
         capture_output=True,
         text=True,
@@ -113,4 +147,6 @@ def test_the_line_that_runs_it_again_has_the_same_plan_in_a_clean_shell(
     assert (done.returncode, done.stderr) == (0, "")
     (plan,) = json.loads(done.stdout)["plans"]
     assert plan == json.loads(msgspec.json.encode(scenario))
+    assert (scenario.faults == load(find(given), shape, settings, seed=8).faults) == (given != "soak")
+    record_property("figure", f"{len(AGAIN)} lines out of their pages, one with drawn faults: the same plan")
     assert [*tmp_path.glob("runs*")] == []

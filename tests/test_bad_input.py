@@ -7,8 +7,10 @@ table that it stands in.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -190,7 +192,8 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(subprocess, "Popen", started)
     monkeypatch.setattr(subprocess, "run", started)
-    monkeypatch.setattr("os.fork", started)
+    for name in ("fork", "forkpty", "posix_spawn", "posix_spawnp", "system"):
+        monkeypatch.setattr(os, name, started)
 
 
 def lines_of(old: str, new: str) -> set[int]:
@@ -267,3 +270,45 @@ def test_a_file_that_is_no_text_or_nothing_at_all(content: bytes, run: Run, tmp_
     assert (code, out) == (2, "")
     assert "bad.toml" in err
     assert "Traceback" not in err
+
+
+# A kind of problem: a file that is the good one with one thing changed, or the words of a command.
+KINDS: dict[str, tuple[str, str] | list[str]] = {
+    "not TOML": ('name = "good"', "name = good"),
+    "of another shape": ("partitions = 2", "partions = 2"),
+    "without sense": ("leader:orders/1", "leader:invoices/0"),
+    "what librdkafka refuses": ("rate = 100", 'rate = 100\nsettings."linger.ms" = "soon"'),
+    "no such scenario": ["run", "acks1-leader-isolatd"],
+    "no such option": ["up", "--nosuchoption"],
+    "no such value": ["up", "--kafka", "banana"],
+    "no such lab": ["kill", "kafka1", "--name", "nosuchlab"],
+    "no such run": ["judge", "nosuchrun"],
+}
+AT_MOST_S = 2.0
+
+
+@pytest.mark.proves("E1")
+def test_whoever_mistypes_is_told_at_once(tmp_path: Path, record_property: Told) -> None:
+    """As a command of its own, with all that Python has to load."""
+    file = tmp_path / "bad.toml"
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
+
+    def seconds(words: list[str]) -> float:
+        command = [sys.executable, "-P", "-m", "ackproof", *words]
+        began = time.monotonic()
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=100)
+        assert (done.returncode, done.stdout) == (2, ""), (words, done.stderr)
+        assert done.stderr.startswith("ackproof: "), words
+        return time.monotonic() - began
+
+    took = {}
+    for kind, wrong in KINDS.items():
+        words = wrong if isinstance(wrong, list) else ["run", str(file), "--out", str(tmp_path / "runs")]
+        if isinstance(wrong, tuple):
+            file.write_text(GOOD.replace(*wrong, 1), encoding="utf-8")
+        took[kind] = min(seconds(words) for _ in range(size(1, 1, 3)))  # others may be at work here
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.toml"]
+    slowest = max(took, key=lambda kind: took[kind])
+    record_property("figure", f"{len(took)} kinds as commands, the slowest ({slowest}) after {took[slowest]:.2f} s")
+    if size(False, False, True):
+        assert took[slowest] < AT_MOST_S

@@ -19,6 +19,7 @@ from ackproof import cli, cli_lab
 from ackproof.cli_options import seconds, share
 from ackproof.errors import CannotHere, Ended, NotProved, Problem, Refused, UsageProblem, problem_of
 from ackproof.lab import control, launch
+from ackproof.screen import plain
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -248,6 +249,22 @@ def test_wrong_usage_exits_with_2_and_one_sentence(arguments: list[str], said: s
     assert err.startswith("ackproof: ")
     assert err.count("\n") == 1
     assert said.lower() in err.lower()
+
+
+@pytest.mark.proves("E1")
+@pytest.mark.parametrize("word", ["acks1\udcff", "--set=producer.acks=\udcff", "\udce9.toml"])
+def test_bytes_that_are_no_text_are_refused_before_they_get_into_a_plan(word: str, run: Run) -> None:
+    code, out, err = run("run", "acks1-leader-isolated", word, "--dry-run")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"ackproof: {plain(word)}: not all of it is text")
+
+
+@pytest.mark.proves("F2")
+@pytest.mark.parametrize("words", [["no\x1b[31msuch"], ["status", "--no\x9bsuch"], ["up", "--brokers", "\x1b[2J\n\r7"]])
+def test_a_word_that_a_terminal_would_obey_is_told_as_text(words: list[str], run: Run) -> None:
+    code, _, err = run(*words)
+    assert (code, err.count("\n")) == (2, 1)
+    assert err[:-1].isprintable()
 
 
 AIMED_AT_A_LAB = [

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
 from collections import namedtuple
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -18,6 +22,7 @@ from ackproof import doctor
 from ackproof.doctor import Finding, examine
 from ackproof.errors import CannotHere
 from ackproof.kafka import jars
+from ackproof.lab import kernel
 from conftest import cannot_run
 
 Usage = namedtuple("Usage", "total used free")
@@ -83,15 +88,22 @@ def test_an_attempt_tells_what_went_wrong_or_nothing(capfd: pytest.CaptureFixtur
 
 
 @pytest.mark.proves("E3")
-@pytest.mark.parametrize(("value", "cure"), [("0", "as root: sysctl -w user.max=9"), ("1", "run ackproof as root")])
-def test_the_switch_that_is_off_is_named(
-    value: str, cure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    switch = tmp_path / "max"
-    switch.write_text(f"{value}\n")
-    monkeypatch.setattr(doctor, "SWITCHES", ((str(switch), "0", "user.max=9"),))
+@pytest.mark.parametrize("switch", doctor.SWITCHES, ids=[cure for _, _, cure in doctor.SWITCHES])
+def test_the_switch_that_is_off_is_named(switch: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    file, off, cure = switch
+    monkeypatch.setattr(doctor, "_read", lambda asked: off if asked == file else "")
     monkeypatch.setattr(doctor, "_tried", lambda work: "Operation not permitted")
-    assert doctor._rootless("x").way_out.startswith(cure)
+    told = f"as root: sysctl -w {cure} (now {off}); or run ackproof as root"
+    assert doctor._rootless("x").way_out == told
+
+
+@pytest.mark.proves("E3")
+def test_without_a_switch_it_is_the_container_that_forbids_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_read", lambda file: "7")
+    monkeypatch.setattr(doctor, "_tried", lambda work: "Operation not permitted")
+    assert doctor._rootless("x").way_out == "run ackproof as root, or outside the container that forbids it"
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert doctor._as_root("x").way_out == ("run outside a container, or in one with CAP_SYS_ADMIN and CAP_NET_ADMIN")
 
 
 @pytest.mark.proves("E3")
@@ -103,18 +115,27 @@ def test_rootless_is_needed_only_by_who_is_not_root(monkeypatch: pytest.MonkeyPa
     assert (doctor._rootless("x").status, doctor._as_root("x").status) == ("fail", "ok")
 
 
-def test_rules_that_could_not_be_tried_send_to_the_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_tried", lambda work: f"{doctor.NOT_TRIED} (Operation not permitted)")
-    assert "namespaces" in doctor._nftables("x").way_out
+@pytest.mark.proves("E3")
+@pytest.mark.parametrize(
+    ("question", "status", "cure"),
+    [(doctor._nftables, "fail", "modprobe -a nf_tables"), (doctor._netem, "warn", "modprobe sch_netem")],
+)
+def test_what_the_kernel_lacks_is_named_with_its_module_or_first_the_namespaces(
+    question: Callable[[str], Finding], status: str, cure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(doctor, "_tried", lambda work: "No such file or directory")
-    assert "modprobe" in doctor._nftables("x").way_out
+    finding = question("x")
+    assert (finding.status, finding.found, cure in finding.way_out) == (status, "No such file or directory", True)
+    monkeypatch.setattr(doctor, "_tried", lambda work: f"{doctor.NOT_TRIED} (Operation not permitted)")
+    assert question("x").way_out == "put the namespaces right first"
 
 
 @pytest.mark.proves("E3")
 @pytest.mark.parametrize(("available", "status"), [(1500, "ok"), (1499, "warn"), (500, "warn"), (499, "fail")])
 def test_memory_for_a_lab(available: int, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "available_mb", lambda: available)
-    assert doctor._memory("x").status == status
+    finding = doctor._memory("x")
+    assert (finding.status, "up --brokers 1" in finding.way_out) == (status, status != "ok")
 
 
 @pytest.mark.proves("E3")
@@ -151,16 +172,26 @@ def test_damaged_and_missing_jars_are_told(monkeypatch: pytest.MonkeyPatch) -> N
 
 # A machine that lacks something: in namespaces of its own, so that the lack is real and nobody else's.
 CRIPPLED = """
-import os, sys
+import json, os, sys
+from pathlib import Path
+from ackproof.kafka import java
 from ackproof.lab import kernel
+lacks = json.loads(sys.argv[1])
 uid, gid = os.getuid(), os.getgid()
 kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS)
-kernel.map_root(uid, gid)
-place, options, flags = sys.argv[1:4]
+Path("/proc/self/setgroups").write_text("deny")
+Path("/proc/self/uid_map").write_text(f"{lacks.get('as', 0)} {uid} 1")
+Path("/proc/self/gid_map").write_text(f"{lacks.get('as', 0)} {gid} 1")
 kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
-kernel.mount("tmpfs", place, "tmpfs", int(flags), options)
-if options:
-    with open(f"{place}/full", "wb") as full:
+for source, place, kind, flags, options in lacks.get("mounts", []):
+    kernel.mount(source, place, kind, flags, options)
+for home in list(java._homes()) if "java" in lacks else []:
+    if java._at(home):
+        kernel.mount("tmpfs", home.resolve(), "tmpfs")
+for file, value in lacks.get("switches", {}).items():
+    Path(file).write_text(value)
+if "full" in lacks:
+    with open(f"{lacks['full']}/full", "wb") as full:
         try:
             while True:
                 full.write(bytes(2**16))
@@ -172,12 +203,11 @@ os.execv(sys.executable, [sys.executable, "-P", "-m", "ackproof", "doctor", "--j
 READ_ONLY = 1  # MS_RDONLY
 
 
-def told_by_a_crippled_machine(place: Path, options: str, flags: int, **environment: str) -> dict[str, Finding]:
-    place.mkdir()
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+def told_by_a_crippled_machine(lacks: dict[str, Any], **environment: str | None) -> dict[str, Finding]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")} | environment
     done = subprocess.run(
-        [sys.executable, "-P", "-c", CRIPPLED, str(place), options, str(flags)],
-        env=clean | environment,
+        [sys.executable, "-P", "-c", CRIPPLED, json.dumps(lacks)],
+        env={name: value for name, value in clean.items() if value is not None},
         capture_output=True,
         text=True,
         check=False,
@@ -186,13 +216,15 @@ def told_by_a_crippled_machine(place: Path, options: str, flags: int, **environm
     if "unshare" in done.stderr:
         cannot_run("no user namespaces to cripple a machine in")
     assert done.returncode in (0, 4), done.stderr
+    assert "this check itself failed" not in done.stdout
     return {each["name"]: msgspec.convert(each, Finding) for each in json.loads(done.stdout)}
 
 
 @pytest.mark.proves("E3")
 def test_a_home_that_is_read_only_is_named(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    findings = told_by_a_crippled_machine(home, "", READ_ONLY, HOME=str(home))
+    home.mkdir()
+    findings = told_by_a_crippled_machine({"mounts": [["tmpfs", str(home), "tmpfs", READ_ONLY, ""]]}, HOME=str(home))
     for name, variable in (("disk for the cache", "XDG_CACHE_HOME"), ("disk for the labs", "XDG_STATE_HOME")):
         assert (findings[name].status, findings[name].found) == ("fail", f"{home} cannot be written")
         assert variable in findings[name].way_out
@@ -200,10 +232,103 @@ def test_a_home_that_is_read_only_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.proves("E3")
 def test_a_temporary_folder_that_is_full_is_named(tmp_path: Path) -> None:
-    folder = tmp_path / "temporary"
-    finding = told_by_a_crippled_machine(folder, "size=1m", 0, TMPDIR=str(folder))["disk for what is temporary"]
+    folder = str(tmp_path / "temporary")
+    Path(folder).mkdir()
+    lacks = {"mounts": [["tmpfs", folder, "tmpfs", 0, "size=1m"]], "full": folder}
+    finding = told_by_a_crippled_machine(lacks, TMPDIR=folder)["disk for what is temporary"]
     assert (finding.status, "TMPDIR" in finding.way_out) == ("fail", True)
     assert finding.found.startswith(f"0 MB free for {folder}")
+
+
+@pytest.mark.proves("E3")
+def test_user_namespaces_that_are_switched_off_are_named_with_the_switch() -> None:
+    """The limit is that of the namespace in which it stands, and of no other."""
+    lacks = {"as": 1000, "switches": {"/proc/sys/user/max_user_namespaces": "0"}}
+    findings = told_by_a_crippled_machine(lacks)
+    assert findings["namespaces without root"] == Finding(
+        "namespaces without root",
+        "fail",
+        findings["namespaces without root"].found,
+        "as root: sysctl -w user.max_user_namespaces=15000 (now 0); or run ackproof as root",
+    )
+    for name in ("nftables", "netem"):
+        assert findings[name].found.startswith(doctor.NOT_TRIED)
+        assert findings[name].way_out == "put the namespaces right first"
+
+
+@pytest.mark.proves("E3")
+def test_a_machine_of_2_gb_is_told_what_fits(tmp_path: Path) -> None:
+    memory = tmp_path / "meminfo"
+    memory.write_text("MemTotal: 2015892 kB\nMemFree: 300000 kB\nMemAvailable: 1228800 kB\n")
+    lacks = {"mounts": [[str(memory), "/proc/meminfo", "", kernel.MS_BIND, ""]]}
+    finding = told_by_a_crippled_machine(lacks)["memory"]
+    assert (finding.status, finding.found) == ("warn", "1200 MB available; a lab of three brokers takes about 1500 MB")
+    assert "up --brokers 1" in finding.way_out
+
+
+@pytest.mark.proves("E3")
+def test_a_machine_without_java_is_told_what_to_install(tmp_path: Path) -> None:
+    finding = told_by_a_crippled_machine({"java": None}, PATH=str(tmp_path), JAVA_HOME=None)["Java"]
+    assert (finding.status, finding.found.startswith("No Java was found")) == ("fail", True)
+    assert "apt install openjdk-17-jre-headless" in finding.way_out
+
+
+def on_a_terminal(command: list[str], environment: dict[str, str]) -> bytes:
+    """What a program says whose output and errors are a terminal."""
+    ours, theirs = os.openpty()
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        said = b""
+        with suppress(OSError):  # EIO: nobody has its other end any more
+            while part := os.read(ours, 65536):
+                said += part
+        os.close(ours)
+        assert process.wait(timeout=100) in (0, 4), said
+    return said
+
+
+# A verdict is told in colours: the words that `run` and `judge` end with.
+TELLS = """
+import sys
+from pathlib import Path
+from ackproof.record import read_record
+from ackproof.runner import _print
+from ackproof.verdict import Fitness, not_judged
+_print(not_judged(read_record(Path(sys.argv[1])), Fitness("judged", False, "Not judged.")))
+"""
+COLOUR = re.compile(rb"\x1b\[[0-9;]*(?:3|4|9|10)[0-9](?:;[0-9;]*)?m")
+
+
+@pytest.mark.proves("E3")
+@pytest.mark.parametrize(
+    ("terminal", "more", "obeys", "colours"),
+    [
+        (True, {"TERM": "xterm-256color"}, True, True),
+        (True, {"TERM": "xterm-256color", "NO_COLOR": "1"}, True, False),
+        (True, {"TERM": "dumb"}, False, False),
+        (False, {"TERM": "xterm-256color"}, False, False),
+    ],
+    ids=["terminal", "NO_COLOR", "dumb", "pipe"],
+)
+def test_only_a_terminal_that_can_gets_colours_and_the_doctor_needs_none(
+    terminal: bool, more: dict[str, str], obeys: bool, colours: bool
+) -> None:
+    environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")} | more
+
+    def said(*words: str) -> bytes:
+        command = [sys.executable, "-P", *words]
+        if terminal:
+            return on_a_terminal(command, environment)
+        done = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=100)
+        return done.stdout + done.stderr
+
+    examined = said("-m", "ackproof", "doctor")
+    assert b"\x1b" not in examined
+    assert all(name in examined for name in (b" Python: ", b" Java: ", b" nftables: ", b" memory: "))
+    verdict = said("-c", TELLS, str(Path(__file__).parent / "runs" / "loss-isolated"))
+    assert b"acknowledged" in verdict
+    assert (b"\x1b" in verdict) <= obeys
+    assert bool(COLOUR.search(verdict)) == colours
 
 
 @pytest.mark.proves("E3")

@@ -518,6 +518,7 @@ def drawn(seed: int) -> list[FaultPlan]:
     return load(read_source("drawn.toml", with_drawn()), seed=seed).faults
 
 
+@pytest.mark.proves("G1")
 def test_a_seed_draws_faults_and_the_same_seed_the_same() -> None:
     assert drawn(7) == drawn(7)
     assert len({tuple(fault.what() for fault in drawn(seed)) for seed in range(20)}) > 10

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ackproof.errors import Ended, UsageProblem
+from ackproof.json_text import json_text
 from ackproof.live import Live
 from ackproof.scenario_file import find, load
 from ackproof.screen import aloud, console, partitions_table, plain, say, say_json, say_problem, status_parts
@@ -90,7 +91,20 @@ def test_json_is_one_document_that_gives_back_the_text(text: str, capsys: pytest
     say_json({"topic": text})
     out = capsys.readouterr().out
     assert json.loads(out) == {"topic": text}
-    assert "\x1b" not in out
+    assert not obeyed(out)
+
+
+@pytest.mark.proves("F2")
+@given(st.text())
+def test_json_holds_nothing_that_a_terminal_obeys_and_is_the_same_document(text: str) -> None:
+    written = json_text({text: [text, {"in": text}]})
+    assert not obeyed(written.decode())
+    assert json.loads(written) == {text: [text, {"in": text}]}
+
+
+def test_what_can_be_printed_stands_in_json_as_it_is() -> None:
+    assert json_text("Grüße, 漢字 🏴").decode() == '"Grüße, 漢字 🏴"'
+    assert json_text("\x7f\x9b\u202e\U000e0001") == rb'"\u007f\u009b\u202e\udb40\udc01"'
 
 
 def partition(topic: str) -> dict[str, Any]:

@@ -378,12 +378,14 @@ def test_a_lab_that_goes_down_ends_the_view_with_its_problem() -> None:
         assert LEAVE_SCREEN in terminal.said.partition(b"ended:")[0]
 
 
+@pytest.mark.proves("E3")
 def test_a_terminal_that_can_only_print_gets_plain_text() -> None:
     with on_a_terminal(term="dumb") as terminal:
         terminal.read_until(b"every node reaches every other")
         assert b"\x1b" not in terminal.said
 
 
+@pytest.mark.proves("E3")
 def test_a_pipe_gets_a_page_for_each_change_and_none_without() -> None:
     with subprocess.Popen(program(), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None

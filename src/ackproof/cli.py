@@ -8,19 +8,20 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import NoReturn
 
 import typer
 
 from ackproof import __version__, cli_hand, cli_health, cli_lab, cli_run, cli_verbs
-from ackproof.errors import BUG_EXIT_CODE, Ended, Problem, no_space
-from ackproof.screen import say_problem
+from ackproof.errors import BUG_EXIT_CODE, FULL, Ended, Problem, UsageProblem, no_space
+from ackproof.screen import plain, say_problem
 
 INTERRUPTED = 130
 
@@ -95,6 +96,7 @@ def _replace_what_cannot_be_shown() -> None:
 
 def _run() -> int:
     try:
+        _refuse_what_is_no_text(sys.argv[1:])
         code = _exit_code(app(standalone_mode=False, prog_name="ackproof"))
         if code == INTERRUPTED:  # what typer makes of Ctrl-C
             print("ackproof: interrupted", file=sys.stderr)
@@ -116,6 +118,13 @@ def _run() -> int:
         return _other(problem)
 
 
+def _refuse_what_is_no_text(words: Sequence[str]) -> None:
+    """Bytes that are no characters here: they could be written into no JSON, and so not told to be run again."""
+    for word in words:
+        if re.search("[\ud800-\udfff]", word):
+            raise UsageProblem(f"{plain(word)}: not all of it is text in UTF-8: use another name or value")
+
+
 def _exit_code(result: object) -> int:
     return result if isinstance(result, int) else 0
 
@@ -127,14 +136,15 @@ def _other(problem: Exception) -> int:
         return 2
     if isinstance(problem, OSError) and problem.errno == errno.EIO:  # the terminal is gone
         return 128 + signal.SIGHUP
-    if isinstance(problem, OSError) and problem.errno in (errno.ENOSPC, errno.EDQUOT):
-        told = no_space(problem.filename or "the run, or of temporary files")
-        say_problem(told)
-        return told.exit_code
+    if isinstance(problem, OSError) and problem.errno in FULL:
+        full = no_space(problem.filename or "the run, or of temporary files")
+        say_problem(full)
+        return full.exit_code
     if hasattr(problem, "format_message"):
         context = getattr(problem, "ctx", None)
         path = context.command_path if context else "ackproof"
-        print(f"ackproof: {problem.format_message()} (`{path} --help` shows how it is used)", file=sys.stderr)
+        told = f"{' '.join(problem.format_message().split())} (`{path} --help` shows how it is used)"
+        print(f"ackproof: {plain(told)}", file=sys.stderr)
         return 2
     if type(problem).__name__ == "Abort":
         return INTERRUPTED
@@ -145,5 +155,6 @@ def _bug(message: str, details: list[str]) -> int:
     descriptor, path = tempfile.mkstemp(prefix="ackproof-bug-", suffix=".txt")
     with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as report:
         report.write("\n".join([" ".join(sys.argv), message, *details]) + "\n")
-    print(f"ackproof: this is a bug of ours ({message}); {path} holds what we need to mend it", file=sys.stderr)
+    told = f"this is a bug of ours ({message}); {path} holds what we need to mend it"
+    print(f"ackproof: {plain(told)}", file=sys.stderr)
     return BUG_EXIT_CODE

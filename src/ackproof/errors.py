@@ -14,7 +14,9 @@ problems) that are printed below it.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+import errno
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 BUG_EXIT_CODE = 70
 
@@ -58,6 +60,20 @@ def problem_of(exit_code: int, message: str, details: Sequence[str] = ()) -> Pro
         if kind.exit_code == exit_code:
             return kind(message, details)
     return Problem(message, details)
+
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextmanager
+def naming(path: object) -> Iterator[None]:
+    """An error of a write or a sync does not say by itself of which file."""
+    try:
+        yield
+    except OSError as problem:
+        if problem.filename is None:
+            problem.filename = str(path)
+        raise
 
 
 def no_space(where: object) -> CannotHere:

@@ -157,7 +157,7 @@ class Judging:
 def _serve(master: str, early: bool, large: bool, consumers: bool, connector: bool) -> None:
     if early:
         os.nice(NICE)
-    from ackproof.errors import Problem
+    from ackproof.errors import FULL, Problem, no_space
     from ackproof.judge import Extras, Kafka, Session, judge, rehearse, warm
     from ackproof.kafka.jars import ensure_connector
 
@@ -191,6 +191,10 @@ def _serve(master: str, early: bool, large: bool, consumers: bool, connector: bo
                 tell(verdicts=msgspec.to_builtins(verdicts))
     except Problem as problem:
         tell(problem=problem.message, details=list(problem.details))
+    except OSError as problem:
+        if problem.errno not in FULL:
+            raise
+        tell(problem=no_space(problem.filename or "the run, or of temporary files").message, details=[])
 
 
 if __name__ == "__main__":

@@ -12,7 +12,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from ackproof.errors import naming
 from ackproof.journal_tables import SCHEMA_VERSION
+from ackproof.json_text import json_text
 
 Expected = Literal["required", "allowed", "forbidden"]
 
@@ -109,11 +111,15 @@ class RunRecord(msgspec.Struct, frozen=True):
 
 def write_record(run_directory: Path, record: RunRecord) -> None:
     temporary = run_directory / ".run.json.new"
-    with temporary.open("wb") as out:
-        out.write(msgspec.json.format(msgspec.json.encode(record), indent=2))
-        out.flush()
-        os.fsync(out.fileno())
-    temporary.rename(run_directory / "run.json")
+    try:
+        with naming(temporary), temporary.open("wb") as out:
+            out.write(json_text(record))
+            out.flush()
+            os.fsync(out.fileno())
+        temporary.rename(run_directory / "run.json")
+    except BaseException:
+        temporary.unlink(missing_ok=True)  # it may be what fills the disk
+        raise
 
 
 def read_record(run_directory: Path) -> RunRecord:

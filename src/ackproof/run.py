@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from ackproof import journal
-from ackproof.errors import CannotHere, Ended, Problem, no_space
+from ackproof.errors import FULL, CannotHere, Ended, Problem, no_space
 from ackproof.lab import control
 from ackproof.lab.directory import LabDirectory
 from ackproof.lab.events import Events
@@ -263,7 +263,8 @@ def carry_out(run: Ongoing, watch: Callable[[dict[str, int]], None], under_way: 
         _final_read(run)
         run.note(ended="complete")
     except (KeyboardInterrupt, Ended):
-        run.note(ended="interrupted", problems=[*run.record.problems, "interrupted by the user"])
+        with suppress(OSError):
+            run.note(ended="interrupted", problems=[*run.record.problems, "interrupted by the user"])
         _heal_quickly(run)
         raise
     except (Problem, OSError) as problem:
@@ -280,8 +281,13 @@ def _why(run: Ongoing, problem: Exception) -> Exception:
     """What stands behind it: clients die with their lab, and on a full disk they cannot even say of what they died."""
     if not LabDirectory.of(run.lab).alive():
         return CannotHere("the lab ended in the middle of the run: was its supervisor killed, or memory short?")
-    full = shutil.disk_usage(run.directory).free < FULL_BYTES
-    return no_space(run.directory) if full else problem
+    if isinstance(problem, OSError) and problem.errno in FULL:
+        return no_space(problem.filename or run.directory)
+    return no_space(run.directory) if _is_full(run.directory) else problem
+
+
+def _is_full(place: Path) -> bool:
+    return place.exists() and shutil.disk_usage(place).free < FULL_BYTES
 
 
 def _put_away(run: Ongoing) -> None:
@@ -338,6 +344,8 @@ def _timeline(run: Ongoing, watch: Callable[[dict[str, int]], None], under_way: 
                 fault.end()
         watch(now)
         run.follow_lab()
+        if _is_full(labs := LabDirectory.of(run.lab).path):  # where the lab could not say that a fault is over
+            raise no_space(labs)
         if ended_ns is not None and all(fault.over or fault.begun_at is None for fault in faults):
             break
         if time.monotonic() > deadline:

@@ -373,8 +373,10 @@ def judge_runs(
     outcome = Outcome(as_json, None)
     for directory, verdict in zip(directories, verdicts, strict=True):
         done = Done(directory, EXIT_CODES[verdict.result], verdict)
-        with suppress(Exception):  # whatever a report dies of, the verdict stands
+        try:
             done.report = write_report(directory)
+        except Exception as problem:  # noqa: BLE001  whatever a report dies of, the verdict stands
+            say_problem(CannotHere(f"the report could not be written: {problem}"))
         outcome.runs.append(done)
         if not as_json:
             _print(verdict)

@@ -68,7 +68,8 @@ def find(name: str) -> Source:
         except UnicodeDecodeError:
             raise UsageProblem(f"{name} is no text in UTF-8") from None
     if name not in bundled():
-        hint = did_you_mean(name, [f"{name}.toml"] if Path(f"{name}.toml").exists() else bundled())
+        beside = [path.name for path in Path().glob("*.toml")]
+        hint = did_you_mean(name, [f"{name}.toml"] if f"{name}.toml" in beside else bundled())
         raise UsageProblem(f"no scenario {name!r}{hint}: `ackproof list` shows them; a file's name ends in .toml")
     text = (resources.files("ackproof") / "scenarios" / f"{name}.toml").read_text(encoding="utf-8")
     return read_source(f"{name}.toml", text)

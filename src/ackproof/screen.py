@@ -12,9 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from ackproof.errors import Ended, Problem
+from ackproof.json_text import json_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,7 +41,7 @@ def say(*lines: str) -> None:
 def say_json(document: Any) -> None:
     """In UTF-8, as JSON always is, whatever the locale says."""
     sys.stdout.flush()
-    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+    sys.stdout.buffer.write(json_text(document) + b"\n")
     sys.stdout.buffer.flush()
 
 

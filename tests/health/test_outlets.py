@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import pwd
 import socket
+import subprocess
+import sys
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from ackproof import ports
 from ackproof.errors import CannotHere
 from ackproof.health import outlets as outlets_module
 from ackproof.health.outlets import Endpoint, Outlets, in_words, webhook_problem
 from ackproof.health.watch import Alert
+from conftest import cannot_run
 
 RAISED = Alert("rate", "raised", 12.0, "12 messages a second, below 800", True)
 CLEARED = Alert("rate", "cleared", None, "all is well again", True)
@@ -127,13 +136,78 @@ def test_prometheus_reads_what_stands() -> None:
         endpoint.close()
 
 
+LISTENER = """
+import socket, sys
+with socket.socket(getattr(socket, sys.argv[2])) as held:
+    if held.family == socket.AF_INET6:
+        held.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    held.bind((sys.argv[1], 0))
+    held.listen()
+    print(held.getsockname()[1], flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def held_by_another(address: str, family: str) -> Iterator[tuple[int, int]]:
+    """A port, and the process that listens there."""
+    command = [sys.executable, "-c", LISTENER, address, family]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        line = holder.stdout.readline()
+        if not line:
+            cannot_run(f"nothing can listen on {address} here")
+        yield int(line), holder.pid
+        holder.communicate()
+
+
+def refused(port: int) -> CannotHere:
+    with pytest.raises(CannotHere) as problem:
+        Endpoint(port)
+    assert problem.value.exit_code == 4
+    return problem.value
+
+
 @pytest.mark.proves("E4")
-def test_a_port_that_is_taken_is_a_sentence() -> None:
+@pytest.mark.parametrize(
+    ("address", "family"),
+    [("127.0.0.1", "AF_INET"), ("0.0.0.0", "AF_INET"), ("::ffff:127.0.0.1", "AF_INET6")],  # noqa: S104 - for a moment
+)
+def test_whoever_holds_a_port_is_named(
+    address: str, family: str, record_property: Callable[[str, object], None]
+) -> None:
+    with held_by_another(address, family) as (port, pid):
+        name = Path(f"/proc/{pid}/comm").read_text().strip()
+        assert (
+            refused(port).message
+            == f"port {port} for Prometheus cannot be had (held by {name} (pid {pid})): name another"
+        )
+    record_property("figure", f"a port held on {address}: exit 4 names the program and its pid")
+
+
+@pytest.mark.proves("E4")
+def test_a_holder_that_may_not_be_seen_is_told_by_its_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with held_by_another("127.0.0.1", "AF_INET") as (port, _):
+        (tmp_path / "net").mkdir()
+        (tmp_path / "net" / "tcp").write_text(Path("/proc/net/tcp").read_text())
+        monkeypatch.setattr(ports, "PROC", tmp_path)  # of processes it has none
+        user = pwd.getpwuid(os.getuid()).pw_name
+        assert f"(held by a process of user {user} that cannot be seen from here)" in refused(port).message
+
+
+@pytest.mark.proves("E4")
+def test_a_port_that_is_bound_and_nothing_more_is_in_no_list() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        with pytest.raises(CannotHere, match="cannot be had"):
-            Endpoint(taken.getsockname()[1])
+        assert "held by a process that does not listen there" in refused(taken.getsockname()[1]).message
+
+
+def test_a_port_that_one_may_not_have_is_told_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_for_you(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(outlets_module, "ThreadingHTTPServer", not_for_you)
+    assert "cannot be had (Permission denied)" in refused(80).message
 
 
 def test_a_line_that_is_no_alert_is_for_the_log_alone() -> None:

@@ -33,7 +33,7 @@ _FLAGS = (
     "--disable-extensions",
     "--disable-dev-shm-usage",
     "--no-first-run",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--remote-debugging-pipe",
 )
 # The browser reads from descriptor 3 and writes to 4. Ours may have any numbers, these two among them, so they are
@@ -62,6 +62,9 @@ class Page:
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
         return self.browser.call(method, self.session, **params)
+
+    def close(self) -> None:
+        self.call("Page.close")
 
     def run(self, expression: str) -> Any:
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
-from made_story import SMALL, Shape
+from made_story import LOAD, RUN, SMALL, Shape
 from make_run import make_run
 
+from ackproof.journal import Writer
 from ackproof.record import read_record, write_record
+from ackproof.report.page import write_report
 from ackproof.verdict import CheckResult, Fitness, read_verdict
 
+LEADS_AWAY = "<meta http-equiv=refresh content='0;url=//example.invalid'>"
 MARKUP = (
     "<script>window.pwned=1</script>",
     "</script><script>window.pwned=2</script>",
@@ -24,7 +27,7 @@ MARKUP = (
     "<style>*{display:none}</style>",
     "</style><style>body{display:none}",
     "<link rel=stylesheet href=//example.invalid/x.css>",
-    "<meta http-equiv=refresh content='0;url=//example.invalid'>",
+    LEADS_AWAY,
     "<base href=//example.invalid/>",
     "<form action=//example.invalid><input name=x autofocus onfocus=window.pwned=10>",
     "<details open ontoggle=window.pwned=11>",
@@ -83,6 +86,15 @@ OTHERS = (
     "x" * 300,
 )
 HOSTILE = (*MARKUP, *TEMPLATES, *CONTROLS, *OTHERS)
+# What a page shows where it cannot show the character itself; written down here, not asked of the page's own code.
+_SIGNS = str.maketrans(
+    {"\0": "␀", "\x07": "␇", "\x08": "␈", "\r": "␍", "\x1b": "␛", "\x7f": "␡"}
+    | dict.fromkeys("\x85\x9b\ufffe\uffff", "\N{REPLACEMENT CHARACTER}")
+)
+
+
+def shown(string: str) -> str:
+    return string.translate(_SIGNS)
 
 
 def make_hostile_run(runs: Path) -> Path:
@@ -114,3 +126,56 @@ def make_hostile_run(runs: Path) -> Path:
     verdict = msgspec.structs.replace(verdict, checks=checks, fitness=fitness, sentence=" ".join(HOSTILE))
     (directory / "verdict" / "verdict.json").write_bytes(msgspec.json.encode(verdict))
     return directory
+
+
+class NamedRun:
+    """A judged run in which everything that has a name has the same one: whichever is asked for."""
+
+    def __init__(self, runs: Path) -> None:
+        self._directory = make_run(runs, Shape("named", consumers=True, **SMALL))
+        for table, facts in (
+            ("groups", {"consumer": 0, "group": 0, "event": "assigned", "topic": 0, "partition": 0, "assignment": 1}),
+            ("outbox", {"producer": 0, "depth": 7, "failures": 0}),
+        ):
+            writer = Writer(self._directory, table, RUN, "consumer-0")
+            writer.add(at_ns=LOAD, **facts)
+            writer.close()
+        self._record, self._verdict = read_record(self._directory), read_verdict(self._directory)
+        log = (self._directory / "logs" / "kafka2.log").read_text(encoding="utf-8").splitlines()
+        self._said = next(line for line in log if "Truncating to" in line)
+
+    def report(self, name: str, path: Path) -> Path:
+        """Its page, kept at this path."""
+        record, verdict = self._record, self._verdict
+        write_record(
+            self._directory,
+            msgspec.structs.replace(
+                record,
+                scenario=name,
+                title=name,
+                argv=["./ackproof", "run", name],
+                versions={name: name},
+                topics=[name],
+                groups=[name, f"{name}, another"],  # the timeline names a group where there are several
+                producers=[msgspec.structs.replace(each, name=name) for each in record.producers],
+                consumers=[msgspec.structs.replace(each, name=name) for each in record.consumers],
+                faults=[msgspec.structs.replace(each, asked=[name], when=name, heals=name) for each in record.faults],
+                nodes=dict.fromkeys(record.nodes, name),
+                problems=[name],
+                plan={name: name},
+            ),
+        )
+        witness = {"topic": name, "key": name, "value": name, "header": name, name: name}
+        changed = msgspec.structs.replace(
+            verdict,
+            scenario=name,
+            sentence=f"lost: {name}",
+            checks=[msgspec.structs.replace(each, text=name, witnesses=[witness]) for each in verdict.checks],
+            fitness=[Fitness(name, True, name)],
+            faults=[msgspec.structs.replace(each, targets=[name], text=name) for each in verdict.faults],
+            failover=[{**each, "kind": name, "topic": name} for each in verdict.failover],
+        )
+        (self._directory / "verdict" / "verdict.json").write_bytes(msgspec.json.encode(changed))
+        said = self._said.partition(" INFO ")[0] + f" INFO {name}-0 Truncating to offset 7 {name}\n"
+        (self._directory / "logs" / "kafka2.log").write_text(said, encoding="utf-8")
+        return write_report(self._directory).rename(path)

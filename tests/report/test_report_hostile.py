@@ -11,16 +11,18 @@ from xml.etree import ElementTree
 
 import msgspec
 import pytest
-from hostile_strings import HOSTILE, make_hostile_run
+from hostile_strings import HOSTILE, make_hostile_run, shown
 from made_story import SHAPES
 from make_run import make_run
 from rich.console import Console
 
+from ackproof.judge.compare import write_verdict
+from ackproof.record import read_record, write_record
 from ackproof.report.contract import run_json, write_junit
-from ackproof.report.html import visible
 from ackproof.report.index import write_index
 from ackproof.report.page import write_report
 from ackproof.report.terminal import terminal_summary
+from ackproof.screen import say_json
 from ackproof.verdict import Verdict, read_verdict
 
 
@@ -65,7 +67,7 @@ def test_the_page_has_the_tags_of_a_harmless_one_and_holds_every_string_as_text(
     assert hostile.links == ["data:,"]
     pieces = {piece.strip() for piece in hostile.pieces}
     for string in HOSTILE:
-        assert visible(string).strip() in pieces, repr(string)
+        assert shown(string).strip() in pieces, repr(string)
 
 
 @pytest.mark.proves("F1")
@@ -113,19 +115,49 @@ def test_junit_parses_and_json_holds_the_strings(verdict: Verdict, tmp_path: Pat
     assert document["runs"][0]["scenario"] == "</title><img src=x>"
 
 
+def harmless(text: str) -> bool:
+    """Nothing that a terminal would obey, the ends of lines aside."""
+    return all(char.isprintable() or char == "\n" for char in text)
+
+
 @pytest.mark.proves("F2")
 @pytest.mark.parametrize("string", HOSTILE)
 def test_each_string_comes_through_every_output_as_text(
-    string: str, verdict: Verdict, tmp_path: Path, record_property: Callable[[str, object], None]
+    string: str,
+    runs: Path,
+    verdict: Verdict,
+    tmp_path: Path,
+    capsysbinary: pytest.CaptureFixture[bytes],
+    record_property: Callable[[str, object], None],
 ) -> None:
-    told = msgspec.structs.replace(verdict, scenario=string, sentence=string, run=string, result="refuted")
-    document = json.loads(msgspec.json.encode({"runs": [run_json(told, "report.html")]}))
-    assert document["runs"][0]["scenario"] == string
-    root = ElementTree.fromstring(write_junit([told], tmp_path / "junit.xml").read_bytes())  # noqa: S314 - ours
+    checks = [msgspec.structs.replace(check, text=string, witnesses=[{string: string}]) for check in verdict.checks]
+    told = msgspec.structs.replace(
+        verdict, scenario=string, sentence=string, run=string, mode=string, checks=checks, result="refuted"
+    )
+    say_json({"runs": [run_json(told, string)]})  # as `run --json` and `judge --json` do
+    shown = capsysbinary.readouterr().out.decode()
+    assert harmless(shown)
+    assert json.loads(shown)["runs"][0]["scenario"] == string
+
+    kept = write_verdict(tmp_path, told, None)
+    assert harmless((tmp_path / "verdict" / "verdict.json").read_text(encoding="utf-8"))
+    assert read_verdict(tmp_path) == kept
+    record = msgspec.structs.replace(read_record(runs / "hostile"), title=string, topics=[string], argv=[string])
+    write_record(tmp_path, record)
+    assert harmless((tmp_path / "run.json").read_text(encoding="utf-8"))
+    assert read_record(tmp_path) == record
+
+    junit = write_junit([told], tmp_path / "junit.xml").read_bytes()
+    root = ElementTree.fromstring(junit)  # noqa: S314 - ours
     assert {element.tag for element in root.iter()} <= {"testsuites", "testsuite", "testcase", "failure", "system-out"}
     assert root.attrib["failures"] == "1"
+    parsed = [text for element in root.iter() for text in (element.text or "", *element.attrib.values())]
+    assert all(map(harmless, [junit.decode(), *parsed]))
+
     out = io.StringIO()
     for part in terminal_summary(told):
         Console(file=out, width=500, color_system=None, markup=True).print(part)
-    assert all(char.isprintable() or char == "\n" for char in out.getvalue())
-    record_property("figure", f"{len(HOSTILE)} strings to terminal, JSON and JUnit: all parse, no control sequence")
+    assert harmless(out.getvalue())
+    record_property(
+        "figure", f"{len(HOSTILE)} strings to terminal, JSON and JUnit: all parse, no control character in any byte"
+    )

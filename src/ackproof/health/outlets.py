@@ -6,6 +6,7 @@ may hold anything up: a webhook that is slow or gone is told of, and costs its o
 
 from __future__ import annotations
 
+import errno
 import queue
 import threading
 import urllib.error
@@ -22,6 +23,7 @@ import msgspec
 from ackproof.errors import CannotHere
 from ackproof.health.rules import RULE_NAMES
 from ackproof.health.watch import Alert
+from ackproof.ports import holder_of
 
 WEBHOOK_S = 5.0
 LAST_S = 6.0  # at the end, for what is still to be posted: one that does not answer is told of by its own word
@@ -132,7 +134,8 @@ class Endpoint:
         try:
             self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         except OSError as problem:
-            raise CannotHere(f"port {port} for Prometheus cannot be had ({problem.strerror}): name another") from None
+            why = holder_of(port) if problem.errno == errno.EADDRINUSE else problem.strerror
+            raise CannotHere(f"port {port} for Prometheus cannot be had ({why}): name another") from None
         self.port = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import msgspec
-
+from ackproof.errors import naming
+from ackproof.json_text import json_text
 from ackproof.judge.checks import CHECKS, Check
 from ackproof.judge.fates import FATES, IN_LOG, LOST
 from ackproof.judge.fitness import Evidence, behind_ms, fitness, is_behind, log_was_read, missing
@@ -241,15 +241,28 @@ def write_verdict(home: Path | None, verdict: Verdict, witnesses: Path | None) -
     if home is None:
         return verdict
     new = witnesses or cleared(home / ".verdict-new")
-    new.mkdir(exist_ok=True)
-    new.chmod(0o755)
-    with (new / "verdict.json").open("wb") as out:
-        out.write(msgspec.json.format(msgspec.json.encode(verdict), indent=2) + b"\n")
-        out.flush()
-        os.fsync(out.fileno())
-    old = cleared(home / ".verdict-old")
-    if (home / "verdict").is_symlink() or (home / "verdict").exists():
-        (home / "verdict").rename(old)
-    new.rename(home / "verdict")
-    cleared(old)
+    try:
+        new.mkdir(exist_ok=True)
+        new.chmod(0o755)
+        with naming(new / "verdict.json"), (new / "verdict.json").open("wb") as out:
+            out.write(json_text(verdict) + b"\n")
+            out.flush()
+            os.fsync(out.fileno())
+        _take_its_place(new, home / "verdict", cleared(home / ".verdict-old"))
+    except BaseException:
+        cleared(new)
+        raise
     return verdict
+
+
+def _take_its_place(new: Path, place: Path, old: Path) -> None:
+    """What stood there goes only when the new one stands there."""
+    if place.is_symlink() or place.exists():
+        place.rename(old)
+    try:
+        new.rename(place)
+    except OSError:
+        if old.is_symlink() or old.exists():
+            old.rename(place)
+        raise
+    cleared(old)

@@ -1,11 +1,13 @@
 """The audit trail of a lab: who asked what, what it became, when it was proved, when it was healed.
 
-One JSON object a line, appended whole, so that several processes may write and anybody may read at any moment.
+One JSON object a line, appended whole, so that several processes may write and anybody may read at any moment. A disk
+that is full keeps nobody from healing: what it does not take is written with the next event for which there is room.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,10 +15,14 @@ from typing import Any
 
 import msgspec
 
+from ackproof.errors import FULL
+
 
 class Events:
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._turn = threading.Lock()
+        self._unwritten = b""
 
     def add(self, event: str, **facts: Any) -> None:
         record = {
@@ -25,10 +31,19 @@ class Events:
             "event": event,
             **{name: fact for name, fact in facts.items() if fact is not None},
         }
-        line = msgspec.json.encode(record) + b"\n"
+        with self._turn:
+            self._unwritten += msgspec.json.encode(record) + b"\n"
+            try:
+                self._write()
+            except OSError as problem:
+                if problem.errno not in FULL:
+                    raise
+
+    def _write(self) -> None:
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
-            os.write(descriptor, line)
+            while self._unwritten:
+                self._unwritten = self._unwritten[os.write(descriptor, self._unwritten) :]
         finally:
             os.close(descriptor)
 

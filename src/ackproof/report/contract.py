@@ -7,17 +7,14 @@ whenever somebody looks: a refuted run is a failure, an unknown one an error, ne
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 from ackproof.report.html import write_whole
+from ackproof.screen import plain
 from ackproof.verdict import Verdict
-
-# What XML 1.0 cannot hold at all, not even escaped.
-_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def run_json(verdict: Verdict, report_path: Path | str | None) -> dict[str, Any]:
@@ -88,4 +85,5 @@ def _against(verdict: Verdict) -> list[str]:
 
 
 def _xml(text: str) -> str:
-    return _NOT_XML.sub("\ufffd", text)
+    """Lines of what can be printed: whoever shows them may do so on a terminal, and XML cannot hold all of the rest."""
+    return "\n".join(plain(line) for line in text.split("\n"))

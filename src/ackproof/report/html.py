@@ -12,12 +12,15 @@ import base64
 import hashlib
 import os
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+
+from ackproof.errors import naming
 
 NOTHING = "\u2013"
 TEMPLATES = Path(__file__).parent / "templates"
@@ -84,6 +87,13 @@ def render(template: str, **context: Any) -> str:
             "form-action 'none'",
         )
     )
+    own = {"policy": sources, "style": Markup(style), "script": Markup(script)}  # noqa: S704 - our own two files
+    return _environment().get_template(template).render(**own, **context)
+
+
+@cache
+def _environment() -> Environment:
+    """Made once: it keeps the templates compiled, which takes longer than to fill them."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -94,8 +104,7 @@ def render(template: str, **context: Any) -> str:
     )
     environment.filters |= {"n": thousands, "ms": duration}
     environment.globals |= {"share": share}
-    own = {"policy": sources, "style": Markup(style), "script": Markup(script)}  # noqa: S704 - our own two files
-    return environment.get_template(template).render(**own, **context)
+    return environment
 
 
 def _hash(text: str) -> str:
@@ -106,7 +115,7 @@ def write_whole(path: Path, content: bytes) -> Path:
     """Aside, then renamed: never half a file, and never through a link that somebody planted at its name."""
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
     try:
-        with os.fdopen(handle, "wb") as out:
+        with naming(path), os.fdopen(handle, "wb") as out:
             out.write(content)
         Path(temporary).chmod(0o644)  # to be shown to others, unlike what mkstemp has in mind
         Path(temporary).replace(path)

@@ -110,10 +110,13 @@ def test_without_acknowledgements_there_are_no_offsets_what_was_killed_is_noted_
     us: User, tmp_path: Path, record_property: Told
 ) -> None:
     run = us.start("run", "acks0-leader-killed", *SMALL, "--out", str(tmp_path), "--json", first=own_mounts)
-    said = said_until(run, "killed ")
-    (lab,) = us.labs()
-    assert in_a_child(lambda: hold_mounted(run.pid, lab / "settings")) is None
-    out, err = run.communicate(timeout=280)
+    try:
+        said = said_until(run, "network made")
+        (lab,) = us.labs()
+        assert in_a_child(lambda: hold_mounted(run.pid, lab / "settings")) is None
+        out, err = run.communicate(timeout=280)
+    finally:
+        run.kill()
     assert run.returncode == 0, said + err
     unclean = [line for line in err.splitlines() if "unclean: " in line]
     assert [str(lab) in line and "could not be taken away" in line for line in unclean] == [True], err

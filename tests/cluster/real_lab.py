@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import sysconfig
@@ -22,10 +24,12 @@ import pyarrow.parquet as pq
 
 import ackproof
 from ackproof.journal import read_stream
+from ackproof.lab import kernel
 from conftest import cannot_run
 
 ORDINARY_UID = 65534
 GONE_S = 5.0
+_PR_SET_DUMPABLE = 4
 AGENT = (Path(__file__).parent / "agent.py").read_text()
 
 Done = subprocess.CompletedProcess[str]
@@ -47,8 +51,12 @@ class User:
     def temporary_files(self) -> list[Path]:
         return list(Path(self.environment["TMPDIR"]).iterdir())
 
-    def run(self, *arguments: str, timeout_s: float = 120) -> Done:
-        process = self.start(*arguments)
+    def labs(self) -> list[Path]:
+        """The folders of this user's labs, also of those that were killed."""
+        return list((self.state / "ackproof" / "labs").glob("*"))
+
+    def run(self, *arguments: str, timeout_s: float = 120, first: Callable[[], None] | None = None) -> Done:
+        process = self.start(*arguments, first=first)
         try:
             out, err = process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
@@ -60,7 +68,8 @@ class User:
     def start(
         self, *arguments: str, terminal: int | None = None, first: Callable[[], None] | None = None
     ) -> subprocess.Popen[str]:
-        """With `terminal`, on that and as the leader of its session, as a shell's window has it."""
+        """With `terminal`, on that and as the leader of its session, as a shell's window has it. `first` is done by the
+        process itself, before it is the command."""
         stream = subprocess.PIPE if terminal is None else terminal
         identity: dict[str, Any] = {} if self.uid is None else {"user": self.uid, "group": self.uid, "extra_groups": []}
         return subprocess.Popen(
@@ -98,7 +107,7 @@ def an_ordinary_user() -> Iterator[User]:
         cache = home / "cache" / "ackproof" / "kafka"
         cache.mkdir(parents=True)
         for version in (Path.home() / ".cache" / "ackproof" / "kafka").glob("[34].*"):
-            shutil.copytree(version, cache / version.name, copy_function=_link_or_copy)
+            shutil.copytree(version, cache / version.name, copy_function=link_or_copy)
         (home / "state" / "tmp").mkdir(parents=True)
         for folder in (home, home / "state", home / "state" / "tmp", *cache.parents[:2], cache, *cache.iterdir()):
             os.chown(folder, ORDINARY_UID, ORDINARY_UID)
@@ -120,17 +129,47 @@ def an_ordinary_user() -> Iterator[User]:
 @contextmanager
 def with_stand_ins(user: User) -> Iterator[User]:
     """The same user with a Java that never serves."""
+    with a_java(user, "#!/bin/sh\nexec sleep 3600\n") as found:
+        yield found
+
+
+@contextmanager
+def a_java(user: User, program: str, version: str = "17.0.1") -> Iterator[User]:
+    """The same user with this program as Java."""
     with tempfile.TemporaryDirectory(prefix="ackproof-test-") as folder:
-        program = Path(folder) / "bin" / "java"
-        program.parent.mkdir()
-        program.write_text("#!/bin/sh\nexec sleep 3600\n")
-        (Path(folder) / "release").write_text('JAVA_VERSION="17.0.1"\n')
-        for path in (Path(folder), program.parent, program):
+        java = Path(folder) / "bin" / "java"
+        java.parent.mkdir()
+        java.write_text(program)
+        (Path(folder) / "release").write_text(f'JAVA_VERSION="{version}"\n')
+        for path in (Path(folder), java.parent, java):
             path.chmod(0o755)
         yield replace(user, environment={**user.environment, "JAVA_HOME": folder})
 
 
-def _link_or_copy(source: str, target: str) -> None:
+@contextmanager
+def with_an_empty_cache(user: User) -> Iterator[User]:
+    with tempfile.TemporaryDirectory(prefix="ackproof-test-") as folder:
+        if user.uid is not None:
+            os.chown(folder, user.uid, user.uid)
+        yield replace(user, environment={**user.environment, "XDG_CACHE_HOME": folder})
+
+
+def without_network() -> None:
+    """What a process does `first` to be where there is no network at all, not even loopback."""
+    own_namespaces(kernel.CLONE_NEWNET)
+
+
+def own_namespaces(kinds: int) -> None:
+    uid, gid = os.getuid(), os.getgid()
+    try:
+        kernel.unshare(kinds)
+    except PermissionError:
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # else /proc/self is root's, for one that was root
+        kernel.unshare(kernel.CLONE_NEWUSER | kinds)
+        kernel.map_root(uid, gid)
+
+
+def link_or_copy(source: str, target: str) -> None:
     try:
         os.link(source, target)
     except OSError:
@@ -168,8 +207,8 @@ class RealLab:
 
     # -- by its command line
 
-    def run(self, verb: str, *arguments: str, timeout_s: float = 120) -> Done:
-        return self.user.run(verb, "--name", self.name, *arguments, timeout_s=timeout_s)
+    def run(self, verb: str, *arguments: str, timeout_s: float = 120, first: Callable[[], None] | None = None) -> Done:
+        return self.user.run(verb, "--name", self.name, *arguments, timeout_s=timeout_s, first=first)
 
     def do(self, verb: str, *arguments: str, timeout_s: float = 120) -> str:
         """Run a verb that must succeed; what it said."""
@@ -300,28 +339,59 @@ def mentioning(text: str, where: tuple[str, ...] = ("cmdline",)) -> set[Identity
     return found
 
 
+_CHANGING = {
+    *("header", "event", "res_id", "attrs"),  # of the answer, and what is looked at one by one
+    *("IFA_CACHEINFO", "RTA_CACHEINFO"),  # ages
+    *("NFTA_CHAIN_COUNTERS", "NFTA_COUNTER_BYTES", "NFTA_COUNTER_PACKETS"),
+}
+_OF_A_LINK = ("IFLA_IFNAME", "IFLA_ADDRESS", "IFLA_MTU", "IFLA_QDISC", "IFLA_MASTER")
+_CLONED = 0x200  # a route that the kernel made for itself from another
+
+
 def host() -> dict[str, Any]:
-    """What a lab must leave as it was: links, addresses, routes, mounts, rules, control groups."""
+    """What a lab must leave as it was: links, addresses, routes, mounts, rules, control groups, each of them whole."""
     from pyroute2 import IPRoute
     from pyroute2.nftables.main import NFTables
 
     with IPRoute() as routes:
-        links = sorted(link.get_attr("IFLA_IFNAME") for link in routes.get_links())
-        addresses = sorted(str(each.get_attr("IFA_ADDRESS")) for each in routes.get_addr())
-        ways = sorted(str(each.get_attr("RTA_DST")) for each in routes.get_routes())
+        links = [(each["index"], each["flags"], *map(each.get_attr, _OF_A_LINK)) for each in routes.get_links()]
+        addresses = [_lasting(each) for each in routes.get_addr()]
+        ways = [_lasting(each) for each in routes.get_routes() if not each["flags"] & _CLONED]
     rules: list[str] | None = None
     if os.getuid() == 0:
-        with NFTables() as nft:
-            rules = sorted(str(each.get_attr("NFTA_TABLE_NAME")) for each in nft.get_tables())
+        with NFTables(nfgen_family=socket.AF_UNSPEC) as nft:
+            asked = (nft.get_tables, nft.get_chains, nft.get_rules, nft.get_sets)
+            rules = sorted(str(_lasting(each)) for ask in asked for each in ask())
     mounts = sorted(line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines())
     return {
-        "links": links,
-        "addresses": addresses,
-        "routes": ways,
+        "links": sorted(map(str, links)),
+        "addresses": sorted(map(str, addresses)),
+        "routes": sorted(map(str, ways)),
         "rules": rules,
         "mounts": mounts,
         "groups": _groups(),
     }
+
+
+def _lasting(told: Any) -> Any:
+    """All that the kernel tells of a thing, but for what changes by itself."""
+    if isinstance(told, dict):
+        facts = [*told.items(), *told.get("attrs", ())]
+        return [(name, _lasting(value)) for name, value in facts if name not in _CHANGING]
+    if isinstance(told, (list, tuple)):
+        return [_lasting(each) for each in told]
+    return sorted(told) if isinstance(told, frozenset) else told
+
+
+def network_namespaces() -> set[Path]:
+    """Those of all processes that we may look at, but for the host's own services, which have control groups of their
+    own."""
+    ours, found = Path("/proc/self/cgroup").read_bytes(), set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (entry / "cgroup").read_bytes() == ours:
+                found.add((entry / "ns" / "net").readlink())
+    return found
 
 
 def _groups() -> list[str]:

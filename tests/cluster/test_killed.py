@@ -1,40 +1,139 @@
-"""Killed outright at random moments: while a lab is made and its nodes start, and in every phase of a real run.
+"""Killed outright at random moments: while jars are fetched, while a lab is made and its nodes start, and in every
+phase of a real run.
 
-In the first the nodes are stand-ins that never serve, so that the lab is caught in every step of its start; everything
-else is the lab itself.
+In the first two Java is a stand-in: it fetches slowly from a repository of its own, and as a node it never serves, so
+that the lab is caught in every step of its start. Everything else is the lab itself. Load, faults and the rest need a
+cluster that serves: there everything is real.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from real_lab import User, an_ordinary_user, host, journal_rows, mentioning, ourselves, wait_until, with_stand_ins
+from real_lab import (
+    Identity,
+    User,
+    a_java,
+    an_ordinary_user,
+    host,
+    journal_rows,
+    mentioning,
+    network_namespaces,
+    ourselves,
+    wait_until,
+    with_an_empty_cache,
+    with_stand_ins,
+)
 
+from ackproof.kafka.jars import MANIFEST
+from ackproof.record import read_record
+from fake_ivy import fake_ivy, publish
 from proving import size
 
 pytestmark = pytest.mark.cluster
 Told = Callable[[str, object], None]
 
 
-def assert_clean(user: User, before: dict[str, object]) -> None:
-    """Nothing of this user's commands runs, no file of theirs is left, and the host is as it was."""
+def on_the_host() -> tuple[dict[str, object], set[Path]]:
+    return host(), network_namespaces()
+
+
+def assert_clean(user: User, before: tuple[dict[str, object], set[Path]]) -> None:
+    """Nothing of this user's commands runs, no file of theirs is left but a killed lab's logs, and the host is as it
+    was."""
+    things, namespaces = before
     wait_until(lambda: not user.processes(), "every process is gone")
     wait_until(lambda: not user.temporary_files(), f"{user.environment['TMPDIR']} is empty")
-    wait_until(lambda: host() == before, "the host is as before")
+    wait_until(lambda: network_namespaces() <= namespaces, "every network is gone")
+    wait_until(lambda: host() == things, "the host is as before")
+    assert [*(user.state / "ackproof").glob("labs/*/data/*")] == [], "the nodes' disks are memory of their lab"
 
 
-# -- while it starts -------------------------------------------------------------------------------------------------
+# -- while it fetches ------------------------------------------------------------------------------------------------
 
 KILLS = size(3, 10, 200)
 SMALL_LAB = ("--name", "killed", "--brokers", "1", "--quorum", "1")
+RELEASE = "3.5.0"  # which is not pinned
+EACH_JAR_S = 0.1
+FETCH_S = 1.5  # ten jars, and what comes before and after
+
+
+@pytest.mark.proves("A1")
+@pytest.mark.timeout(120 + 20 * KILLS)
+@pytest.mark.parametrize("who", [ourselves, an_ordinary_user], ids=["root", "rootless"])
+def test_a_fetch_that_is_killed_at_any_moment_leaves_nothing_and_the_next_begins_at_once(
+    who: Callable[[], AbstractContextManager[User]], record_property: Told
+) -> None:
+    lots = random.Random(3)  # noqa: S311 - the same moments every time
+    with who() as plain, with_a_repository(plain) as user:
+        before, hits = on_the_host(), 0
+        cache = Path(user.environment["XDG_CACHE_HOME"]) / "ackproof" / "kafka"
+        hang = Path(user.environment["JAVA_HOME"]) / "bin" / "hang"
+        for _ in range(KILLS):
+            if (cache / RELEASE).exists():
+                fetched = len([*(cache / RELEASE).glob("*.jar")])
+                assert fetched == len((cache / RELEASE / MANIFEST).read_text().splitlines()), "it appears whole"
+                shutil.rmtree(cache)
+            up = user.start("up", *SMALL_LAB, "--kafka", RELEASE)
+            wait_until(lambda: bool(fetching(cache)), "it fetches", 60)
+            with suppress(subprocess.TimeoutExpired):
+                up.wait(timeout=lots.uniform(0, FETCH_S))
+            hang.touch()  # whatever outlives its command is seen
+            hits += bool(fetching(cache))
+            up.kill()
+            _, err = up.communicate()
+            assert up.returncode == -signal.SIGKILL, err
+            assert "waiting for another" not in err, "what was killed before holds the lock"
+            assert_clean(user, before)
+            assert {path.name for path in cache.glob("*")} <= {".lock", ".work", RELEASE}
+            hang.unlink()
+        assert hits, "no kill came while jars were fetched"
+        seconds_until(user, "network made", *SMALL_LAB, "--kafka", RELEASE)
+        assert {path.name for path in cache.iterdir()} == {".lock", RELEASE}
+        assert_clean(user, before)
+    record_property(
+        "figure",
+        f"{KILLS} of {KILLS} kills of the command while it fetches clean, {who.__name__.replace('_', ' ')}, "
+        f"{hits} in the middle of it",
+    )
+
+
+def fetching(cache: Path) -> set[Identity]:
+    return mentioning(f"-ivy\0{cache}/.work/")
+
+
+@contextmanager
+def with_a_repository(user: User) -> Iterator[User]:
+    with a_java(user, fake_ivy(user.python, EACH_JAR_S)) as slowly, with_an_empty_cache(slowly) as found:
+        beside = Path(found.environment["JAVA_HOME"]) / "bin"
+        publish(beside / "repository", RELEASE)
+        (beside / "calls").touch()
+        (beside / "calls").chmod(0o666)
+        yield found
+
+
+def seconds_until(user: User, said: str, *arguments: str) -> float:
+    """How long `up` usually takes until it says this; then it is killed."""
+    begun = time.monotonic()
+    up = user.start("up", *arguments)
+    assert up.stderr is not None
+    assert any(said in line for line in up.stderr)
+    took_s = time.monotonic() - begun
+    up.kill()
+    up.communicate()
+    return took_s
+
+
+# -- while it starts -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.proves("A1")
@@ -46,8 +145,8 @@ def test_a_start_that_is_killed_at_any_moment_leaves_nothing_and_the_name_is_fre
 ) -> None:
     lots = random.Random(7)  # noqa: S311 - the same moments every time
     with who() as plain, with_stand_ins(plain) as user:
-        before, ends = host(), 0
-        start_s = seconds_until_its_network_is_made(user)
+        before, ends = on_the_host(), 0
+        start_s = seconds_until(user, "network made", *SMALL_LAB)
         for _ in range(KILLS):
             up = user.start("up", *SMALL_LAB)
             if whom == "supervisor":
@@ -67,21 +166,13 @@ def test_a_start_that_is_killed_at_any_moment_leaves_nothing_and_the_name_is_fre
             assert up.returncode == (-signal.SIGKILL if whom == "command" else 4), err
             assert "is up already" not in err, "what was killed before holds the name"
             assert_clean(user, before)
+            assert {lab.name for lab in user.labs()} <= {"killed"}
         assert ends, "no kill came late enough to hit a lab"
+        user.run("down", "--name", "killed")
+        assert user.labs() == []
     record_property(
         "figure", f"{KILLS} of {KILLS} kills of the {whom} clean, {who.__name__.replace('_', ' ')}, {ends} of a lab"
     )
-
-
-def seconds_until_its_network_is_made(user: User) -> float:
-    begun = time.monotonic()
-    up = user.start("up", *SMALL_LAB)
-    assert up.stderr is not None
-    assert any("network made" in line for line in up.stderr)
-    took_s = time.monotonic() - begun
-    up.kill()
-    up.communicate()
-    return took_s
 
 
 def supervisors(user: User) -> list[int]:
@@ -91,17 +182,17 @@ def supervisors(user: User) -> list[int]:
 
 # -- a run -----------------------------------------------------------------------------------------------------------
 
-RUNS = size(1, 1, 10)
+RUNS = size(1, 1, 20)
 USERS = size([ourselves], [ourselves], [ourselves, an_ordinary_user])
 SMALL_RUN = ("--set", "producer.count=3000", "--set", "producer.rate=1000", "--set", "faults.0.at_messages=1000")
-PHASES = {
-    "network": "network made",
-    "start": "zk1 serves",
-    "load": "sent ",
-    "fault on": "severed",
-    "heal": "healed",
-    "judge": "judging",
-    "report": "judging",  # and there is a verdict
+PHASES = {  # what a run says when it comes to it, and how many seconds it usually lasts
+    "network": ("network made", 2.5),
+    "start": ("zk1 serves", 5.0),
+    "load": ("sent ", 1.0),
+    "fault on": ("severed", 4.0),
+    "heal": ("healed", 3.0),
+    "judge": ("judging", 3.0),
+    "report": ("judging", 0.3),  # and there is a verdict
 }
 LAB_PHASES = list(PHASES)[:5]  # then there is no supervisor any more
 
@@ -118,24 +209,25 @@ def test_a_run_that_is_killed_in_any_phase_leaves_nothing_but_every_row_that_it_
     drawn = [*lots.sample(phases, len(phases)), *(lots.choice(phases) for _ in range(RUNS))][:RUNS]
     kept = torn = 0
     with who() as user:
-        before = host()
+        before = on_the_host()
         for number, phase in enumerate(drawn):
             out = user.state / "runs" / str(number)
             run = begun(user, out, phase)
             (directory,) = out.iterdir()
             flushed = journal_rows(directory)[0]
-            if phase != "report":  # which is over in a moment
-                with suppress(subprocess.TimeoutExpired):
-                    run.wait(timeout=lots.uniform(0, 0.5))
-            os.kill(run.pid if whom == "command" else supervisors(user)[0], signal.SIGKILL)
-            _, err = run.communicate(timeout=60)
+            with suppress(subprocess.TimeoutExpired):
+                run.wait(timeout=lots.uniform(0, PHASES[phase][1]))
+            for pid in [run.pid] if whom == "command" else supervisors(user):
+                os.kill(pid, signal.SIGKILL)
+            _, err = run.communicate(timeout=120)
             assert "Traceback" not in err
-            assert run.returncode in ((-signal.SIGKILL,) if whom == "command" else (3, 4)), err
+            had_all = whom == "supervisor" and read_record(directory).ended == "complete"  # and may be judged
+            assert run.returncode in ((-signal.SIGKILL,) if whom == "command" else (0,) if had_all else (3, 4)), err
             assert_clean(user, before)
             left, bytes_torn = journal_rows(directory)
             assert flushed <= left, f"killed in {phase!r}: rows that were flushed are gone"
             kept, torn = kept + len(left), torn + bytes_torn
-        again = begun(user, user.state / "runs" / "again", "network")  # at once
+        again = begun(user, user.state / "runs" / "again", "network")  # at once, and it takes away what they left
         again.kill()
         again.communicate()
         assert_clean(user, before)
@@ -147,14 +239,15 @@ def test_a_run_that_is_killed_in_any_phase_leaves_nothing_but_every_row_that_it_
 
 
 def begun(user: User, out: Path, phase: str) -> subprocess.Popen[str]:
-    """A run that is in this phase."""
+    """A run that is in this phase, and has taken away what killed ones had left."""
     run = user.start("run", "acks1-leader-isolated", *SMALL_RUN, "--out", str(out))
     assert run.stderr is not None
     said = []
     for line in run.stderr:
         said.append(line)
-        if PHASES[phase] in line:
+        if PHASES[phase][0] in line:
             if phase == "report":
                 wait_until(lambda: bool(list(out.glob("*/verdict"))), "there is a verdict", 120)
+            assert [lab.name for lab in user.labs() if not lab.name.startswith(f"run-{run.pid}-")] == []
             return run
     raise AssertionError(f"the run never came to {phase!r}: {said}")

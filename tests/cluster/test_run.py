@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,14 +16,17 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from real_lab import User, journal_rows, ourselves, wait_until
+from real_lab import User, journal_rows, ourselves, own_namespaces, wait_until
 
 from ackproof.journal import sealed_files
+from ackproof.lab import kernel
 from ackproof.record import read_record
+from lab_network import in_a_child
 from small_disk import mount_small_disk
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
+Told = Callable[[str, object], None]
 SMALL = ("--set", "producer.count=8000", "--set", "producer.rate=1000", "--set", "faults.0.at_messages=2000")
 
 
@@ -35,11 +39,19 @@ def us() -> Iterator[User]:
 def begun(us: User, out: Path, until: str) -> subprocess.Popen[str]:
     """A run that has come so far that it says this."""
     run = us.start("run", "acks1-leader-isolated", *SMALL, "--out", str(out))
+    said_until(run, until)
+    return run
+
+
+def said_until(run: subprocess.Popen[str], until: str) -> str:
+    """What it says, up to the line that holds this."""
     assert run.stderr is not None
+    said = ""
     for line in run.stderr:
+        said += line
         if until in line:
-            return run
-    raise AssertionError(f"the run never said {until!r}")
+            return said
+    raise AssertionError(f"the run never said {until!r}: {said}")
 
 
 def only_run(out: Path) -> Path:
@@ -47,12 +59,11 @@ def only_run(out: Path) -> Path:
     return directory
 
 
-def labs_left(us: User) -> list[Path]:
-    return list((us.state / "ackproof" / "labs").glob("*"))
-
-
+@pytest.mark.proves("B4")
 @pytest.mark.parametrize("mode", ["zookeeper", "kraft"])
-def test_an_isolated_leader_with_acks_1_loses_what_it_acknowledged(us: User, tmp_path: Path, mode: str) -> None:
+def test_an_isolated_leader_with_acks_1_loses_what_it_acknowledged(
+    us: User, tmp_path: Path, mode: str, record_property: Told
+) -> None:
     done = us.run(
         "run", "acks1-leader-isolated", *SMALL, "--mode", mode, "--out", str(tmp_path), "--json", timeout_s=280
     )
@@ -64,13 +75,56 @@ def test_an_isolated_leader_with_acks_1_loses_what_it_acknowledged(us: User, tmp
     assert sum(told["fates"].values()) == told["sent"]
     page = Path(told["report"]).read_text()
     assert "Confirmed" in page
-    assert labs_left(us) == []
+    assert us.labs() == []
+    meant, ended = intents(only_run(tmp_path)), outcomes(only_run(tmp_path))
+    assert meant == {producer: counted.total() for producer, counted in ended.items()}
+    assert all(counted.keys() <= {"ok", "fail", "info"} for counted in ended.values())
+    record_property(
+        "figure",
+        f"{mode}: "
+        + "; ".join(f"{meant[producer]:,} intents = {told_as(ended[producer])}" for producer in sorted(meant)),
+    )
 
 
-def test_without_acknowledgements_there_are_no_offsets_and_what_was_killed_is_noted(us: User, tmp_path: Path) -> None:
-    done = us.run("run", "acks0-leader-killed", *SMALL, "--out", str(tmp_path), "--json", timeout_s=280)
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)["runs"][0]
+def intents(directory: Path) -> dict[int, int]:
+    """By producer, the numbers that it used of those that it had reserved on disk before."""
+    closed = [row for row in rows(directory, "blocks") if row["used"] is not None]
+    return {
+        each["producer"]: sum(row["used"] for row in closed if row["producer"] == each["producer"]) for each in closed
+    }
+
+
+def outcomes(directory: Path) -> dict[int, Counter[str]]:
+    found: dict[int, Counter[str]] = defaultdict(Counter)
+    for row in rows(directory, "sends"):
+        found[row["producer"]][row["outcome"]] += 1
+    return found
+
+
+def told_as(counted: Counter[str]) -> str:
+    return " + ".join(f"{counted[outcome]:,} {outcome}" for outcome in ("ok", "fail", "info"))
+
+
+@pytest.mark.proves("A9")
+def test_without_acknowledgements_there_are_no_offsets_what_was_killed_is_noted_and_a_failed_clean_up_is_told(
+    us: User, tmp_path: Path, record_property: Told
+) -> None:
+    run = us.start("run", "acks0-leader-killed", *SMALL, "--out", str(tmp_path), "--json", first=own_mounts)
+    try:
+        said = said_until(run, "network made")
+        (lab,) = us.labs()
+        assert in_a_child(lambda: hold_mounted(run.pid, lab / "settings")) is None
+        out, err = run.communicate(timeout=280)
+    finally:
+        run.kill()
+    assert run.returncode == 0, said + err
+    unclean = [line for line in err.splitlines() if "unclean: " in line]
+    assert [str(lab) in line and "could not be taken away" in line for line in unclean] == [True], err
+    assert json.loads((only_run(tmp_path) / "verdict" / "verdict.json").read_text())["result"] == "confirmed"
+    assert us.run("down", "--name", lab.name).returncode == 0, "it tries again, as the sentence says"
+    assert us.labs() == []
+    record_property("figure", 'a lab\'s folder that cannot be taken away: exit 0, verdict written, "unclean" told')
+    told = json.loads(out)["runs"][0]
     assert {name for name, count in told["fates"].items() if count} <= {"survived", "lost_unplaced", "rejected"}
     (broker,) = told["faults"][0]["targets"]
     directory = only_run(tmp_path)
@@ -86,28 +140,58 @@ def rows(directory: Path, table: str) -> list[dict[str, Any]]:
     return [row for path in files for row in pq.ParquetFile(path).read().to_pylist()]
 
 
+def own_mounts() -> None:
+    """What a process does `first` to see mounts that nobody else sees, and that go with it."""
+    own_namespaces(kernel.CLONE_NEWNS)
+    kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
+
+
+def hold_mounted(pid: int, folder: Path) -> None:
+    """Where this process stands, the folder is in use: it cannot be taken away."""
+    namespaces = {
+        kind: os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY)
+        for name, kind in (("user", kernel.CLONE_NEWUSER), ("mnt", kernel.CLONE_NEWNS))
+        if not Path(f"/proc/{pid}/ns/{name}").samefile(f"/proc/self/ns/{name}")
+    }
+    for kind, namespace in namespaces.items():
+        kernel.setns(namespace, kind)
+    kernel.mount(str(folder), folder, flags=kernel.MS_BIND)
+
+
 @pytest.mark.proves("A2")
-def test_an_interrupted_run_heals_seals_and_says_that_it_was_not_judged(us: User, tmp_path: Path) -> None:
-    run = begun(us, tmp_path, "severed")
-    run.send_signal(signal.SIGINT)
+@pytest.mark.parametrize(
+    ("moment", "number", "code", "ended"),
+    [("severed", signal.SIGINT, 130, "interrupted"), ("judging", signal.SIGTERM, 143, "complete")],
+)
+def test_an_interrupted_run_heals_seals_and_says_that_it_was_not_judged(
+    us: User, tmp_path: Path, moment: str, number: signal.Signals, code: int, ended: str, record_property: Told
+) -> None:
+    run = begun(us, tmp_path, moment)
+    sent = time.monotonic()
+    run.send_signal(number)
     out, err = run.communicate(timeout=15)
-    assert run.returncode == 130
-    assert "healed" in err
+    took_s = time.monotonic() - sent
+    assert run.returncode == code
+    assert "Traceback" not in err
+    assert ("healed" in err) == (moment == "severed"), "else it is healed already"
     assert "not judged" in out
-    directory = ended_in_good_order(us, tmp_path)
-    judged = us.run("judge", str(directory), "--json", timeout_s=200)
-    assert judged.returncode == 3
-    assert json.loads(judged.stdout)["runs"][0]["result"] == "unknown"
+    directory = ended_in_good_order(us, tmp_path, ended)
+    assert not (directory / "verdict").exists()
+    record_property("figure", f"{number.name} when the run said {moment!r}: exit {code} after {took_s:.1f} s, clean")
+    if moment == "severed":
+        judged = us.run("judge", str(directory), "--json", timeout_s=200)
+        assert judged.returncode == 3
+        assert json.loads(judged.stdout)["runs"][0]["result"] == "unknown"
 
 
-def ended_in_good_order(us: User, out: Path) -> Path:
+def ended_in_good_order(us: User, out: Path, ended: str = "interrupted") -> Path:
     """Healed, sealed, a page that says that nothing was judged, and nothing left."""
     directory = only_run(out)
-    assert read_record(directory).ended == "interrupted"
+    assert read_record(directory).ended == ended
     assert "healed" in {row["event"] for row in rows(directory, "faults")}
     assert "not judged" in (directory / "report.html").read_text()
     assert list((directory / "journal").glob("*/*.arrows")) == []
-    assert labs_left(us) == []
+    assert us.labs() == []
     wait_until(lambda: not us.processes() and not us.temporary_files(), "nothing is left")
     return directory
 
@@ -116,7 +200,7 @@ def ended_in_good_order(us: User, out: Path) -> Path:
 @pytest.mark.long
 @pytest.mark.parametrize("moment", ["serves", "severed"])
 def test_a_run_whose_terminal_is_closed_ends_in_good_order(
-    us: User, tmp_path: Path, moment: str, record_property: Callable[[str, object], None]
+    us: User, tmp_path: Path, moment: str, record_property: Told
 ) -> None:
     window, terminal = os.openpty()
     run = us.start("run", "acks1-leader-isolated", *SMALL, "--out", str(tmp_path), terminal=terminal)
@@ -134,31 +218,39 @@ def test_a_run_whose_terminal_is_closed_ends_in_good_order(
         run.wait()
     if moment == "severed":
         ended_in_good_order(us, tmp_path)
-    assert labs_left(us) == []
+    assert us.labs() == []
     wait_until(lambda: not us.processes() and not us.temporary_files(), "nothing is left")
     record_property("figure", f"terminal closed when the run said {moment!r}: exit 129 after {took_s:.1f} s, clean")
 
 
 @pytest.mark.proves("A2")
-def test_a_second_interrupt_ends_a_run_at_once_and_nothing_goes_on(us: User, tmp_path: Path) -> None:
+def test_a_second_interrupt_ends_a_run_at_once_and_nothing_goes_on(
+    us: User, tmp_path: Path, record_property: Told
+) -> None:
     run = begun(us, tmp_path, "severed")
-
-    def interrupted() -> bool:
-        run.send_signal(signal.SIGINT)
-        return run.poll() is not None
-
-    wait_until(interrupted, "it has ended")
-    run.communicate(timeout=5)
+    directory = only_run(tmp_path)
+    flushed, _ = journal_rows(directory)
+    run.send_signal(signal.SIGINT)
+    wait_until(lambda: read_record(directory).ended == "interrupted", "the first is heard")
+    run.send_signal(signal.SIGINT)
+    again = time.monotonic()
+    _, err = run.communicate(timeout=2)
+    took_s = time.monotonic() - again
     assert run.returncode == 130
-    wait_until(
-        lambda: not any((lab / "control.sock").exists() and _held(lab) for lab in labs_left(us)), "the lab is gone"
+    assert "Traceback" not in err
+    wait_until(lambda: not us.processes(), "every process is gone")
+    assert not (directory / "report.html").exists(), "it ended in good order: the second came too late"
+    left, torn = journal_rows(directory)
+    assert flushed
+    assert flushed <= left
+    record_property(
+        "figure", f"second SIGINT: exit 130 after {took_s:.1f} s, {len(left):,} rows readable, {torn} bytes torn, clean"
     )
-    assert list(only_run(tmp_path).glob("journal/sends/*"))
 
 
 @pytest.mark.proves("B3")
 def test_a_disk_that_is_full_while_the_load_runs_ends_the_run_and_takes_no_row_from_it(
-    us: User, tmp_path: Path, record_property: Callable[[str, object], None]
+    us: User, tmp_path: Path, record_property: Told
 ) -> None:
     run = us.start(
         "run", "acks1-leader-isolated", *SMALL, "--out", str(tmp_path), first=lambda: mount_small_disk(tmp_path, 65536)
@@ -182,7 +274,7 @@ def test_a_disk_that_is_full_while_the_load_runs_ends_the_run_and_takes_no_row_f
         os.close(held)
         run.kill()
         run.communicate()
-    assert labs_left(us) == []
+    assert us.labs() == []
     wait_until(lambda: not us.processes() and not us.temporary_files(), "nothing is left")
     record_property("figure", f"disk filled under load: exit 4, {len(left):,} rows readable, {torn} bytes torn")
 
@@ -198,18 +290,10 @@ def test_a_run_killed_outright_leaves_a_journal_that_can_be_judged(us: User, tmp
     run = begun(us, tmp_path, "severed")
     os.kill(run.pid, signal.SIGKILL)
     run.communicate(timeout=15)
-    wait_until(
-        lambda: not any((lab / "control.sock").exists() and _held(lab) for lab in labs_left(us)), "the lab is gone"
-    )
+    wait_until(lambda: not us.processes(), "the lab is gone")
     directory = only_run(tmp_path)
     assert list((directory / "journal").glob("sends/*.arrows"))
     judged = us.run("judge", str(directory), "--json", timeout_s=200)
     assert judged.returncode == 3
     told = json.loads(judged.stdout)["runs"][0]
     assert (told["result"], told["sent"] > 1000) == ("unknown", True)
-
-
-def _held(lab: Path) -> bool:
-    from ackproof.lab.directory import LabDirectory
-
-    return LabDirectory(lab).alive()

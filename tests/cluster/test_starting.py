@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -19,17 +20,22 @@ from real_lab import (
     Identity,
     RealLab,
     User,
+    a_java,
     alive,
     an_ordinary_user,
     host,
     lab,
+    link_or_copy,
     mentioning,
     ourselves,
     processes_of,
     wait_until,
+    with_an_empty_cache,
     with_stand_ins,
+    without_network,
 )
 
+from ackproof.kafka.jars import DEFAULT_ZOOKEEPER
 from ackproof.lab.cluster import START_S
 from ackproof.lab.launch import EXPOSED_PORT_FIRST
 from proving import size
@@ -60,17 +66,26 @@ def nothing_left(user: User, name: str) -> bool:
 # -- up and down -----------------------------------------------------------------------------------------------------
 
 
-def test_zookeeper_without_root_comes_up_serves_and_goes_down(ordinary: User) -> None:
+@pytest.mark.proves("F7")
+def test_zookeeper_without_root_and_network_comes_up_serves_and_goes_down(
+    ordinary: User, record_property: Callable[[str, object], None]
+) -> None:
     before = host()
-    with lab(ordinary, "small", *SMALL) as made:
+    made = RealLab(ordinary, "small")
+    try:
+        up = made.run("up", *SMALL, first=without_network)
+        assert up.returncode == 0, up.stderr
         processes = processes_of(made.status()["supervisor_pid"])
         made.topic("create", "orders")
         assert "orders" in made.topic("describe")
         assert made.connect("client", "kafka1", 9092) == "connected"
-        made.do("down")
+        assert made.run("down", first=without_network).returncode == 0
         wait_until(lambda: not alive(processes), "every process is gone")
         assert not made.folder.exists()
+    finally:
+        made.close()
     assert host() == before
+    record_property("figure", "`up` and `down` from the cache, in a network namespace without even loopback")
 
 
 @pytest.mark.proves("A5", "E4")
@@ -242,6 +257,60 @@ def test_a_broker_that_dies_while_starting_shows_its_last_lines_and_leaves_nothi
     assert not made.folder.exists()
     assert host() == before
     assert set(Path("/").iterdir()) == files, "a JVM that breaks down writes where it stands"
+
+
+@contextmanager
+def a_wrong_java(user: User) -> Iterator[User]:
+    with a_java(user, "#!/bin/sh\nexit 1\n", version="11.0.2") as found:
+        yield found
+
+
+@contextmanager
+def a_damaged_jar(user: User) -> Iterator[User]:
+    """In a cache of its own, which the jars of the real one are linked into, but for the one that is cut short."""
+    with with_an_empty_cache(user) as found:
+        theirs = Path(found.environment["XDG_CACHE_HOME"]) / "ackproof" / "kafka" / DEFAULT_ZOOKEEPER
+        shutil.copytree(jars_of(user), theirs, copy_function=link_or_copy)
+        jar = theirs / f"kafka_2.13-{DEFAULT_ZOOKEEPER}.jar"
+        whole = jar.read_bytes()
+        jar.unlink()  # it may be the real one
+        jar.write_bytes(whole[: len(whole) // 2])
+        yield found
+
+
+def jars_of(user: User) -> Path:
+    cache = user.environment.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(cache) / "ackproof" / "kafka" / DEFAULT_ZOOKEEPER
+
+
+@pytest.mark.proves("E2")
+@pytest.mark.parametrize(
+    ("broken", "cause"),
+    [
+        (a_wrong_java, ("is Java 11.0.2", "need Java 17")),
+        (a_damaged_jar, (f"kafka_2.13-{DEFAULT_ZOOKEEPER}.jar, which is damaged", "connect to the network")),
+    ],
+    ids=["wrong Java", "damaged jar"],
+)
+def test_what_a_lab_cannot_be_made_of_is_told_before_anything_starts(
+    us: User,
+    broken: Callable[[User], AbstractContextManager[User]],
+    cause: tuple[str, ...],
+    record_property: Callable[[str, object], None],
+) -> None:
+    before = host()
+    with broken(us) as user:
+        made, begun = RealLab(user, "unmade"), time.monotonic()
+        done = made.run("up", *SMALL, timeout_s=START_S + 5, first=without_network)
+        took_s = time.monotonic() - begun
+    assert done.returncode == 4
+    (said,) = [line for line in done.stderr.splitlines() if line.startswith("ackproof: ")]
+    assert all(words in said for words in cause), said
+    assert "Traceback" not in done.stderr
+    assert not made.folder.exists()
+    wait_until(lambda: not us.processes() and not us.temporary_files(), "nothing is left")
+    assert host() == before
+    record_property("figure", f"{cause[0]}: exit 4 after {took_s:.1f} s, clean")
 
 
 @pytest.mark.proves("E2")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -13,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_lab import RealLab, alive, host, lab, ourselves, processes_of, wait_until
+from real_lab import ORDINARY_UID, RealLab, alive, host, lab, ourselves, processes_of, wait_until
 
+from lab_network import in_a_child
 from proving import size
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
@@ -97,10 +99,42 @@ def test_names_resolve_inside_and_every_node_stands_in_a_network_of_its_own(zk: 
 def test_only_the_owner_can_open_the_control_socket_and_ports_are_on_loopback_alone(zk: RealLab) -> None:
     assert (zk.folder / "control.sock").stat().st_mode & 0o777 == 0o600
     assert zk.folder.stat().st_mode & 0o777 == 0o700
-    assert all(each.startswith("127.0.0.1:") for each in zk.status()["exposed"].split(","))
-    port = int(zk.status()["exposed"].split(",")[0].rpartition(":")[2])
-    listening = [line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    assert [each for each in listening if each.endswith(f":{port:04X}") and not each.startswith("0100007F")] == []
+    exposed = zk.status()["exposed"].split(",")
+    assert len(exposed) == len(BROKERS)
+    assert all(each.startswith("127.0.0.1:") for each in exposed)
+    ports = {int(each.rpartition(":")[2]) for each in exposed}
+    assert {place for place in listening() if place[1] in ports} == {("0100007F", port) for port in ports}
+
+
+def listening() -> Iterator[tuple[str, int]]:
+    """Addresses, as the kernel writes them, and ports on which somebody on this host listens."""
+    for name in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]:
+            _, place, _, state, *_ = line.split()
+            if state == "0A":
+                address, _, port = place.partition(":")
+                yield address, int(port, 16)
+
+
+@pytest.mark.proves("F4")
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_nobody_else_can_speak_to_the_lab(zk: RealLab) -> None:
+    assert in_a_child(lambda: connected(zk.folder, 0)) == 0
+    assert in_a_child(lambda: connected(zk.folder, ORDINARY_UID)) == errno.EACCES
+    zk.folder.chmod(0o711)
+    try:
+        assert in_a_child(lambda: connected(zk.folder, ORDINARY_UID)) == errno.EACCES, "the socket's own mode is enough"
+    finally:
+        zk.folder.chmod(0o700)
+
+
+def connected(folder: Path, uid: int) -> int:
+    """What becomes of the attempt; from within the folder, for those above it are the test's."""
+    os.chdir(folder)
+    os.setgroups([])
+    os.setresuid(uid, uid, uid)
+    with socket.socket(socket.AF_UNIX) as connection:
+        return connection.connect_ex("control.sock")
 
 
 def test_a_second_lab_of_the_same_name_is_refused(zk: RealLab) -> None:

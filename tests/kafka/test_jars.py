@@ -1,7 +1,4 @@
-"""Fetching, checking and mending, with a program in the place of java that does what Ivy does with the wanted list.
-
-The fake keeps a repository of its own: a folder whose files it copies, and says of others what Ivy would say.
-"""
+"""Fetching, checking and mending, with a program in the place of java that does what Ivy does with the wanted list."""
 
 from __future__ import annotations
 
@@ -21,38 +18,8 @@ import pytest
 from ackproof.errors import CannotHere, UsageProblem
 from ackproof.kafka import ivy, jars
 from ackproof.kafka.java import Java, find_java
+from fake_ivy import fake_ivy, publish
 from lab_network import wait_until
-
-FAKE_IVY = (
-    f"#!{sys.executable} -IS\n"
-    + """import os, re, shutil, sys, time
-argument = dict(zip(sys.argv, sys.argv[1:]))
-here = os.path.dirname(os.path.abspath(__file__))
-with open(f"{here}/calls", "a") as calls:
-    calls.write("x\\n")
-if os.path.exists(f"{here}/say"):
-    sys.exit(open(f"{here}/say").read())
-while os.path.exists(f"{here}/hang"):
-    time.sleep(0.02)
-wanted = re.findall('org="([^"]+)" name="([^"]+)" rev="([^"]+)"', open(argument["-ivy"]).read())
-target, cache = os.path.dirname(argument["-retrieve"]), argument["-cache"]
-os.makedirs(target, exist_ok=True), os.makedirs(cache, exist_ok=True)
-missing = False
-for organisation, name, version in wanted:
-    file = f"{name}-{version}.jar"
-    if os.path.exists(f"{cache}/{file}"):
-        shutil.copy(f"{cache}/{file}", target)
-    elif os.path.exists(f"{here}/repository/{file}"):
-        print(f"\\tfound {organisation}#{name};{version} in public")
-        shutil.copy(f"{here}/repository/{file}", cache)
-        shutil.copy(f"{here}/repository/{file}", target)
-        print(f"\\t[SUCCESSFUL ] {organisation}#{name};{version}!{name}.jar (1ms)")
-    else:
-        missing = True
-        print(f"\\t\\tmodule not found: {organisation}#{name};{version}")
-sys.exit(missing)
-"""
-)
 
 
 @dataclass(frozen=True)
@@ -68,10 +35,6 @@ class Repository:
         calls = self.place / "calls"
         return len(calls.read_text().split()) if calls.exists() else 0
 
-    def holds(self, *names: str) -> None:
-        for name in names:
-            (self.place / "repository" / f"{name}.jar").write_text(f"the bytes of {name}")
-
     def says(self, text: str) -> None:
         (self.place / "say").write_text(text)
 
@@ -80,11 +43,9 @@ class Repository:
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     """A repository with Kafka 3.5.0, an empty cache, and nothing pinned."""
     made = Repository(tmp_path / "public")
-    (made.place / "repository").mkdir(parents=True)
-    made.java.path.write_text(FAKE_IVY)
+    publish(made.place / "repository", "3.5.0")
+    made.java.path.write_text(fake_ivy(sys.executable))
     made.java.path.chmod(0o755)
-    kafka = jars.Kafka("3.5.0", tmp_path, (3, 5, 0))
-    made.holds(*(f"{module.name}-{module.version}" for module in jars._wanted(kafka)))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("ACKPROOF_IVY_SETTINGS", raising=False)
     monkeypatch.setattr(jars, "_pinned", lambda name: None)
@@ -142,6 +103,7 @@ def test_a_jar_that_nobody_asked_for_leaves_the_classpath(repository: Repository
     assert not (kafka.directory / "stranger-1.jar").exists()
 
 
+@pytest.mark.proves("E2")
 def test_a_harmed_jar_that_cannot_be_fetched_again_is_named(repository: Repository) -> None:
     kafka = jars.ensure("3.5.0", repository.java)
     (kafka.directory / "kafka-tools-3.5.0.jar").unlink()

@@ -1,0 +1,55 @@
+"""A program in the place of java that does what Ivy does with the wanted list, from a repository of its own: the folder
+beside it, whose files it copies. Of others it says what Ivy would say. As anything but Ivy it never serves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ackproof.kafka import jars
+
+_PROGRAM = """import os, re, shutil, sys, time
+argument = dict(zip(sys.argv, sys.argv[1:]))
+here = os.path.dirname(os.path.abspath(__file__))
+if "-ivy" not in argument:
+    os.execvp("sleep", ["sleep", "3600"])
+with open(f"{here}/calls", "a") as calls:
+    calls.write("x\\n")
+if os.path.exists(f"{here}/say"):
+    sys.exit(open(f"{here}/say").read())
+wanted = re.findall('org="([^"]+)" name="([^"]+)" rev="([^"]+)"', open(argument["-ivy"]).read())
+target, cache = os.path.dirname(argument["-retrieve"]), argument["-cache"]
+os.makedirs(target, exist_ok=True), os.makedirs(cache, exist_ok=True)
+missing = False
+for organisation, name, version in wanted:
+    file = f"{name}-{version}.jar"
+    time.sleep(EACH_S)
+    while os.path.exists(f"{here}/hang"):
+        time.sleep(0.02)
+    if os.path.exists(f"{cache}/{file}"):
+        shutil.copy(f"{cache}/{file}", target)
+    elif os.path.exists(f"{here}/repository/{file}"):
+        print(f"\\tfound {organisation}#{name};{version} in public", flush=True)
+        shutil.copy(f"{here}/repository/{file}", cache)
+        shutil.copy(f"{here}/repository/{file}", target)
+        print(f"\\t[SUCCESSFUL ] {organisation}#{name};{version}!{name}.jar (1ms)", flush=True)
+    else:
+        missing = True
+        print(f"\\t\\tmodule not found: {organisation}#{name};{version}")
+sys.exit(missing)
+"""
+
+
+def fake_ivy(python: str, each_s: float = 0.0) -> str:
+    """The program; with `each_s` it takes its time for each jar."""
+    return f"#!{python} -IS\n" + _PROGRAM.replace("EACH_S", str(each_s))
+
+
+def publish(repository: Path, version: str) -> None:
+    """Put what a release consists of into a repository."""
+    repository.mkdir(parents=True)
+    for module in jars._wanted(jars.Kafka(version, repository, jars.parse_release(version))):
+        put(repository, f"{module.name}-{module.version}")
+
+
+def put(repository: Path, name: str) -> None:
+    (repository / f"{name}.jar").write_text(f"the bytes of {name}")

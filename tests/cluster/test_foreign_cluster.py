@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 from real_lab import Done, RealLab, User, lab, ourselves
+from standalone_spark import Standalone, spark_environment, standalone_spark
 
 from ackproof.clients.common import pack
 from ackproof.lab.spec import USERS_PORT
@@ -134,6 +135,21 @@ def test_it_is_only_read_and_its_secrets_are_told_to_nobody(
     )
 
 
+@pytest.mark.proves("F5")
+def test_workers_that_read_it_write_no_secret_down(
+    user: User, theirs: RealLab, run: Path, tmp_path: Path, record_property: Told
+) -> None:
+    """Neither into their logs, where Kafka's client tells how it was set up, nor into any other file."""
+    with standalone_spark(tmp_path / "spark") as spark:
+        done, looks = judged_with(user, theirs, run, tmp_path, EVERY_SETTING, spark)
+        assert done.returncode == 0, done.stderr
+        assert list(spark.folder.glob("work*/app-*/*/stderr")), "this is where they write"
+    verdict = read_verdict(run)
+    assert (verdict.lost, verdict.acked, verdict.high_watermark) == (LOST, SENT, SENT - LOST)
+    assert not list(run.glob(".*")), "no copy is left"
+    record_property("figure", f"read by workers of a Spark master: in no file of theirs in {looks} looks")
+
+
 def test_one_that_does_not_answer_is_named(user: User, run: Path) -> None:
     done = user.run("judge", str(run), "--from-kafka", "127.0.0.1:1")
     assert done.returncode == 4
@@ -194,7 +210,9 @@ def test_an_error_does_not_tell_the_secret(
     record_property("figure", f"{error}: told without the secret")
 
 
-def judged_with(user: User, theirs: RealLab, run: Path, folder: Path, settings: dict[str, str]) -> tuple[Done, int]:
+def judged_with(
+    user: User, theirs: RealLab, run: Path, folder: Path, settings: dict[str, str], spark: Standalone | None = None
+) -> tuple[Done, int]:
     """What came of it, with debugging on, and how often was looked for the secret meanwhile. It was nowhere."""
     file = folder / "client.properties"
     file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
@@ -203,10 +221,15 @@ def judged_with(user: User, theirs: RealLab, run: Path, folder: Path, settings: 
     address = theirs.status()["exposed"]
     logged = folder / "logged"
     (folder / "log4j2.properties").write_text(EVERYTHING_LOGGED.format(path=logged))
-    options = f"{DEBUG} -Dlog4j2.configurationFile={folder / 'log4j2.properties'}"
-    asking = replace(user, environment={**user.environment, "TMPDIR": str(temporary), "JAVA_TOOL_OPTIONS": options})
-    with looking_for(SECRET, [temporary, run]) as found:
-        done = asking.run("judge", str(run), "--from-kafka", address, "--kafka-settings", str(file), "--json")
+    debug = f"{DEBUG} -Dlog4j2.configurationFile={folder / 'log4j2.properties'}"
+    own = {"TMPDIR": str(temporary), "JAVA_TOOL_OPTIONS": debug}
+    options = ["--from-kafka", address, "--kafka-settings", str(file), "--json"]
+    if spark is not None:
+        own |= spark_environment()
+        options += ["--master", spark.master]
+    asking = replace(user, environment={**user.environment, **own})
+    with looking_for(SECRET, [temporary, run, *([spark.folder] if spark else [])]) as found:
+        done = asking.run("judge", str(run), *options, timeout_s=300)
     assert not logged.exists(), "whatever the environment says, the judge's Java logs as the judge wants it"
     assert found.places == set()
     assert SECRET not in done.stdout + done.stderr

@@ -34,7 +34,7 @@ from ackproof.judge.tables import Tables, looking_closer, read_table
 from proving import size
 
 HISTORIES = size(200, 1_000, 5_000)
-AT_LARGE = size(20, 100, 500)  # as many are looked at as large journals are, too
+AT_LARGE = size(40, 100, 500)  # as many are looked at as large journals are, too
 BITS = 2  # blocks of four numbers
 MESSAGES = 24
 STEP_MS = 150  # between two messages of a producer: some 13 a second
@@ -279,7 +279,9 @@ def test_of_large_journals_the_same_witnesses_are_found(
     check: str, record_property: Callable[[str, object], None]
 ) -> None:
     runs = range(FIRST_RUN, FIRST_RUN + AT_LARGE)
-    assert in_order(answers_at_large()[check], runs) == rows(check, both().everything, runs)
+    expected = rows(check, both().everything, runs)
+    assert in_order(answers_at_large()[check], runs) == expected
+    assert expected, "the histories do not have this anomaly: they prove nothing"
     record_property("figure", f"{AT_LARGE:,} of them narrowed alike in the way of large journals")
 
 

@@ -7,7 +7,7 @@ those that have run out.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ackproof.judge.tables import TP, Tables
@@ -23,9 +23,15 @@ def hung(t: Tables) -> DataFrame:
     writers = t.sends.join(values_of(transactions).drop("outcome"), on=["run", "producer", "seq"], how="inner").select(
         *TP, F.col("offset").alias("last_stable"), "producer", "transaction"
     )
+    told = Window.partitionBy(*TP).orderBy("at_ns")
+    held = F.when(F.col("last_stable") < F.col("high_watermark"), F.col("last_stable"))
+    moved = ~F.col("held").eqNullSafe(F.lag("held").over(told))
     return (
-        t.stable.filter(F.col("last_stable") < F.col("high_watermark"))
-        .groupBy(*TP, "last_stable")
+        t.stable.withColumn("held", held)
+        .withColumn("moved", moved.cast("int"))
+        .withColumn("stretch", F.sum("moved").over(told))  # an offset that falls back later did not stand all the time
+        .filter(F.col("held").isNotNull())
+        .groupBy(*TP, "last_stable", "stretch")
         .agg(F.min("at_ns").alias("from_ns"), F.max("at_ns").alias("to_ns"))
         .join(t.beside(limits), on=["run"], how="inner")
         .withColumn("ms", (F.col("to_ns") - F.col("from_ns")) / 1e6)

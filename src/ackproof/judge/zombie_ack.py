@@ -1,6 +1,6 @@
 """Zombie ack: an acknowledgement by a leader that was one no longer.
 
-A delivery report carries neither epoch nor broker, so the epoch is derived, and never guessed:
+A delivery report carries neither epoch nor broker, so the epoch is derived, and never guessed, by the first of these:
 
 - the value stands in the log, once: it was written in that record's epoch;
 - another value stands at its offset: it came from an older leader than the one that wrote that record;

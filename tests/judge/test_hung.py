@@ -45,6 +45,14 @@ CASES: Cases = {
         _run().stable(0, 7, 7).stable(15_000, 7, 8).stable(30_000, 7, 9),
         [],
     ),
+    "near miss: it moves on and falls back later": (
+        _run().stable(0, 7, 8).stable(1_000, 8, 8).stable(30_000, 7, 8),
+        [],
+    ),
+    "it falls back, and stands from there on": (
+        _run().stable(0, 7, 8).stable(1_000, 6, 8).stable(30_000, 7, 8).stable(51_000, 7, 9),
+        [(0, 7, 0, 2, 21_000.0)],
+    ),
     "near miss: two partitions": (_run().stable(0, 7, 8).stable(20_001, 7, 8, partition=1), []),
 }
 

@@ -255,8 +255,8 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
     }
     if not master.startswith("local"):
         settings["spark.driver.memory"] = MEMORY
-        # Workers write at INFO how Kafka's client was set up, with secrets in it. A log4j2.properties of their own is above
-        # this; setLogLevel, which claims to reach them, was seen not to.
+        # Workers write at INFO how Kafka's client was set up, with secrets in it. A log4j2.properties of theirs
+        # is above this. setLogLevel, which claims to reach them, was seen not to.
         settings["spark.executor.extraJavaOptions"] = "-Dlog4j2.level=WARN"
     else:
         # Alone on this machine: nobody else has any business with it.

@@ -29,6 +29,11 @@ def _placed(*replicas: list[int], later: list[int] | None = None, **others: Any)
     return history
 
 
+def _never_seen(history: History, partition: int) -> History:
+    history.rows["state"] = [row for row in history.rows["state"] if row["partition"] != partition]
+    return history
+
+
 def _said(history: History, replicas: list[int] | None, *, topic: int = 0) -> History:
     """One more answer, before all others."""
     history.state(0, 2, leader=None, epoch=None, isr=None, topic=topic)
@@ -58,6 +63,14 @@ CASES: Cases = {
     ),
     "KRaft: neighbours in one rack": (_placed([1, 3, 2], mode="kraft", racks=["a", "b"]), [(0, NEIGHBOURS)]),
     "near miss: KRaft, where racks alternate": (_placed([1, 2, 3], mode="kraft", racks=["a", "b"]), []),
+    "where the first was never seen, the second is named": (
+        _never_seen(_placed([1, 2, 3], [2, 2, 1], [2, 1, 3]), 0),
+        [(1, "a broker holds it twice")],
+    ),
+    "near miss: where the first was never seen, no sequence is known": (
+        _never_seen(_placed([1, 2, 3], [2, 1, 3], [2, 3, 1]), 0),
+        [],
+    ),
     "near miss: an answer that says nothing of replicas": (_said(_placed([1, 2, 3]), None), []),
     "near miss: a topic of another site, which other brokers hold": (
         _said(_placed([1, 2, 3], topics=("orders", "dc2:orders")), [4, 4, 4], topic=1),

@@ -52,16 +52,23 @@ def allocation(t: Tables) -> DataFrame:
     found: list[tuple[Any, ...]] = []
     for (run, topic), by_partition in sorted(topics.items()):
         layout = t.layouts[run]
-        assignment = [by_partition[partition] for partition in sorted(by_partition)]
+        numbers = sorted(by_partition)
+        in_a_row = numbers == list(range(len(numbers)))  # where one was never seen, nothing is known of the sequence
+        assignment = [by_partition[number] for number in numbers]
         alternating = layout.mode == "kraft" and len(set(layout.racks.values())) > 1
-        problems = violations(assignment, layout.brokers, layout.racks, alternating)
-        draw = drawn(assignment, layout.brokers, layout.racks) if layout.mode == "zookeeper" else None
-        if layout.mode == "zookeeper" and draw is None:
+        problems = [
+            (numbers[place] if place >= 0 else place, words)
+            for place, words in violations(assignment, layout.brokers, layout.racks, alternating)
+            if place >= 0 or in_a_row
+        ]
+        sequence = layout.mode == "zookeeper" and in_a_row
+        draw = drawn(assignment, layout.brokers, layout.racks) if sequence else None
+        if sequence and draw is None:
             problems.append((-1, "no start and no shift explain this sequence"))
         made = documented(layout.brokers, len(assignment), len(assignment[0]), *draw, layout.racks) if draw else None
         found += [
             (run, topic, place, by_partition[place], made and made[at], *(draw or (None, None)), False, None)
-            for at, place in enumerate(sorted(by_partition))
+            for at, place in enumerate(numbers)
         ]
         found += [
             (run, topic, place, by_partition.get(place), None, None, None, True, words) for place, words in problems

@@ -123,7 +123,7 @@ BAD_FILES = [
     ('"leader:orders/1"', "", "targets"),
     ("leader:orders/1", "leader:orders", "leader:orders"),
     ("leader:orders/1", "leader:orders/one", "leader:orders/one"),
-    ("leader:orders/1", "leader:invoices/0", "no such partition"),
+    ("leader:orders/1", "leader:invoices/0", "no topic"),
     ("leader:orders/1", "follower:orders/7", "no such partition"),
     ("leader:orders/1", "coordinator:transaction:nobody", "no such producer"),
     ("leader:orders/1", "leder:orders/1", "leder:orders/1"),

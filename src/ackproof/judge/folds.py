@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 BITS = 12
+FEWER_BITS = 8  # of a small journal, of which a block is a larger part
 
 Longs = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

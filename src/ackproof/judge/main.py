@@ -21,6 +21,7 @@ from ackproof.journal_tables import TABLES
 from ackproof.judge.checks import CHECKS, Check
 from ackproof.judge.compare import Findings, verdict_of, write_verdict
 from ackproof.judge.fates import fate_counts
+from ackproof.judge.folds import BITS, FEWER_BITS
 from ackproof.judge.from_kafka import Kafka, with_log_of
 from ackproof.judge.kept import Kept, clear_left_behind, kept_folder, working_folder
 from ackproof.judge.large import Looked, counted_tables, left_out, look, unequal
@@ -204,7 +205,8 @@ def _find(
         missing, questions = _numbers(spark, producers, lambda: (sends, blocks))
     else:
         producers = [producer for one in looked for producer in one.producers]
-        missing, questions = _numbers(spark, producers, lambda: unequal(spark, narrow["sends"], looked))
+        bits = _bits(sources)
+        missing, questions = _numbers(spark, producers, lambda: unequal(spark, narrow["sends"], looked, bits))
     unbroken = all(producer.unbroken for producer in producers)
     tables = make_tables(
         spark,
@@ -259,11 +261,16 @@ def _look(session: Session, sources: Sequence[Source], folder: Path, so_far: SoF
         hands = Hands(so_far=so_far)
         if large or not session.is_local:
             hands = Hands(session.spark, so_far, Kept(folder / "_folds" if len(sources) == 1 else None))
-        looked = look(source, own, hands)
+        looked = look(source, own, hands, _bits(sources))
         if looked is None:
             return None
         found.append(looked)
     return found
+
+
+def _bits(sources: Sequence[Source]) -> int:
+    """Of small journals smaller blocks are folded: what was lost in a cluster then lies in few of them."""
+    return BITS if _rows(sources) >= LARGE_ROWS else FEWER_BITS
 
 
 def _is_heavy(source: Source) -> bool:

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 NODES = ("kafka1", "kafka2", "kafka3", "client")
 ANOTHER_UID = 65534
-SECONDS_MAX = size(60, 60, 600)
+SECONDS_MAX = size(60, 600)
 _PR_SET_DUMPABLE = 4
 
 

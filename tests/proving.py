@@ -1,8 +1,8 @@
 """Proofs: tests that prove a promise of `docs/trust.md`, at the size that is asked for.
 
 A test says which promise it proves by `@pytest.mark.proves("C3")`, takes its numbers from `size`, and tells what it
-measured by pytest's `record_property("figure", "1,000 of 1,000 histories judged alike")`. Run with all others it is as
-small as it can be; `scripts/prove` runs it at full size, and with `--quick` at that of CI.
+measured by pytest's `record_property("figure", "1,000 of 1,000 histories judged alike")`. `scripts/prove` runs it at
+full size, and with `--quick` as CI does.
 
 This module is also the plugin that `scripts/prove` gives to pytest: it picks the tests that prove what is asked for,
 and writes down what came of each.
@@ -18,13 +18,13 @@ from typing import TypeVar
 
 import pytest
 
-ASKED = "ACKPROOF_PROVE"  # "quick" or "full"; neither: just one more test
+ASKED = "ACKPROOF_PROVE"  # "full", or anything else
 T = TypeVar("T")
 _TOOK = pytest.StashKey[float]()  # by what a test was given: a lab, a Spark
 
 
-def size(ordinary: T, quick: T, full: T) -> T:
-    return {"quick": quick, "full": full}.get(os.environ.get(ASKED, ""), ordinary)
+def size(quick: T, full: T) -> T:
+    return full if os.environ.get(ASKED) == "full" else quick
 
 
 def ids_of(item: pytest.Item) -> list[str]:

@@ -226,8 +226,7 @@ def test_a_bad_file_is_told_with_its_line_before_anything_starts(
 ) -> None:
     file, out = tmp_path / "bad.toml", tmp_path / "runs"
     wrong, slowest = [], 0.0
-    files = BAD_FILES[:: size(8, 1, 1)]
-    for old, new, words in files:
+    for old, new, words in BAD_FILES:
         assert old in GOOD
         file.write_text(GOOD.replace(old, new, 1), encoding="utf-8")
         for command in (["check", str(file)], ["run", str(file), "--out", str(out)]):
@@ -238,15 +237,14 @@ def test_a_bad_file_is_told_with_its_line_before_anything_starts(
                 wrong.append(f"{command[0]}: {old} -> {new}: {problem}: {answer[2]}")
     assert not wrong, "\n".join(wrong)
     assert not out.exists()
-    record_property("figure", f"{len(files)} bad files: exit 2 with the line, the slowest after {slowest:.2f} s")
+    record_property("figure", f"{len(BAD_FILES)} bad files: exit 2 with the line, the slowest after {slowest:.2f} s")
 
 
 @pytest.mark.proves("E1")
 @pytest.mark.usefixtures("nothing_starts")
 def test_a_bad_command_line_is_told_in_one_sentence_before_anything_starts(run: Run, record_property: Told) -> None:
     wrong, slowest = [], 0.0
-    lines = LINES[:: size(8, 1, 1)]
-    for line in lines:
+    for line in LINES:
         began = time.monotonic()
         code, out, err = run(*line)
         slowest = max(slowest, time.monotonic() - began)
@@ -254,7 +252,7 @@ def test_a_bad_command_line_is_told_in_one_sentence_before_anything_starts(run: 
             wrong.append(f"{line}: {code} {out} {err}")
     assert not wrong, "\n".join(wrong)
     record_property(
-        "figure", f"{len(lines)} bad command lines: exit 2, one sentence, the slowest after {slowest:.2f} s"
+        "figure", f"{len(LINES)} bad command lines: exit 2, one sentence, the slowest after {slowest:.2f} s"
     )
 
 
@@ -306,9 +304,9 @@ def test_whoever_mistypes_is_told_at_once(tmp_path: Path, record_property: Told)
         words = wrong if isinstance(wrong, list) else ["run", str(file), "--out", str(tmp_path / "runs")]
         if isinstance(wrong, tuple):
             file.write_text(GOOD.replace(*wrong, 1), encoding="utf-8")
-        took[kind] = min(seconds(words) for _ in range(size(1, 1, 3)))  # others may be at work here
+        took[kind] = min(seconds(words) for _ in range(size(1, 3)))  # others may be at work here
     assert [path.name for path in tmp_path.iterdir()] == ["bad.toml"]
     slowest = max(took, key=lambda kind: took[kind])
     record_property("figure", f"{len(took)} kinds as commands, the slowest ({slowest}) after {took[slowest]:.2f} s")
-    if size(False, False, True):
+    if size(False, True):
         assert took[slowest] < AT_MOST_S

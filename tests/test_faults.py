@@ -664,7 +664,7 @@ def test_any_sequence_of_faults_and_heals_is_the_union_of_what_stands(rootless: 
             place = network.endpoints[name].namespace
             processes.spawn(name, sleep, namespace=place, output=Path("/dev/null"), environment={})
 
-        @settings(max_examples=size(4, 12, 100), deadline=None, database=None)
+        @settings(max_examples=size(8, 100), deadline=None, database=None)
         @given(operations=OPERATIONS)
         def follows_the_model(operations: list[Cut | str | int]) -> None:
             with ExitStack() as everything:

@@ -260,7 +260,7 @@ def test_on_a_real_disk_that_is_full_what_stood_there_stands(tmp_path: Path, rec
         mount_small_disk(disk, 2048)
         copy, ended = shutil.copytree(made, disk / "run"), Counter[str]()
         old = stands(copy)
-        for pages in range(0, 100, size(9, 3, 1)):
+        for pages in range(0, 100, size(9, 1)):
             for name, write in (
                 ("record", lambda: write_record(copy, record)),
                 ("verdict", lambda: write_verdict(copy, verdict, None)),

@@ -139,7 +139,7 @@ def test_what_is_no_promise_is_refused() -> None:
 
 def test_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(proving.ASKED, raising=False)
-    assert proving.size(1, 2, 3) == 1
-    for asked, expected in (("quick", 2), ("full", 3)):
+    assert proving.size(1, 2) == 1
+    for asked, expected in (("quick", 1), ("full", 2)):
         monkeypatch.setenv(proving.ASKED, asked)
-        assert proving.size(1, 2, 3) == expected
+        assert proving.size(1, 2) == expected

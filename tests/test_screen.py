@@ -257,7 +257,7 @@ except Ended:
 def test_a_terminal_that_is_closed_in_the_middle_of_a_line_ends_it(
     record_property: Callable[[str, object], None],
 ) -> None:
-    tries = size(2, 10, 40)
+    tries = size(2, 40)
     for place in range(tries):
         window, terminal = os.openpty()
         says = subprocess.Popen(

@@ -199,7 +199,7 @@ def judged_as(name: str, password: str, kept: RealLab, run: Path, folder: Path) 
 
 
 @pytest.mark.proves("F5")
-@pytest.mark.parametrize("error", [*ERRORS][: size(1, 1, len(ERRORS))])
+@pytest.mark.parametrize("error", [*ERRORS][: size(1, len(ERRORS))])
 def test_an_error_does_not_tell_the_secret(
     user: User, theirs: RealLab, run: Path, tmp_path: Path, error: str, record_property: Told
 ) -> None:

@@ -22,7 +22,7 @@ from ackproof.screen import Steps
 from proving import size
 
 pytestmark = pytest.mark.cluster
-LABS = size(4, 4, 50)
+LABS = size(4, 50)
 REAL_EVERY = 5
 GROWTH_MB = 5.0
 SPEC = LabSpec(kafka=DEFAULT_ZOOKEEPER, name="row", mode="zookeeper", brokers=1, quorum=1)

@@ -60,7 +60,7 @@ def assert_clean(user: User, before: tuple[dict[str, object], set[Path]]) -> Non
 
 # -- while it fetches ------------------------------------------------------------------------------------------------
 
-KILLS = size(3, 10, 200)
+KILLS = size(10, 200)
 SMALL_LAB = ("--name", "killed", "--brokers", "1", "--quorum", "1")
 RELEASE = "3.5.0"  # which is not pinned
 EACH_JAR_S = 0.1
@@ -182,8 +182,8 @@ def supervisors(user: User) -> list[int]:
 
 # -- a run -----------------------------------------------------------------------------------------------------------
 
-RUNS = size(1, 1, 20)
-USERS = size([ourselves], [ourselves], [ourselves, an_ordinary_user])
+RUNS = size(1, 20)
+USERS = size([ourselves], [ourselves, an_ordinary_user])
 SMALL_RUN = ("--set", "producer.count=3000", "--set", "producer.rate=1000", "--set", "faults.0.at_messages=1000")
 PHASES = {  # what a run says when it comes to it, and how many seconds it usually lasts
     "network": ("network made", 2.5),

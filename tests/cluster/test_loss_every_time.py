@@ -13,7 +13,7 @@ from proving import size
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 Told = Callable[[str, object], None]
-RUNS = size(1, 1, 20)
+RUNS = size(1, 20)
 SMALL = ("--set", "producer.count=6000", "--set", "producer.rate=1000", "--set", "faults.0.at_messages=2000")
 
 

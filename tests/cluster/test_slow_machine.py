@@ -21,7 +21,7 @@ from proving import size
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1500)]
 Told = Callable[[str, object], None]
 
-SHARES = size([50], [50], [50, 25])  # percent of one processor
+SHARES = size([50], [50, 25])  # percent of one processor
 PERIOD_US = 100_000
 STOPPED_S = 4
 CGROUPS = Path("/sys/fs/cgroup")

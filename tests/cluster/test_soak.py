@@ -23,10 +23,10 @@ from proving import size
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 Told = Callable[[str, object], None]
 
-SECONDS, EVERY_S, LASTS_S = size((60, 20, 8), (60, 20, 8), (1200, 30, 12))
+SECONDS, EVERY_S, LASTS_S = size((60, 20, 8), (1200, 30, 12))
 RATE = 5_000
 SEED = 8
-AROUND_S = size(600, 600, 1800)  # to start, to settle and to judge
+AROUND_S = size(600, 1800)  # to start, to settle and to judge
 GROWN_MB = 16  # less than 6 bytes for each message of the full size
 PAGE = os.sysconf("SC_PAGE_SIZE")
 

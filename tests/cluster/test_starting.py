@@ -43,7 +43,7 @@ from proving import size
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 
 SMALL = ("--brokers", "1", "--quorum", "1")
-LABS_AT_ONCE = size(2, 2, 4)
+LABS_AT_ONCE = size(2, 4)
 
 
 @pytest.fixture(scope="module")
@@ -314,7 +314,7 @@ def test_what_a_lab_cannot_be_made_of_is_told_before_anything_starts(
 
 
 @pytest.mark.proves("E2")
-@pytest.mark.parametrize("verb", size(["start"], ["start"], ["start", "up"]))
+@pytest.mark.parametrize("verb", size(["start"], ["start", "up"]))
 def test_a_broker_that_never_serves_is_told_at_its_deadline(
     us: User, verb: str, record_property: Callable[[str, object], None]
 ) -> None:

@@ -308,7 +308,7 @@ def stop_supervisor(zk: RealLab) -> Iterator[int]:
         os.kill(supervisor, signal.SIGCONT)
 
 
-FOR_S, STOPPED_S = size((6, 0), (6, 0), (10, 60))
+FOR_S, STOPPED_S = size((6, 0), (10, 60))
 
 
 def begun_at(zk: RealLab) -> float:

@@ -494,7 +494,7 @@ def uncommitted_read(world: World, partition: int, k: int) -> None:
 
 def hung(world: World, partition: int, k: int) -> None:
     for when in (0, 20_001):
-        world.history.stable(when, middle(k), world.messages, partition=partition)
+        world.history.stable(30_000 * k + when, middle(k), world.messages, partition=partition)
     world.expect("hung", partition, middle(k))
 
 

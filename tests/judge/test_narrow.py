@@ -33,8 +33,9 @@ from ackproof.judge.sums import all_whole
 from ackproof.judge.tables import Tables, looking_closer, read_table
 from proving import size
 
-HISTORIES = size(200, 1_000, 5_000)
-AT_LARGE = size(40, 100, 500)  # as many are looked at as large journals are, too
+pytestmark = pytest.mark.timeout(size(400, 6 * 3600))  # the first of them folds all histories
+HISTORIES = size(200, 5_000)
+AT_LARGE = size(40, 500)  # as many are looked at as large journals are, too
 BITS = 2  # blocks of four numbers
 MESSAGES = 24
 STEP_MS = 150  # between two messages of a producer: some 13 a second
@@ -183,7 +184,7 @@ def both(small: bool = True) -> Both:
     missing = unreported(plain.sends, plain.blocks, few).cache()
     everything = tables_of(spark(small), *histories, unreported=missing.drop("closed"), small=small)
     folder = Path(session().folder) / ("small" if small else "large")
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     looked = []
     for history in histories:
         found = look(_source(folder, history), folder / str(history.run), Hands(), BITS, SLAB)

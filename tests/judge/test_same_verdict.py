@@ -146,7 +146,7 @@ TOLD: dict[str, Callable[[History, Path], None]] = {
     "wall clock forward": with_the_wall_clock_set(HOUR),
     "wall clock back": with_the_wall_clock_set(-HOUR),
 }
-RUNS = size(4, 10, 50)
+RUNS = size(4, 50)
 
 
 @cache
@@ -211,7 +211,7 @@ def test_rows_and_files_may_come_in_any_order(folder: Path, way: str, record_pro
 
 
 @pytest.mark.proves("C3")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(size(300, 3600))
 def test_what_is_folded_gives_the_same_verdict(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Told
 ) -> None:

@@ -143,7 +143,7 @@ def test_a_spark_that_is_killed_gives_unknown_and_judging_again_works(
 def test_a_small_heap_is_enough_or_it_is_unknown(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    count = size(5_000, 50_000, 500_000)
+    count = size(5_000, 500_000)
     history = History()
     for seq in range(count):
         history.send(seq, seq, sent=seq / 10).log(seq, seq)

@@ -25,8 +25,9 @@ from ackproof.judge.spark import collected
 from ackproof.judge.tables import Tables
 from proving import size
 
-HISTORIES = size(400, 1_000, 20_000)
-AT_LARGE = size(40, 200, 1_000)  # as many are judged as large journals are, too
+pytestmark = pytest.mark.timeout(size(400, 6 * 3600))  # the first of them judges all histories
+HISTORIES = size(1_000, 20_000)
+AT_LARGE = size(40, 1_000)  # as many are judged as large journals are, too
 ASKED_OF = (
     "sends",
     "blocks",

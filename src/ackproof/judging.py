@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -197,9 +197,36 @@ def _serve(master: str, early: bool, large: bool, consumers: bool, connector: bo
         tell(problem=no_space(problem.filename or "the run, or of temporary files").message, details=[])
 
 
+def _end_at_once(folder: str) -> NoReturn:
+    """With all that was started, and all its files. To leave by way of an exception would be no use: it may come in the
+    middle of what Java answers, and what is asked of Java on the way out then breaks, and hides it."""
+    deadline = time.monotonic() + END_S
+    while (others := _others_in_our_group()) and time.monotonic() < deadline:
+        for pid in others:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+        time.sleep(0.01)  # those that are no children of ours take a moment
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(128 + signal.SIGTERM)
+
+
+def _others_in_our_group() -> list[int]:
+    found = []
+    for pid in (int(entry.name) for entry in Path("/proc").glob("[0-9]*")):
+        with suppress(OSError):
+            if pid != os.getpid() and os.getpgid(pid) == os.getpgrp() and not _is_dead(pid):
+                found.append(pid)
+    return found
+
+
+def _is_dead(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+
+
 if __name__ == "__main__":
     _, _parent, _folder, _master, *_words = sys.argv
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # in good order: no file of Spark's stays
+    signal.signal(signal.SIGTERM, lambda *_: _end_at_once(_folder))
     try:
         die_with_parent(signal.SIGTERM, int(_parent))  # also in the middle of a rehearsal; Java sees its input end
         _serve(_master, *(word in _words for word in ("rehearse", "large", "consumers", "connector")))

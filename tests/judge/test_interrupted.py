@@ -55,6 +55,11 @@ def test_a_judge_that_is_interrupted_goes_on_where_it_was(tmp_path: Path) -> Non
     code, words = judge(run, temporary)
     assert (code, "events folded" in words) == (0, False), "and is not folded again"
     assert list(run.glob(".*")) == list(temporary.iterdir()) == []
+    verdict = {path: path.read_bytes() for path in (run / "verdict").rglob("*") if path.is_file()}
+    code, words = judge(run, temporary, b"events folded")
+    assert (code, "questions answered" in words) == (INTERRUPTED, False)
+    assert {path: path.read_bytes() for path in (run / "verdict").rglob("*") if path.is_file()} == verdict
+    assert list(temporary.iterdir()) == []
     assert judge(other, temporary)[0] == 0
     told = [(directory / "verdict" / "verdict.json").read_text() for directory in (run, other)]
     assert told[0].replace('"run": "run"', '"run": "other"') == told[1]

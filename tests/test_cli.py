@@ -203,6 +203,8 @@ def test_an_unknown_code_from_the_lab_is_a_bug() -> None:
 # -- wrong usage -----------------------------------------------------------------------------------------------------
 
 BAD_LINES = [
+    (["judge", "runs/any", "--master", "foo"], "write it as spark://HOST:7077, sc://HOST:PORT or local[*]"),
+    (["judge", "runs/any", "--from-kafka", "kafka1:9092,nonsense"], "--from-kafka nonsense: write it as HOST:PORT"),
     (["nosuchverb"], "nosuchverb"),
     (["status", "--nosuchoption"], "--nosuchoption"),
     (["up", "--mode", "docker"], "docker"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,6 +16,9 @@ from ackproof.errors import UsageProblem
 from ackproof.scenario import Scenario
 from ackproof.scenario_file import Source, bundled, find, json_schema, load, located
 from ackproof.screen import say, say_json
+
+_MASTER = re.compile(r"local(\[.+\])?|(spark|sc|k8s)://.+|yarn")
+_ADDRESS = re.compile(r".+:[0-9]{1,5}")
 
 DIFFERENCES_SHOWN = 20
 
@@ -132,6 +136,10 @@ def judge(
     """
     from ackproof import runner
 
+    if not _MASTER.fullmatch(master):
+        raise UsageProblem(f"--master {master}: write it as spark://HOST:7077, sc://HOST:PORT or local[*]")
+    if wrong := [each for each in (from_kafka or "a:1").split(",") if not _ADDRESS.fullmatch(each.strip())]:
+        raise UsageProblem(f"--from-kafka {wrong[0]}: write it as HOST:PORT, several with commas between them")
     _check_runs(runs)
     if from_kafka is None and kafka_settings is not None:
         raise UsageProblem("--kafka-settings needs --from-kafka BOOTSTRAP")

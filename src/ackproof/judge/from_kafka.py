@@ -38,7 +38,12 @@ FOLLOW_S = 1.0
 PATIENCE = {"request.timeout.ms": "10000", "default.api.timeout.ms": "20000"}
 # By default a consumer that asks for a topic may make it, and clients report figures of their own.
 READ_ONLY = {"allow.auto.create.topics": "false", "enable.metrics.push": "false"}
-RIGHTS = "whoever reads needs Describe, DescribeConfigs and Read on the topics"
+HINTS = {
+    "AuthorizationException": "whoever reads needs Describe, DescribeConfigs and Read on the topics",
+    "TimeoutException": "no broker answers there: is the address right, and does it want a login (--kafka-settings)?",
+    "ConfigException": "mend it in the file that --kafka-settings names",
+    "IllegalSaslStateException": "the cluster wants no login there: leave it out of the settings, or use another port",
+}
 TEXT_VALUE = r"^([1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,17})$"  # of foreign producers, counted from 1
 
 Ends = list[dict[str, Any]]
@@ -77,7 +82,7 @@ def with_log_of(
             ends = looked_at_again(ends, look())
     except Exception as error:  # noqa: BLE001  whatever Java or Spark say, without what the settings hold
         why = kafka.hide(first_line(error))
-        more = [RIGHTS] if "AuthorizationException" in why else []
+        more = [hint for word, hint in HINTS.items() if word in why]
         raise CannotHere(f"the log could not be read from {kafka.bootstrap}:", [why, *more]) from None
     (folder / "ends").mkdir()
     path = folder / "ends" / "kafka.parquet"

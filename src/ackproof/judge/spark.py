@@ -201,6 +201,8 @@ def _start(master: str, folder: Path, large: bool, extras: Extras) -> tuple[Spar
         (jvm or _submitted(gateway)).close()
         if not isinstance(error, Exception):
             raise
+        if master.startswith("spark://") and "stopped SparkContext" in why:  # all that Spark says of it
+            raise CannotHere(f"no Spark master answers at {master}: start it, or name another") from error
         raise CannotHere("Spark did not start:", [why]) from error
 
 
@@ -337,4 +339,5 @@ def first_line(error: BaseException) -> str:
             text = str(cause.toString())
             cause = cause.getCause()
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0] if lines else 'no more is known'}"[:300]
+    told = lines[0] if lines else "no more is known"
+    return (told if hasattr(error, "java_exception") and lines else f"{type(error).__name__}: {told}")[:300]

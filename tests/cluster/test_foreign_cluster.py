@@ -136,6 +136,7 @@ def test_it_is_only_read_and_its_secrets_are_told_to_nobody(
 
 
 @pytest.mark.proves("F5")
+@pytest.mark.long
 def test_workers_that_read_it_write_no_secret_down(
     user: User, theirs: RealLab, run: Path, tmp_path: Path, record_property: Told
 ) -> None:

@@ -1,4 +1,4 @@
-"""Rehearsal: a judge that has judged once is three times as quick the second time.
+"""Rehearsal: a judge that has judged once is more than twice as quick the second time.
 
 What the first verdict of a small run spends most on is not its rows but Java itself: loading classes, planning some
 thirty questions, generating and compiling the code of their stages (docs/judge.md has the figures). A run of a few

@@ -158,6 +158,8 @@ def test_one_that_does_not_answer_is_named(user: User, run: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.proves("F5")
+@pytest.mark.long
 def test_one_that_wants_a_login_is_read_by_who_has_one(user: User, tmp_path: Path) -> None:
     """From where its clients stand, on the listener that asks who they are."""
     done = user.run(

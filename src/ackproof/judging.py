@@ -1,10 +1,10 @@
 """The judge as a process of its own. A run starts it early, so that it has rehearsed when it is needed.
 
-    python -m ackproof.judging PARENT MASTER [rehearse] [large] [consumers] [connector]
+    python -m ackproof.judging PARENT FOLDER MASTER [rehearse] [large] [consumers] [connector]
 
 Directories come in on standard input, with the cluster that holds the log where it is to be read from there, one JSON a
-line; progress and the end of each go out on standard output, one
-JSON a line. So neither `run` nor `report` ever imports Spark, and a Spark that dies takes no run with it.
+line; progress and the end of each go out on standard output, one JSON a line. So neither `run` nor `report` ever
+imports Spark, and a Spark that dies takes no run with it.
 
 While it rehearses it is nice: it takes what the brokers and the clients leave of the processors, and nothing of theirs.
 A large load leaves it nothing: there it rehearses more, and the load waits for it.
@@ -32,6 +32,7 @@ import msgspec
 from ackproof.errors import CannotHere
 from ackproof.kafka.java import find_java
 from ackproof.lab.kernel import die_with_parent
+from ackproof.lab.processes import below, wait_until
 from ackproof.ours import hidden
 from ackproof.verdict import Verdict
 
@@ -200,35 +201,26 @@ def _serve(master: str, early: bool, large: bool, consumers: bool, connector: bo
 def _end_at_once(folder: str) -> NoReturn:
     """With all that was started, and all its files. To leave by way of an exception would be no use: it may come in the
     middle of what Java answers, and what is asked of Java on the way out then breaks, and hides it."""
-    deadline = time.monotonic() + END_S
-    while (others := _others_in_our_group()) and time.monotonic() < deadline:
-        for pid in others:
+
+    def nothing_is_left() -> bool:
+        for pid in (left := below(os.getpid())):
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
-        time.sleep(0.01)  # those that are no children of ours take a moment
+        return not left
+
+    wait_until(nothing_is_left, END_S)
     shutil.rmtree(folder, ignore_errors=True)
     os._exit(128 + signal.SIGTERM)
 
 
-def _others_in_our_group() -> list[int]:
-    found = []
-    for pid in (int(entry.name) for entry in Path("/proc").glob("[0-9]*")):
-        with suppress(OSError):
-            if pid != os.getpid() and os.getpgid(pid) == os.getpgrp() and not _is_dead(pid):
-                found.append(pid)
-    return found
-
-
-def _is_dead(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+def main(parent: str, folder: str, master: str, *words: str) -> None:
+    signal.signal(signal.SIGTERM, lambda *_: _end_at_once(folder))
+    try:
+        die_with_parent(signal.SIGTERM, int(parent))  # also in the middle of a rehearsal
+        _serve(master, *(word in words for word in ("rehearse", "large", "consumers", "connector")))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)  # whoever made it may be gone
 
 
 if __name__ == "__main__":
-    _, _parent, _folder, _master, *_words = sys.argv
-    signal.signal(signal.SIGTERM, lambda *_: _end_at_once(_folder))
-    try:
-        die_with_parent(signal.SIGTERM, int(_parent))  # also in the middle of a rehearsal; Java sees its input end
-        _serve(_master, *(word in _words for word in ("rehearse", "large", "consumers", "connector")))
-    finally:
-        shutil.rmtree(_folder, ignore_errors=True)  # whoever made it may be gone
+    main(*sys.argv[1:])

@@ -5,17 +5,9 @@ from __future__ import annotations
 import pytest
 from asking import Cases, found
 from histories import History
+from planting import WITNESS
 
-COLUMNS = (
-    "fault",
-    "partition",
-    "old_epoch",
-    "new_epoch",
-    "first_error_ms",
-    "new_epoch_ms",
-    "first_ack_ms",
-    "isr_full_ms",
-)
+COLUMNS = WITNESS["failover"]
 
 
 def _faulty() -> History:

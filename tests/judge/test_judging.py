@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -15,6 +17,7 @@ from histories import History
 
 from ackproof.judge import main
 from ackproof.judging import END_S, Judging
+from ackproof.lab.processes import below, wait_until
 
 STARTS_AND_DIES = """
 import os, signal
@@ -81,3 +84,46 @@ def test_it_says_how_long_it_will_take_and_again_once_it_knows_better(
         "judging 1 run of 2 events: about 1 min here",
         "2 of 2 events are looked at one by one: about 1 min more",
     ]
+
+
+TALKS = """
+import sys
+from pathlib import Path
+from ackproof import judge, judging
+
+def talking(directories, *, start, progress, **_):
+    '''As the judge does: whatever breaks becomes a verdict, and on the way out Java is asked once more.'''
+    java = start(False).spark._jvm.java.lang
+    progress("it talks")
+    try:
+        try:
+            while True:
+                java.Thread.sleep(20)
+        finally:
+            java.System.nanoTime() + 1
+    except Exception as problem:
+        directories[0].write_text(repr(problem))
+    return []
+
+judge.judge = talking
+judging.main(*sys.argv[1:])
+"""
+
+
+def test_one_that_is_ended_while_java_answers_takes_nothing_for_a_verdict(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    words = [sys.executable, "-c", TALKS, str(os.getpid()), str(folder), "local[1]"]
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as talks:
+        assert talks.stdin is not None
+        assert talks.stdout is not None
+        talks.stdin.write(json.dumps({"directories": [str(tmp_path / "verdict")], "kafka": None}) + "\n")
+        talks.stdin.flush()
+        assert json.loads(talks.stdout.readline()) == {"progress": "it talks"}
+        started = below(talks.pid)
+        talks.terminate()
+    assert talks.returncode == 128 + signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []
+    assert started
+    assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started), END_S)

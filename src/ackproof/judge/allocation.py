@@ -40,7 +40,7 @@ def allocation(t: Tables) -> DataFrame:
     Partitions that a topic has grown by are placed anew, with other numbers: only those of its beginning are asked.
     """
     first = (
-        t.state.filter(F.col("replicas").isNotNull() & (F.col("topic") >= 0))
+        t.state.filter(F.col("replicas").isNotNull())
         .join(t.beside(t.sites.filter(F.col("site") == FIRST_SITE)), on=["run", "topic"], how="left_semi")
         .groupBy(*TP)
         .agg(F.min_by("replicas", "at_ns").alias("replicas"))

@@ -64,8 +64,7 @@ def _new_epoch(t: Tables) -> DataFrame:
         .agg(F.sort_array(F.collect_list(F.struct("at_ns", "leader_epoch"))).alias("epochs"))
     )
     before = F.filter("epochs", lambda seen: seen["at_ns"] <= F.col("proved_ns"))
-    after = F.filter("epochs", lambda seen: seen["at_ns"] > F.col("proved_ns"))
-    later = F.filter(after, lambda seen: F.col("old_epoch").isNull() | (seen["leader_epoch"] > F.col("old_epoch")))
+    later = F.filter("epochs", lambda seen: F.col("old_epoch").isNull() | (seen["leader_epoch"] > F.col("old_epoch")))
     return (
         proved.join(t.ends.select(*TP), on=["run"], how="inner")
         .join(t.beside(epochs), on=list(TP), how="left")

@@ -39,7 +39,6 @@ def arrivals(log: DataFrame, small: bool = True) -> DataFrame:
             F.count("*").alias("copies"),
             F.min("offset").alias("first_offset"),
             F.max("offset").alias("last_offset"),
-            F.min("leader_epoch").alias("first_epoch"),
         )
     )
 

@@ -17,9 +17,8 @@ _KEY = [*TP, "producer", "seq"]
 
 def mirror_differs(t: Tables) -> DataFrame:
     """A value that the mirror lacks, has more often, holds otherwise, or has before one that came earlier."""
-    expired = t.fates.filter(F.col("fate") == "expired").select(*VALUE, F.lit(True).alias("expired"))
-    here = F.col("copies") > 0
-    both = pairs(t).join(expired, on=list(VALUE), how="left").filter(here | F.col("expired").isNull())
+    expired = t.fates.filter(F.col("fate") == "expired").select(*VALUE)
+    both = pairs(t).join(expired, on=list(VALUE), how="left_anti")
     return t.together(*differences(both))
 
 

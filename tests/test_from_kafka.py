@@ -13,8 +13,17 @@ import pytest
 
 from ackproof.cli_run import _settings
 from ackproof.errors import UsageProblem
-from ackproof.judge.from_kafka import Ends, Kafka, is_about_the_copy, looked_at_again, settled
+from ackproof.judge.from_kafka import (
+    APART_MS,
+    Ends,
+    Kafka,
+    is_about_the_copy,
+    looked_at_again,
+    of_another_time,
+    settled,
+)
 from ackproof.judging import Judging
+from ackproof.record import Clock
 from ackproof.verdict import Fitness
 
 
@@ -115,3 +124,30 @@ def test_where_a_log_ends_is_not_known_while_it_grows() -> None:
 def test_a_log_that_moved_while_it_was_read_does_not_end_where_it_did(mark: int, log_end: int | None) -> None:
     (found,) = looked_at_again([{**end(7), "log_end": 7}], [end(mark)])
     assert (found["read_to"], found["high_watermark"], found["log_end"]) == (7, mark, log_end)
+
+
+BEGAN_MS, ENDED_MS = 1_700_000_000_000, 1_700_000_030_000
+
+
+@pytest.mark.parametrize(
+    ("times", "ended", "fits"),
+    [
+        ((BEGAN_MS, ENDED_MS), True, True),
+        ((BEGAN_MS - 9 * APART_MS, BEGAN_MS - APART_MS), True, True),
+        ((BEGAN_MS - 9 * APART_MS, BEGAN_MS - APART_MS - 1), True, False),
+        ((ENDED_MS + APART_MS, ENDED_MS + 9 * APART_MS), True, True),
+        ((ENDED_MS + APART_MS + 1, ENDED_MS + 9 * APART_MS), True, False),
+        ((ENDED_MS + APART_MS + 1, ENDED_MS + 9 * APART_MS), False, True),  # nobody knows when it ended
+        ((BEGAN_MS - 9 * APART_MS, ENDED_MS + 9 * APART_MS), True, True),
+        (None, True, True),
+    ],
+)
+def test_records_of_another_time_are_of_another_run(times: tuple[int, int] | None, ended: bool, fits: bool) -> None:
+    record: Any = SimpleNamespace(
+        began=Clock(BEGAN_MS * 10**6, 0), ended_at=Clock(ENDED_MS * 10**6, 0) if ended else None
+    )
+    told = of_another_time(record, times)
+    assert (told == []) == fits
+    if told:
+        assert told[0].text.endswith("and the run began at 2023-11-14 22:13:20 UTC: it is not its log.")
+        assert not told[0].fit

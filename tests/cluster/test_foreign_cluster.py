@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from confluent_kafka import Producer
 from real_lab import Done, RealLab, User, lab, ourselves
@@ -20,11 +21,12 @@ from standalone_spark import Standalone, spark_environment, standalone_spark
 
 from ackproof.clients.common import pack
 from ackproof.lab.spec import USERS_PORT
+from ackproof.record import Clock, read_record, write_record
 from ackproof.verdict import read_verdict
 from proving import size
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "judge"))
-from histories import History
+from histories import FIRST_RUN, History
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 Told = Callable[[str, object], None]
@@ -85,10 +87,10 @@ def user() -> Iterator[User]:
 def theirs(user: User) -> Iterator[RealLab]:
     """A cluster that has all but the last messages of a run, and writes down whatever is asked of it."""
     with lab(user, "theirs", "--brokers", "1", "--mode", "kraft", "--expose") as made:
-        made.topic("create", "orders", "--replication", "1")
+        made.topic("create", "orders", "--replication", "1", "--set", "retention.ms=-1")
         client = Producer({"bootstrap.servers": made.status()["exposed"], "acks": "all", "broker.address.family": "v4"})
         for seq in range(SENT - LOST):
-            client.produce("orders", pack(0, seq), partition=0)
+            client.produce("orders", pack(0, seq), partition=0, timestamp=FIRST_RUN // 1000 + seq)  # as the run has it
         assert client.flush(30) == 0
         kind = ("--entity-type", "broker-loggers", "--entity-name", "1")
         made.do("kafka", "configs", *kind, "--alter", "--add-config", "kafka.request.logger=DEBUG")
@@ -149,6 +151,19 @@ def test_workers_that_read_it_write_no_secret_down(
     assert (verdict.lost, verdict.acked, verdict.high_watermark) == (LOST, SENT, SENT - LOST)
     assert not list(run.glob(".*")), "no copy is left"
     record_property("figure", f"read by workers of a Spark master: in no file of theirs in {looks} looks")
+
+
+@pytest.mark.proves("C7")
+def test_the_log_of_another_run_is_no_evidence(user: User, theirs: RealLab, run: Path, record_property: Told) -> None:
+    record = read_record(run)
+    began, ended = (
+        Clock(clock.wall_ns + 10**12, clock.monotonic_ns) for clock in (record.began, record.ended_at or record.began)
+    )
+    write_record(run, msgspec.structs.replace(record, began=began, ended_at=ended))
+    done = user.run("judge", str(run), "--from-kafka", theirs.status()["exposed"])
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "it is not its log" in done.stdout
+    record_property("figure", "a run judged by the log of another of the same scenario: exit 3 with the reason")
 
 
 def test_one_that_does_not_answer_is_named(user: User, run: Path) -> None:

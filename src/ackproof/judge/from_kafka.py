@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from ackproof.clients.common import MAGIC, MESSAGE
@@ -28,6 +29,7 @@ from ackproof.judge.schemas import spark_schema
 from ackproof.judge.sources import Source
 from ackproof.judge.spark import Session, first_line
 from ackproof.ours import hidden
+from ackproof.record import RunRecord
 from ackproof.verdict import Fitness
 
 RECORDS_A_TASK = 4_000_000
@@ -46,7 +48,10 @@ HINTS = {
 }
 TEXT_VALUE = r"^([1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,17})$"  # of foreign producers, counted from 1
 
+APART_MS = 60_000  # by which clocks may differ
+
 Ends = list[dict[str, Any]]
+Times = tuple[int, int] | None  # in milliseconds since 1970
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,7 @@ def with_log_of(
             ends = settled(look)
             say(f"reading {_span(ends):,} records of {len(ends)} partitions from {kafka.bootstrap}")
             with _followed(session, Pace(so_far, "records read"), _span(ends)):
-                _read(session, kafka, names, ends, source, folder / "log")
+                times = _read(session, kafka, names, ends, source, folder / "log")
             ends = looked_at_again(ends, look())
     except Exception as error:  # noqa: BLE001  whatever Java or Spark say, without what the settings hold
         why = kafka.hide(first_line(error))
@@ -95,10 +100,25 @@ def with_log_of(
         source,
         files={**source.files, "log": log, "ends": (path,)},
         rows={**source.rows, "log": rows, "ends": len(ends)},
-        remarks=(*others, Fitness("journal", True, words)),
+        remarks=(*others, Fitness("journal", True, words), *of_another_time(source.record, times)),
         small={**source.small, "ends": ends},
         has_epochs=False,
     )
+
+
+def of_another_time(record: RunRecord, times: Times) -> list[Fitness]:
+    """Nothing in a message tells another run of the same scenario from this one; when it was written does."""
+    if times is None:
+        return []
+    began_ms = record.began.wall_ns // 10**6 - APART_MS
+    ended_ms = record.ended_at.wall_ns // 10**6 + APART_MS if record.ended_at else times[0]
+    if began_ms <= times[1] and times[0] <= ended_ms:
+        return []
+    first, last, began = (f"{datetime.fromtimestamp(ms // 1000, UTC):%F %T}" for ms in (*times, began_ms + APART_MS))
+    words = (
+        f"The log's records were written from {first} to {last}, and the run began at {began} UTC: it is not its log."
+    )
+    return [Fitness("journal", False, words)]
 
 
 def is_about_the_copy(remark: Fitness) -> bool:
@@ -232,8 +252,9 @@ def _followed(session: Session, pace: Pace, records: int) -> Iterator[None]:
         following.join()
 
 
-def _read(session: Session, kafka: Kafka, names: Mapping[int, str], ends: Ends, source: Source, into: Path) -> None:
-    """Each partition from its start to its end, by Spark's workers, into files like those of a journal."""
+def _read(session: Session, kafka: Kafka, names: Mapping[int, str], ends: Ends, source: Source, into: Path) -> Times:
+    """Each partition from its start to its end, by Spark's workers, into files like those of a journal; and when the
+    first and the last record was written."""
     first, last = (_offsets(names, ends, column) for column in ("log_start", "high_watermark"))
     options = {f"kafka.{name}": value for name, value in kafka.all_settings().items()}
     options |= {
@@ -244,10 +265,14 @@ def _read(session: Session, kafka: Kafka, names: Mapping[int, str], ends: Ends, 
         "kafka.isolation.level": "read_committed",
         "minPartitions": str(1 + _span(ends) // RECORDS_A_TASK),
     }
+    written, when = Observation(), F.unix_millis("timestamp")
     records = session.spark.read.format("kafka").options(**options).load()
+    records = records.observe(written, F.min(when).alias("first"), F.max(when).alias("last"))
     foreign = [producer.id for producer in source.record.producers if _is_foreign(source, producer.id)]
     rows = parsed(records, source.record.run, {topic: number for number, topic in names.items()}, foreign)
     rows.write.option("parquet.block.size", str(ROW_GROUP)).parquet(str(into))
+    first, last = written.get["first"], written.get["last"]
+    return None if first is None else (first, last)
 
 
 def _is_foreign(source: Source, producer: int) -> bool:

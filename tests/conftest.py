@@ -43,8 +43,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The judge's tests start Spark, which takes a while: `scripts/check` leaves them to `scripts/test`, but for the
-    recorded runs, which are judged in one job."""
+    """The judge's tests start Spark, which takes a while: `scripts/check` leaves them to `scripts/test`."""
     for item in items:
-        if "judge" in item.path.parts and item.path.stem != "test_recorded_runs":
+        if "judge" in item.path.parts:
             item.add_marker(pytest.mark.spark)

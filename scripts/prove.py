@@ -1,14 +1,16 @@
 """Proves what the laboratory promises, and writes `docs/trust.md` with what was measured.
 
 `docs/proofs.toml` says what is promised and at which bar. Tests that are marked with the promise's id prove it; they
-are run by pytest, at full size or with `--quick` at that of CI. What came of each proof is kept in `docs/trust.json`
-with its date and commit, and the page is written anew from that after each proof. A proof that passed with this very
-code is not run again; one of other code is shown as older than the code. What no test proves is not proved yet.
+are run by pytest, at full size or with `--quick` those of CI at their size. What came of each proof is kept in
+`docs/trust.json` with its date and commit, and the page is written anew from that after each proof. A proof that passed
+with this very code is not run again, nor is a case that passed before the proof was interrupted (`.proofs/`); a proof
+of other code is shown as older than the code. What no test proves is not proved yet.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import hashlib
 import os
 import subprocess
@@ -16,7 +18,7 @@ import sys
 import tempfile
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -25,6 +27,7 @@ from typing import Any
 import msgspec
 
 HOME = Path(__file__).resolve().parents[1]
+SOURCE, TESTS, CAME = (HOME / name for name in ("src", "tests", ".proofs"))
 PAGE, DATA, PROMISES = (HOME / "docs" / name for name in ("trust.md", "trust.json", "proofs.toml"))
 TIMEOUT_S = {"quick": 600, "full": 6 * 3600}  # of one test
 
@@ -34,10 +37,11 @@ class Promise(msgspec.Struct, frozen=True):
     bar: str
     quick: bool = True
     lacks: str = ""  # what of the bar no test covers yet
+    of: str = ""  # the part of our code that it is about, with all that this imports; all of it otherwise
 
 
 class Came(msgspec.Struct, frozen=True):
-    """What came of one test."""
+    """What came of one case of a test."""
 
     test: str
     outcome: str
@@ -61,11 +65,12 @@ class Proof(msgspec.Struct, frozen=True):
     commit: str
     command: str
     seconds: float
-    code: str  # digests of src/, and of the tests' files with all that they share
+    code: str  # digests of the code that it is about, and of the tests' files with all that they share
     tests_code: str
 
 
 Kept = dict[tuple[str, str], Proof]
+Cases = dict[str, list[str]]  # of each test, as pytest names them
 
 
 def main() -> int:
@@ -88,6 +93,7 @@ def main() -> int:
     return 0 if passed else 1
 
 
+@cache
 def read_promises() -> dict[str, Promise]:
     document = tomllib.loads(PROMISES.read_text(encoding="utf-8"))
     return {name: msgspec.convert(table, Promise) for name, table in document.items() if name != "groups"}
@@ -102,60 +108,79 @@ def read_kept() -> Kept:
 
 
 def prove(asked: list[str], size: str, promises: dict[str, Promise], again: bool) -> bool:
-    tests = tests_by_promise()
+    tests, cases = what_proves(size)
     kept = read_kept()
     done = {name for name in asked if not again and is_done(kept.get((name, size)), tests[name])}
     todo = [name for name in asked if tests[name] and name not in done]
-    known: dict[str, list[Came]] = {}  # a test that proves two promises is run once
+    known = {} if again else came_before(size)  # a test that proves two promises is run once
     if size == "quick":  # in one go, as CI does: what they share is started once
-        run_tests([test for name in todo for test in tests[name]], size, known)
+        run_tests([test for name in todo for test in tests[name]], cases, size, known)
     failed = []
     for place, name in enumerate(asked, start=1):
         before = f"{place} of {len(asked)}: {name}"
         if not tests[name]:
-            say(f"{before} NOT PROVED: no test proves it yet")
+            say(f"{before} NOT PROVED: no test proves it {'at this size' if size == 'quick' else 'yet'}")
             failed.append(name)
         elif name in done:
             say(f"{before} passed already: {kept[name, size].figure}")
         else:
             say(f"{before} ...")
-            proof = proved(name, size, promises[name], tests[name], known)
+            proof = proved(name, size, promises[name], {test: cases[test] for test in tests[name]}, known)
             keep(proof, promises)
             say(f"{before} {'passed' if proof.passed else 'FAILED'} in {proof.seconds:.0f} s: {proof.figure}")
             for hole in proof.holes:
                 say(f"    could not be run here: {hole}")
             failed += [] if proof.passed else [name]
-    took_s = sum(came.seconds for each in known.values() for came in each)
-    say(f"{len(known)} tests took {took_s / 60:.1f} minutes")
+    of_these = {case for name in todo for test in tests[name] for case in cases[test]} & set(known)
+    say(f"{len(of_these)} cases took {sum(known[case].seconds for case in of_these) / 60:.1f} minutes")
     say(f"{len(asked) - len(failed)} of {len(asked)} proved" + (f"; not {', '.join(failed)}" if failed else ""))
     return not failed
 
 
 def is_done(proof: Proof | None, tests: list[str]) -> bool:
-    return proof is not None and proof.passed and is_of_this_code(proof) and proof.tests == tests
+    return proof is not None and proof.passed and not age(proof) and proof.tests == tests
 
 
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def tests_by_promise() -> dict[str, list[str]]:
-    found: dict[str, set[str]] = defaultdict(set)
-    for line in pytest_says(["--collect-only", "-q"], "quick", aloud=False):
-        for name in line["proves"]:
-            found[name].add(line["test"].partition("[")[0])
-    return defaultdict(list, {name: sorted(tests) for name, tests in found.items()})
+def what_proves(size: str) -> tuple[dict[str, list[str]], Cases]:
+    """Which tests prove each promise at this size, and the cases of each."""
+    proving, cases = defaultdict[str, set[str]](set), defaultdict[str, list[str]](list)
+    CAME.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CAME) as folder:
+        told = Path(folder) / "cases"
+        pytest_says(["--collect-only"], size, told, subprocess.DEVNULL)
+        for line in lines_of(told):
+            test = line["test"].partition("[")[0]
+            cases[test].append(line["test"])
+            for name in line["proves"]:
+                proving[name].add(test)
+    return defaultdict(list, {name: sorted(tests) for name, tests in proving.items()}), cases
 
 
-def proved(name: str, size: str, promise: Promise, tests: list[str], known: dict[str, list[Came]]) -> Proof:
-    code, tests_code = digest_of_source(), digest_of(files_of(tests))
-    run_tests(tests, size, known)
-    all_came = [came for test in tests for came in known.get(test, [])]
-    silent = [test for test in tests if test not in known]
+def came_before(size: str) -> dict[str, Came]:
+    """Cases that passed with this very code, also of a proof that was interrupted."""
+    return {test: came for test, came in read_came(lines_of(file_of(size))).items() if came.outcome == "passed"}
+
+
+def read_came(lines: list[Any]) -> dict[str, Came]:
+    """The last word on each case: one that passed may fail while what it was given is taken down."""
+    return {came.test: came for came in (msgspec.convert(line, Came) for line in lines)}
+
+
+def proved(name: str, size: str, promise: Promise, cases: Cases, known: dict[str, Came]) -> Proof:
+    tests = sorted(cases)
+    code, tests_code = digest_of_code(promise.of), digest_of(files_of(tests))
+    run_tests(tests, cases, size, known)
+    asked = [case for test in tests for case in cases[test]]
+    all_came = [known[case] for case in asked if case in known]
+    silent = [case for case in asked if case not in known]
     failed = [came for came in all_came if came.outcome == "failed"]
     passed = [came for came in all_came if came.outcome == "passed"]
-    digest_of_source.cache_clear()
-    if (code, tests_code) != (digest_of_source(), digest_of(files_of(tests))):
+    digest_of_code.cache_clear()
+    if (code, tests_code) != (digest_of_code(promise.of), digest_of(files_of(tests))):
         silent.append("the code was changed while it was proved, so that it")
     return Proof(
         id=name,
@@ -175,12 +200,18 @@ def proved(name: str, size: str, promise: Promise, tests: list[str], known: dict
     )
 
 
-def run_tests(tests: list[str], size: str, known: dict[str, list[Came]]) -> None:
-    missing = [test for test in dict.fromkeys(tests) if test not in known]
+def run_tests(tests: list[str], cases: Cases, size: str, known: dict[str, Came]) -> None:
+    missing: list[str] = []
+    for test in dict.fromkeys(tests):
+        left = [case for case in cases[test] if case not in known]
+        missing += [test] if left == cases[test] else left
     if missing:
-        for line in pytest_says([f"--timeout={TIMEOUT_S[size]}", *missing], size, aloud=True):
-            came = msgspec.convert(line, Came)
-            known.setdefault(came.test.partition("[")[0], []).append(came)
+        told = file_of(size)
+        before = len(lines_of(told))
+        code = pytest_says([f"--timeout={TIMEOUT_S[size]}", *missing], size, told, sys.stderr)
+        if code not in (0, 1):
+            say(f"pytest ended with {code}")
+        known |= read_came(lines_of(told)[before:])
 
 
 def figure_of(passed: list[Came], failed: list[Came], silent: list[str]) -> str:
@@ -200,19 +231,23 @@ def shortened(text: str) -> str:
     return line if len(line) <= 200 else f"{line[:200]}…"
 
 
-def pytest_says(arguments: list[str], size: str, aloud: bool) -> list[dict[str, Any]]:
-    """What the plugin in tests/proving.py wrote down; what pytest itself says goes to standard error."""
-    with tempfile.TemporaryDirectory() as folder:
-        told = Path(folder) / "proofs"
-        paths = [str(HOME / "src"), str(HOME / "tests"), os.environ.get("PYTHONPATH", "")]
-        environment = {**os.environ, "ACKPROOF_PROVE": size, "PYTHONPATH": ":".join(filter(None, paths))}
-        command = [sys.executable, "-P", "-m", "pytest", "-p", "proving", "-p", "no:cacheprovider", "-m", ""]
-        command += ["-q", "--proofs", str(told), *arguments]
-        out = sys.stderr if aloud else subprocess.DEVNULL
-        done = subprocess.run(command, cwd=HOME, env=environment, stdout=out, check=False)
-        if done.returncode not in (0, 1):
-            say(f"pytest ended with {done.returncode}")
-        lines = told.read_text(encoding="utf-8").splitlines() if told.exists() else []
+def pytest_says(arguments: list[str], size: str, told: Path, out: Any) -> int:
+    """The plugin in tests/proving.py writes down what came of each case; what pytest itself says goes to `out`."""
+    paths = [str(SOURCE), str(TESTS), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "ACKPROOF_PROVE": size, "PYTHONPATH": ":".join(filter(None, paths))}
+    command = [sys.executable, "-P", "-m", "pytest", "-p", "proving", "-p", "no:cacheprovider", "-q"]
+    command += ["-m", "not long" if size == "quick" else "", "--proofs", str(told), *arguments]
+    return subprocess.run(command, cwd=HOME, env=environment, stdout=out, check=False).returncode
+
+
+def file_of(size: str) -> Path:
+    """What came of each case at this size with this very code."""
+    CAME.mkdir(exist_ok=True)
+    return CAME / f"{size}-{digest_of([*files_below(SOURCE), *files_below(TESTS)])}"
+
+
+def lines_of(path: Path) -> list[Any]:
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return [msgspec.json.decode(line) for line in lines]
 
 
@@ -227,31 +262,74 @@ def commit() -> str:
     return git("rev-parse", "--short", "HEAD") + (" with changes" if changed else "")
 
 
-def is_of_this_code(proof: Proof) -> bool:
-    return not is_older(proof) and not is_older_than_its_tests(proof)
-
-
 def is_older(proof: Proof) -> bool:
-    return proof.code != digest_of_source()
+    promise = read_promises().get(proof.id)
+    return proof.code != digest_of_code(promise.of if promise else "")
 
 
 def is_older_than_its_tests(proof: Proof) -> bool:
     return proof.tests_code != digest_of(files_of(proof.tests))
 
 
-def files_of(tests: list[str]) -> list[Path]:
-    """Their own files, and all that tests share: other judges, planted worlds, recorded runs."""
-    return sorted({HOME / test.partition("::")[0] for test in tests} | shared_by_tests())
+def files_of(tests: Iterable[str]) -> list[Path]:
+    """Their own files, those of tests that they import, and all that tests share: other judges, recorded runs."""
+    own = {HOME / test.partition("::")[0] for test in tests}
+    return sorted(path for path in with_imported(own) | shared_by_tests() if path.is_relative_to(TESTS))
 
 
 @cache
 def shared_by_tests() -> frozenset[Path]:
-    return frozenset(path for path in files_below(HOME / "tests") if not path.name.startswith("test_"))
+    return frozenset(path for path in files_below(TESTS) if not path.name.startswith("test_"))
 
 
 @cache
-def digest_of_source() -> str:
-    return digest_of(files_below(HOME / "src"))
+def digest_of_code(part: str) -> str:
+    if not part:
+        return digest_of(files_below(SOURCE))
+    own = files_below(SOURCE.joinpath(*part.split(".")))
+    return digest_of(sorted(path for path in with_imported(own) if path.is_relative_to(SOURCE)))
+
+
+def with_imported(files: Iterable[Path]) -> set[Path]:
+    """These files, and whatever of src/ and tests/ they import, and what that imports."""
+    found: set[Path] = set()
+    todo = list(files)
+    while todo:
+        path = todo.pop()
+        if path not in found:
+            found.add(path)
+            todo += [file for name in imports_of(path) for file in modules().get(name, ())]
+    return found
+
+
+@cache
+def modules() -> dict[str, list[Path]]:
+    """By the name by which code imports them."""
+    found = defaultdict[str, list[Path]](list)
+    for path in files_below(SOURCE):
+        if path.suffix == ".py":
+            name = path.relative_to(SOURCE).with_suffix("").parts
+            found[".".join(name[:-1] if name[-1] == "__init__" else name)].append(path)
+    for path in files_below(TESTS):
+        if path.suffix == ".py":
+            found[path.stem].append(path)
+    return found
+
+
+@cache
+def imports_of(path: Path) -> frozenset[str]:
+    if path.suffix != ".py" or not path.is_file():
+        return frozenset()
+    return frozenset(_names(ast.parse(path.read_bytes())))
+
+
+def _names(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{each.name}" for each in node.names)
 
 
 def files_below(folder: Path) -> list[Path]:
@@ -292,9 +370,9 @@ machine, or the owner of the laboratory, can change a journal after the fact: it
 none against people.
 
 **How to read the tables.** *Not proved yet*: no test of it has been run, or there is none. *Older than the code*: it
-was measured, and `src/` has changed since; *older than its tests*: they have, or what they share. **FAILED** means what
-it says. *Not covered yet* is what the bar asks for and no test does. A hole is a test that could not be run on that
-machine.
+was measured, and `src/` has changed since (for what is proved of the judge alone: the judge and what it imports).
+*Older than its tests*: they have, or what they share. *Of another bar*: that has. **FAILED** means what it says. *Not
+covered yet* is what the bar asks for and no test does. A hole is a test that could not be run on that machine.
 """
 
 
@@ -344,6 +422,8 @@ def in_short(promises: dict[str, Promise], kept: Kept) -> str:
             hole = ", with a hole" if best.holes else ""
             of[f"passed at {best.size} size{part}{hole}{age(best)}"].append(name)
     lines = [f"- {what}: {len(names)} ({', '.join(names)})" for what, names in of.items()]
+    quick_s = sum(proof.seconds for proof in kept.values() if proof.size == "quick")
+    lines.append(f"- at quick size, which is CI's share, the proofs took {quick_s / 60:.1f} minutes together")
     return f"**In short**, of {len(promises)} promises:\n\n" + "\n".join(lines) + "\n"
 
 
@@ -365,7 +445,10 @@ def words_of(proof: Proof) -> str:
 def age(proof: Proof) -> str:
     if is_older(proof):
         return ", *older than the code*"
-    return ", *older than its tests*" if is_older_than_its_tests(proof) else ""
+    if is_older_than_its_tests(proof):
+        return ", *older than its tests*"
+    promise = read_promises().get(proof.id)
+    return ", *of another bar*" if promise and promise.bar != proof.bar else ""
 
 
 def tests_of(proofs: list[Proof]) -> str:

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,15 +17,22 @@ from scripts_as_modules import SCRIPTS, script
 
 prove: Any = script("prove")
 TESTS = ["tests/test_prove.py::test_one"]
+PROMISES = prove.read_promises()
 
 
 def came(outcome: str = "passed", *figures: str, test: str = TESTS[0], problem: str = "") -> Any:
     return prove.Came(test, outcome, list(figures), problem)
 
 
+def of_cases(*all_came: Any, cases: list[str] | None = None) -> Any:
+    known = {each.test: each for each in all_came}
+    return prove.proved("C3", "full", PROMISES["C3"], {TESTS[0]: cases or list(known)}, known)
+
+
 def proof(**other: Any) -> Any:
-    known: dict[str, list[Any]] = {TESTS[0]: [came("passed", "7 of 7")]}
-    made = prove.proved("C3", "full", prove.Promise("all is well", "7"), TESTS, known)
+    made = of_cases(came("passed", "7 of 7"))
+    promise = PROMISES[other.get("id", "C3")]
+    other = {"bar": promise.bar, "code": prove.digest_of_code(promise.of), **other}
     return msgspec.structs.replace(made, **other)
 
 
@@ -45,23 +53,73 @@ def test_what_failed_stands_first() -> None:
         (["passed", "skipped"], True),
         (["passed", "failed"], False),
         (["skipped"], False),
-        ([], False),
     ],
 )
 def test_a_proof_passes_if_something_did_and_nothing_failed(outcomes: list[str], passed: bool) -> None:
-    known = {TESTS[0]: [came(outcome, problem="Skipped: no browser") for outcome in outcomes]}
-    made = prove.proved("C3", "full", prove.Promise("all is well", "7"), TESTS, known)
+    made = of_cases(
+        *(
+            came(outcome, test=f"{TESTS[0]}[{case}]", problem="Skipped: no browser")
+            for case, outcome in enumerate(outcomes)
+        )
+    )
     assert made.passed is passed
     assert made.holes == (["no browser"] if "skipped" in outcomes else [])
 
 
+def test_a_case_that_came_to_no_end_fails_its_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(prove, "run_tests", lambda tests, *_: asked.append(tests))
+    made = of_cases(came(test=f"{TESTS[0]}[1]"), cases=[f"{TESTS[0]}[1]", f"{TESTS[0]}[2]"])
+    assert asked == [TESTS]
+    assert not made.passed
+    assert "test_one[2] came to no end" in made.figure
+
+
+def test_a_proof_that_was_interrupted_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(prove, "CAME", tmp_path / "proofs")
+    cases = [f"{TESTS[0]}[{case}]" for case in range(4)]
+    ran = []
+
+    def pytest_says(arguments: list[str], _size: str, told: Path, _out: object) -> int:
+        ran.append(arguments[1:])
+        outcomes = ["passed", "passed", "failed"] if len(ran) == 1 else ["passed"] * 2
+        left = cases if len(ran) == 1 else cases[2:]
+        with told.open("ab") as file:
+            for case, outcome in zip(left, outcomes, strict=False):  # and then it was killed
+                file.write(msgspec.json.encode(came(outcome, test=case)) + b"\n")
+            if len(ran) == 1:
+                file.write(msgspec.json.encode(came("failed", test=cases[1])) + b"\n")  # while its lab was taken down
+        return -9
+
+    monkeypatch.setattr(prove, "pytest_says", pytest_says)
+    known = prove.came_before("full")
+    prove.run_tests(TESTS, {TESTS[0]: cases}, "full", known)
+    assert ran == [TESTS]
+    assert {case: known[case].outcome for case in known} == dict(
+        zip(cases[:3], ["passed", "failed", "failed"], strict=True)
+    )
+    known = prove.came_before("full")
+    assert list(known) == cases[:1]
+    prove.run_tests(TESTS, {TESTS[0]: cases}, "full", known)
+    assert ran[1] == cases[1:]
+
+
 def test_a_proof_of_other_code_is_marked_and_not_taken_for_done() -> None:
     now, before = proof(), proof(code="before")
-    assert prove.is_of_this_code(now)
-    assert not prove.is_of_this_code(before)
-    assert "older than the code" in prove.words_of(before)
-    assert "older than the code" not in prove.words_of(now)
-    assert not prove.is_of_this_code(proof(tests_code="before"))
+    assert not prove.age(now)
+    assert "*older than the code*" in prove.words_of(before)
+    assert "older" not in prove.words_of(now)
+    assert "*of another bar*" in prove.words_of(proof(bar="1 of 1"))
+
+
+def test_a_proof_of_the_judge_is_about_the_judge_and_what_it_imports() -> None:
+    of_judge = {path.name for path in prove.with_imported(prove.files_below(prove.SOURCE / "ackproof/judge"))}
+    assert {"lost.py", "journal_tables.py", "rates.py", "verdict.py"} <= of_judge
+    assert not {"run.py", "cli.py", "supervisor.py"} & of_judge
+    assert prove.digest_of_code("ackproof.judge") != prove.digest_of_code("")
+    tests = {path.name for path in prove.files_of(["tests/test_bad_input.py::test_one"])}
+    assert {"test_bad_input.py", "test_cli.py", "test_scenario.py"} <= tests
+    assert "test_prove.py" not in tests
 
 
 def test_a_quick_proof_stands_beside_a_full_one_only_where_it_is_newer() -> None:
@@ -84,7 +142,6 @@ def test_a_proof_is_older_than_its_tests_when_something_that_they_share_has_chan
     assert not any(name.startswith("test_") for name in shared)
     before = proof(tests_code="before")
     assert "*older than its tests*" in prove.words_of(before)
-    assert not prove.is_of_this_code(before)
 
 
 def test_a_hole_is_no_plain_pass() -> None:

@@ -21,6 +21,7 @@ FOR_NAMES = {
     "runner.py": "a run's name and number, and when it began, by both clocks",
 }
 FOR_OTHERS = {
+    "health/stream.py": "whether it was set: messages have no other time",
     "run.py": "when it ended, by both clocks: whether they went alike is judged, and nothing else is",
     "run_topics.py": "a moment that a broker is asked for, which knows no other clock",
 }

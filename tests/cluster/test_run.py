@@ -197,8 +197,7 @@ def ended_in_good_order(us: User, out: Path, ended: str = "interrupted") -> Path
 
 
 @pytest.mark.proves("A2")
-@pytest.mark.long
-@pytest.mark.parametrize("moment", ["serves", "severed"])
+@pytest.mark.parametrize("moment", [pytest.param("serves", marks=pytest.mark.long), "severed"])
 def test_a_run_whose_terminal_is_closed_ends_in_good_order(
     us: User, tmp_path: Path, moment: str, record_property: Told
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import pytest
+
 from ackproof.health.rates import ARMED_AFTER, LATE_MOST_S, Rate, Rates
 
 BEGUN = 1_700_000_000  # seconds since 1970
@@ -12,16 +14,20 @@ BEGUN = 1_700_000_000  # seconds since 1970
 def rates(*counts: int | None, line: float = 800) -> Rates:
     """A second each, counted in the trigger that begins with the next; None: nothing came, so there was no batch."""
     made = Rates(line)
-    made.finished(BEGUN + 0.5, now=0)
+    finish(made, BEGUN + 0.5, now=0)
     feed(made, counts)
     return made
+
+
+def finish(made: Rates, trigger_s: float, now: float, set_by_s: float = 0) -> None:
+    made.finished(trigger_s, now, BEGUN + 0.5 + now + set_by_s)
 
 
 def feed(made: Rates, counts: Sequence[int | None], first: int = 0) -> None:
     for place, count in enumerate(counts, start=first):
         if count is not None:
             made.count(place, {BEGUN + place: count})
-        made.finished(BEGUN + place + 1.5, now=float(place + 1))
+        finish(made, BEGUN + place + 1.5, now=float(place + 1))
 
 
 FLOWING = [1000] * ARMED_AFTER
@@ -58,9 +64,9 @@ def test_nobody_is_woken_for_a_load_that_has_not_begun() -> None:
 
 def test_a_second_is_not_judged_before_a_trigger_that_began_after_it() -> None:
     made = rates(*FLOWING)
-    made.finished(BEGUN + ARMED_AFTER + 1.4, now=9)
+    finish(made, BEGUN + ARMED_AFTER + 1.4, now=9)
     assert made.rate(9).judged == ARMED_AFTER
-    made.finished(BEGUN + ARMED_AFTER + 1.5, now=9)
+    finish(made, BEGUN + ARMED_AFTER + 1.5, now=9)
     assert made.rate(9).judged == ARMED_AFTER + 1
 
 
@@ -69,13 +75,13 @@ def test_what_a_batch_did_before_it_died_is_counted_once() -> None:
     made.count(ARMED_AFTER, {BEGUN + ARMED_AFTER: 500})
     made.count(ARMED_AFTER, {BEGUN + ARMED_AFTER: 500})  # the same batch, done again
     made.count(ARMED_AFTER + 1, {BEGUN + ARMED_AFTER: 100})
-    made.finished(BEGUN + ARMED_AFTER + 1.5, now=9)
+    finish(made, BEGUN + ARMED_AFTER + 1.5, now=9)
     assert made.rate(9).last == 600
 
 
 def test_a_query_that_hung_makes_up_for_the_seconds_it_missed() -> None:
     made = rates(*FLOWING)
-    made.finished(BEGUN + ARMED_AFTER + 10.5, now=20)
+    finish(made, BEGUN + ARMED_AFTER + 10.5, now=20)
     now = made.rate(20)
     assert now.judged == ARMED_AFTER + 10
     assert now.below
@@ -85,7 +91,7 @@ def test_how_long_nothing_finished() -> None:
     made = Rates(800)
     assert not made.begun
     assert made.rate(100).unheard_s == 0  # it has not even begun
-    made.finished(BEGUN, now=5)
+    finish(made, BEGUN, now=5)
     assert made.begun
     assert made.rate(9).unheard_s == 4
 
@@ -98,11 +104,11 @@ def arriving(
 ) -> Iterator[tuple[int, Rate]]:
     """A trigger at half past each second; `arrivals` are counts by second, by the second in which they come."""
     made = made or Rates(800)
-    made.finished(BEGUN + 0.5, now=0)
+    finish(made, BEGUN + 0.5, now=0)
     for place in range(seconds):
         if place in arrivals:
             made.count(place, {BEGUN + second: count for second, count in arrivals[place].items()})
-        made.finished(BEGUN + place + 1.5, now=float(place + 1))
+        finish(made, BEGUN + place + 1.5, now=float(place + 1))
         yield place, made.rate(0)
 
 
@@ -161,3 +167,34 @@ def test_messages_that_are_later_than_is_waited_for_are_counted_as_that() -> Non
     assert not told[79].armed
     assert told[79].too_late == 1000 * 50
     assert dict(arriving(late_by(LATE_MOST_S, until=60), 80))[79].too_late == 0
+
+
+@pytest.mark.proves("B5")
+@pytest.mark.parametrize("set_by_s", [3600, -3600, 30, -30])
+@pytest.mark.parametrize("meanwhile", [True, False])
+def test_a_wall_clock_that_is_set_makes_no_second_silent_and_stops_no_watch(set_by_s: int, meanwhile: bool) -> None:
+    made = rates(*FLOWING)
+    if meanwhile:  # a trigger began before
+        finish(made, BEGUN + ARMED_AFTER + 1.5, now=ARMED_AFTER + 1, set_by_s=set_by_s)
+    first, judged = ARMED_AFTER + 1, made.rate(0).judged
+
+    def second(place: int, count: int) -> None:
+        made.count(place, {BEGUN + place + set_by_s: count})
+        finish(made, BEGUN + place + set_by_s + 1.5, now=place + 1.0, set_by_s=set_by_s)
+
+    for place in range(first, first + 6):
+        second(place, 1000)
+    now = made.rate(0)
+    assert now.armed
+    assert not now.below
+    assert 3 <= now.judged - judged <= 6
+    for place in range(first + 6, first + 9):
+        second(place, 0)
+    assert made.rate(0).below
+
+
+@pytest.mark.proves("B5")
+def test_a_clock_that_is_nudged_is_not_set() -> None:
+    made = rates(*FLOWING)
+    finish(made, BEGUN + ARMED_AFTER + 1.5, now=ARMED_AFTER + 1, set_by_s=1.5)
+    assert made.rate(0).judged == ARMED_AFTER + 1

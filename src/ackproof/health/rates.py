@@ -7,6 +7,9 @@ any other drop, without a message that would have to come first: the clock close
 Messages may come later than their timestamps say: a producer that lingers, a mirror that lags. A second that is seen to
 have been at the line only after it would have been closed was late; where that happens again and again, seconds are
 kept open for so much longer. What an outage had held up comes late once, and makes nobody wait.
+
+Timestamps are of the wall clock. Where that is set while the watch goes on, no second between then and now is silent:
+seconds are counted anew from there.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ KEPT_S = 60
 LATE_MOST_S = 10  # seconds are not kept open for longer
 LATE_OFTEN = 3  # times in so many triggers, before it is believed
 LATE_AMONG = 12
+SET_S = 2  # by which the wall clock is nudged at most; by more, somebody set it
+UNHEARD_S = 10  # by which Spark tells of a trigger late at most
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,7 @@ class Rates:
         self._judged = 0
         self._last: int | None = None
         self._heard: float | None = None
+        self._ahead = 0.0  # the wall clock of the monotonic one, when a trigger last finished
 
     def count(self, batch: int, counts: Mapping[int, int]) -> None:
         """A batch's messages by second. A query that died does its last batch again: then the new count holds."""
@@ -67,10 +73,17 @@ class Rates:
             self._counts.update(counts)
             self._batch = (batch, counts)
 
-    def finished(self, trigger_s: float, now: float) -> None:
-        """A trigger that began then, in seconds since 1970, has finished, now, on the monotonic clock."""
+    def finished(self, trigger_s: float, now: float, wall_s: float) -> None:
+        """A trigger that began then, in seconds since 1970, has finished, now, on the monotonic clock and the other."""
         with self._turn:
-            self._heard = now
+            was_set = self._was_set(trigger_s, now, wall_s)
+            self._heard, self._ahead = now, wall_s - now
+            if was_set:
+                self._next = None
+                self._counts.clear()
+                self._at_line.clear()
+                self._batch = (self._batch[0], {})
+                return
             over = math.floor(trigger_s - GRACE_S)  # every second before this one is
             if self._next is None:
                 self._next = self._over = over
@@ -82,6 +95,14 @@ class Rates:
             for old in [second for second in self._counts if second < over - KEPT_S]:
                 del self._counts[old]
             self._at_line &= self._counts.keys()
+
+    def _was_set(self, trigger_s: float, now: float, wall_s: float) -> bool:
+        """The wall clock, since the last trigger: it went on otherwise than the monotonic one, or this trigger, which
+        began after that, began at another time."""
+        if self._heard is None:
+            return False
+        moved_s, ago_s = wall_s - now - self._ahead, wall_s - trigger_s
+        return abs(moved_s) > SET_S or not -SET_S <= ago_s <= now - self._heard + UNHEARD_S
 
     def _lateness(self) -> int:
         """For how many seconds to wait, by how late they came to the line in this trigger and in those before."""

@@ -148,4 +148,4 @@ class _Listener(StreamingQueryListener):
         pass
 
     def _finished(self, trigger: str) -> None:
-        self._rates.finished(datetime.fromisoformat(trigger).timestamp(), time.monotonic())
+        self._rates.finished(datetime.fromisoformat(trigger).timestamp(), time.monotonic(), time.time())

@@ -22,15 +22,17 @@ count the same. If not it ends with 3. Journals are kept below `--folder`, and u
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,7 @@ from ackproof.judge.fates import FATES
 from ackproof.judge.rehearsal import rehearse
 from ackproof.judge.sources import opened
 from ackproof.judge.tables import read_table
+from ackproof.lab.processes import below
 from ackproof.screen import console, say_json, table
 
 HOME = Path(__file__).resolve().parents[1]
@@ -237,15 +240,34 @@ def write(rows: list[Row], events: int, command: str) -> None:
 # -- measured ----------------------------------------------------------------------------------------------------------
 
 
+@contextmanager
+def ended_with_us(peer: subprocess.Popen[bytes]) -> Iterator[None]:
+    """With all that it started. It does not hear our terminal's interrupts, which Spark would answer in its own way."""
+    try:
+        yield
+    except BaseException:
+        for pid in (*below(peer.pid), peer.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        raise
+
+
 def measured(name: str, directory: Path, events: int, patience: float | None, stages: bool) -> Row:
     """One of the peers, in a process of its own with all that it starts."""
     for left in ("verdict", ".judging"):
         shutil.rmtree(directory / left, ignore_errors=True)
-    with tempfile.TemporaryDirectory() as log:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as log:
         command = [sys.executable, __file__, "--ask", name, str(directory)]
         command += ["--log", log] if stages and name != "duckdb" else []
         began, used, stopped = time.time(), _used(), False
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as peer, highest_memory(peer.pid) as memory:
+        temporary = Path(log, ".temporary")  # gone with us, however a peer ends
+        temporary.mkdir()
+        environment = {**os.environ, "TMPDIR": str(temporary)}
+        with (
+            subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, start_new_session=True) as peer,
+            ended_with_us(peer),
+            highest_memory(peer.pid) as memory,
+        ):
             try:
                 said = peer.communicate(timeout=patience)[0]
             except subprocess.TimeoutExpired:
@@ -377,4 +399,5 @@ def _proportional(pid: int) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, lambda number, _: sys.exit(128 + number))
     sys.exit(main())

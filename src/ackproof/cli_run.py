@@ -146,7 +146,14 @@ def judge(
     if from_kafka is not None and len(runs) > 1:
         raise UsageProblem("--from-kafka reads the log of one run: give one run directory")
     kafka = None if from_kafka is None else (from_kafka, _settings(kafka_settings) if kafka_settings else {})
-    runner.judge_runs(runs, master, as_json, kafka)
+    try:
+        runner.judge_runs(runs, master, as_json, kafka)
+    except KeyboardInterrupt:
+        from ackproof.judge.kept import NAME
+
+        if any(path for run in runs for path in (run / NAME).glob("*.npz")):
+            say("what was folded is kept: the same command goes on from there")
+        raise
 
 
 def _settings(path: Path) -> dict[str, str]:

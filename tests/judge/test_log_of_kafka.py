@@ -131,7 +131,7 @@ def test_a_log_whose_end_is_not_known_is_no_evidence(judged: Callable[..., Verdi
 def test_how_much_will_be_read_is_said_before(judged: Callable[..., Verdict]) -> None:
     said = ["nothing yet"]
     judged(failing(), said)
-    assert "reading 2 records of 1 partitions from kafka:9092" in said
+    assert "reading 2 records of 1 partition from kafka:9092" in said
 
 
 def test_how_far_spark_is_with_the_log_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

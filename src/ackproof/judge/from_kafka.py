@@ -81,7 +81,7 @@ def with_log_of(
     try:
         with _asking(session, kafka, names, source) as look:
             ends = settled(look)
-            say(f"reading {_span(ends):,} records of {len(ends)} partitions from {kafka.bootstrap}")
+            say(f"reading {_span(ends):,} records of {_partitions(ends)} from {kafka.bootstrap}")
             with _followed(session, Pace(so_far, "records read"), _span(ends)):
                 times = _read(session, kafka, names, ends, source, folder / "log")
             ends = looked_at_again(ends, look())
@@ -94,7 +94,7 @@ def with_log_of(
     pq.write_table(pa.Table.from_pylist(ends, TABLES["ends"].schema), path)
     log = tuple(sorted((folder / "log").glob("*.parquet")))
     rows = sum(pq.read_metadata(each).num_rows for each in log)
-    words = f"The log was read from Kafka itself: {rows:,} records of {len(ends)} partitions."
+    words = f"The log was read from Kafka itself: {rows:,} records of {_partitions(ends)}."
     others = tuple(remark for remark in source.remarks if not is_about_the_copy(remark))
     return replace(
         source,
@@ -119,6 +119,10 @@ def of_another_time(record: RunRecord, times: Times) -> list[Fitness]:
         f"The log's records were written from {first} to {last}, and the run began at {began} UTC: it is not its log."
     )
     return [Fitness("journal", False, words)]
+
+
+def _partitions(ends: Ends) -> str:
+    return "1 partition" if len(ends) == 1 else f"{len(ends):,} partitions"
 
 
 def is_about_the_copy(remark: Fitness) -> bool:

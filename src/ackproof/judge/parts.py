@@ -76,15 +76,16 @@ class Pace:
         self._what = what
         self._begun = time.monotonic(), 0
 
-    def skip(self, done: int) -> None:
+    def skip(self, done: int, of: int) -> None:
         """So many are done, and were before."""
         self._begun = time.monotonic(), done
+        self._so_far(done, of, f"{self._what} before, and kept")
 
     def __call__(self, done: int, of: int) -> None:
         begun, before = self._begun
-        pace = (done - before) / max(time.monotonic() - begun, 1e-6)
-        left_s = (of - done) / pace if pace else 0.0
-        self._so_far(done, of, f"{self._what}, {pace:,.0f} a second, {left_s:,.0f} s left")
+        if done > before:
+            pace = (done - before) / max(time.monotonic() - begun, 1e-6)
+            self._so_far(done, of, f"{self._what}, {pace:,.0f} a second, {(of - done) / pace:,.0f} s left")
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ class Hands:
                 self.kept.keep(f"parts-{first}", own)
                 pace(done, rows)
             else:
-                pace.skip(done)
+                pace.skip(done, rows)
             made += own
         return made
 

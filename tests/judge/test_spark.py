@@ -16,6 +16,7 @@ import pytest
 from histories import History
 
 from ackproof.judge import CHECKS
+from ackproof.lab.processes import below
 from proving import size
 
 PROGRAM = textwrap.dedent(
@@ -91,31 +92,14 @@ def test_with_too_small_a_heap_it_is_said_in_words(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-DIES = textwrap.dedent(
-    """
-    import json, os, signal, sys, threading
-    from pathlib import Path
-    from ackproof.judge import judge, warm
-
-    with warm("local[1]") as session:
-        tracker = session.spark.sparkContext.statusTracker()
-
-        def kill_it_at_work():
-            while not tracker.getActiveStageIds():
-                pass
-            os.kill(session.jvm.process.pid, signal.SIGKILL)
-
-        threading.Thread(target=kill_it_at_work, daemon=True).start()
-        (dead,) = judge([Path(sys.argv[1])], session=session)
-    with warm("local[1]") as session:
-        (again,) = judge([Path(sys.argv[1])], session=session)
-    print(json.dumps([dead.result, dead.sentence, again.result]))
-    """
-)
-
-
 def contents(directory: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def java_of(pid: int) -> int:
+    """The Java below a process."""
+    (java,) = (each for each in below(pid) if Path(f"/proc/{each}/exe").resolve().name == "java")
+    return java
 
 
 @pytest.mark.proves("C8")
@@ -126,16 +110,28 @@ def test_a_spark_that_is_killed_gives_unknown_and_judging_again_works(
     for seq in range(5):
         history.send(seq, seq).log(seq, seq)
     directory = history.write(tmp_path / "run")
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
     before = contents(directory / "journal")
-    out, err = run(directory, program=DIES, TMPDIR=str(tmp_path))
-    dead, sentence, again = json.loads(out)
-    assert (dead, again) == ("unknown", "confirmed"), err
-    assert "The judge could not do its work" in sentence or "could not" in sentence
-    assert "Traceback" not in sentence
+    command = [sys.executable, "-m", "ackproof", "judge", str(directory)]
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment) as it:
+        assert it.stdout is not None
+        while "judging 1 run" not in (line := it.stdout.readline()):
+            assert line, "it ended before"
+        os.kill(java_of(it.pid), signal.SIGKILL)
+        said = it.communicate(timeout=60)[0]
+    assert it.returncode == 3
+    assert "The judge could not do its work: Spark's Java was ended by signal 9" in said
+    assert "Traceback" not in said
     assert contents(directory / "journal") == before
+    again = subprocess.run(command, capture_output=True, text=True, timeout=110, env=environment, check=False)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert contents(directory / "journal") == before
+    assert list(temporary.iterdir()) == []
     record_property(
         "figure",
-        "Spark killed in the middle of a stage: unknown, the journal the same bytes, confirmed when judged again",
+        "Java killed while `ackproof judge` asked it: exit 3, the journal the same bytes; exit 0 when judged again",
     )
 
 

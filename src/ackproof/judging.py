@@ -63,10 +63,15 @@ class Judging:
         self._kafka = kafka
         asked = {"rehearse": early, "large": large, "consumers": consumers, "connector": kafka is not None}
         words = [word for word, wanted in asked.items() if wanted]
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that nobody reads would fill
-        self._folder = tempfile.mkdtemp(
-            prefix="ackproof-judge-"
-        )  # of all its files, so that none stays if it is killed
+        try:
+            self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that nobody reads would fill
+            # Of all its files, so that none stays if it is killed.
+            self._folder = tempfile.mkdtemp(prefix="ackproof-judge-")
+        except OSError as problem:
+            raise CannotHere(
+                f"the judge can make no temporary file ({problem.strerror}): "
+                "make room there, or set TMPDIR to a folder that can be written"
+            ) from problem
         self._process = subprocess.Popen(
             [sys.executable, "-m", "ackproof.judging", str(os.getpid()), self._folder, master, *words],
             stdin=subprocess.PIPE,

@@ -20,10 +20,11 @@ from typing import Any
 import msgspec
 
 from ackproof import journal
-from ackproof.errors import FULL, CannotHere, Ended, Problem, no_space
+from ackproof.errors import FULL, CannotHere, Ended, Problem, UsageProblem, no_space
 from ackproof.lab import control
 from ackproof.lab.directory import LabDirectory
 from ackproof.lab.events import Events
+from ackproof.lab.processes import wait_until
 from ackproof.record import Clock, RunRecord, write_record
 from ackproof.run_access import set_rules
 from ackproof.run_clients import Clients
@@ -37,6 +38,9 @@ SETTLE_S = 120.0
 FULL_BYTES = 1 << 20  # left on a disk
 STOP_S = 8.0  # of the 15 that an interrupted run may take
 ANSWER_S = 3.0  # likewise, for a lab whose supervisor may be stopped
+GRACE_S = 5.0  # after which a fault that should be over ends by itself: nobody was there to end it
+ENDED_BY_ITSELF = ("the kernel", "watchdog", "its time")  # as the lab's trail says who ended it
+TOLD_S = 5.0  # more than the lab takes to prove that such a fault is over
 
 Tell = Callable[[str], None]
 
@@ -86,6 +90,8 @@ class Ongoing:
                 self._probes_table.add(fault=fault.number, at_ns=at_ns, held=held, text=text)
                 if not held:
                     self.journal_fault(fault, "broken", at_ns=at_ns, text=text)
+            elif kind in ("expired", "healed") and fault is not None:
+                fault.hear(event)
             elif kind == "exited":
                 self._journal_exit(at_ns, {name: event.get(name) for name in ("node", "code", "signal", "by_itself")})
         for ended in self.clients.on_host.newly_ended():
@@ -137,6 +143,9 @@ class Fault:
         self.done_at: float | None = None  # it stands, or is over
         self.over = False
         self._run = run
+        self._for_s: float | None = None  # after which it ends though nobody ends it
+        self._healed: dict[str, str] = {}  # of its names, those that are over by the lab's own word, and the proof
+        self._expired: tuple[int, str] | None = None  # when its time was up, and who ended it then
         self._epoch_before: int | None = None
 
     def due(self, elapsed_s: float, sent: int) -> bool:
@@ -193,8 +202,19 @@ class Fault:
         if plan.on_clients:
             return run.clients.disturb(plan.kind, plan.targets)
         verb, arguments = _verb(run.resolved(plan))
-        result: dict[str, Any] = control.call(run.lab, verb, **arguments)
+        self._for_s = self._lasts_s()
+        result: dict[str, Any] = control.call(run.lab, verb, **arguments, for_s=self._for_s)
         return result
+
+    def _lasts_s(self) -> float | None:
+        """For how long it stands if nobody ends it: without `until_s`, for as long as the scenario may take. Before the
+        load begins nobody knows when that is."""
+        plan, load_begun_ns = self.plan, self._run.record.marks.load_begun_ns
+        if not plan.lasting or load_begun_ns is None:
+            return None
+        until_s = self._run.scenario.timeout_s if plan.until_s is None else plan.until_s
+        left_s = until_s - (time.monotonic_ns() - load_begun_ns) / 1e9
+        return max(left_s, plan.not_before_max_s if plan.not_before_new_epoch else 0.0) + GRACE_S
 
     def ends(self, elapsed_s: float, sent: int, load_ended: bool) -> bool:
         plan = self.plan
@@ -214,19 +234,47 @@ class Fault:
         now = self._run.clients.leader_epoch(plan.not_before_new_epoch)
         return now is not None and self._epoch_before is not None and now > self._epoch_before
 
+    def hear(self, event: dict[str, Any]) -> None:
+        """What the lab tells of its end."""
+        if event["event"] == "healed":
+            self._healed[event["fault"]] = event["proof"]
+        if self._expired is None and event["by"] in ENDED_BY_ITSELF:
+            self._expired = event.get("over_ns", event["at_ns"]), event["by"]
+
+    def _ended_by_itself(self) -> tuple[int, str] | None:
+        """When, and by whom, once the lab has proved that it is over."""
+        self._run.follow_lab()
+        return self._expired if self._healed.keys() >= set(self.names) else None
+
+    def _wait_until_told(self) -> bool:
+        """Its time is up, and the lab is about to say so, if it is not stuck."""
+        return wait_until(lambda: self._ended_by_itself() is not None, TOLD_S)
+
+    def _should_be_over(self) -> bool:
+        return self._for_s is not None and time.monotonic() > (self.done_at or 0.0) + self._for_s
+
     def end(self, by: str = "the scenario", stuck: Problem | None = None) -> None:
         run = self._run
-        run.follow_lab()
+        if stuck is None and self._should_be_over():
+            self._wait_until_told()
+        itself = self._ended_by_itself()
         self.over = True
-        run.journal_fault(self, "healing", by=by)
+        healing_ns, by = itself or (time.monotonic_ns(), by)
+        run.journal_fault(self, "healing", at_ns=healing_ns, by=by)
         try:
-            said = "; ".join(self.heal(stuck))
+            said = [] if itself else self.heal(stuck)
         except Problem as problem:
-            run.journal_fault(self, "not healed", by=by, text=problem.message)
-            run.note(problems=[*run.record.problems, f"healing {self.plan.kind}: {problem.message}"])
-            return
-        run.journal_fault(self, "healed", by=by, text=said)
-        run.tell(f"healed: {said}")
+            stands_no_longer = isinstance(problem, UsageProblem) and stuck is None
+            if not stands_no_longer or not self._wait_until_told():
+                run.journal_fault(self, "not healed", by=by, text=problem.message)
+                run.note(problems=[*run.record.problems, f"healing {self.plan.kind}: {problem.message}"])
+                return
+        healed_ns = time.monotonic_ns()
+        if itself := self._ended_by_itself():
+            healed_ns, by = itself
+            said = [f"its time was up ({by})", *(f"{name}: {proof}" for name, proof in self._healed.items())]
+        run.journal_fault(self, "healed", at_ns=max(healing_ns, healed_ns), by=by, text="; ".join(said))
+        run.tell("healed: " + "; ".join(said))
 
     def heal(self, stuck: Problem | None = None) -> list[str]:
         """What the lab says of it; `stuck` is why it cannot be asked."""

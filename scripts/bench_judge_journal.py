@@ -292,7 +292,8 @@ def _write_rest(directory: Path, messages: int, ends: Longs, failed_at: int) -> 
     fault = {"fault": 1, "kind": "isolate", "asked": ["leader:orders/0"], "targets": ["kafka2"], "by": "the scenario"}
     times = {"asked": failed_ns - 10**8, "proved": failed_ns - 10**7, "healing": ends_ns - 2, "healed": ends_ns - 1}
     rows("faults", *({**fault, "at_ns": at, "event": event, "text": event} for event, at in times.items()))
-    rows("probes", {"fault": 1, "at_ns": failed_ns, "held": True, "text": "made"})
+    looks = range(failed_ns, ends_ns, 10**9)  # a fault that nobody looked at would be no evidence
+    rows("probes", *({"fault": 1, "at_ns": at, "held": True, "text": "made"} for at in looks))
     rows("groups", *({"consumer": each, "group": 0, "at_ns": START, "event": "assigned", "topic": 0, "partition": each,
                       "assignment": 1, "position": 0} for each in range(PARTITIONS)))  # fmt: skip
     clock = Clock(RUN * 1000, START - 10**9)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import typer
 
-from ackproof import cli, cli_lab
+from ackproof import cli, cli_lab, judging
 from ackproof.cli_options import seconds, share
 from ackproof.errors import CannotHere, Ended, NotProved, Problem, Refused, UsageProblem, problem_of
 from ackproof.lab import control, launch
@@ -107,6 +107,33 @@ def test_a_bug_exits_with_70_and_keeps_the_traceback_in_a_file(
     (report,) = tmp_path.glob("ackproof-bug-*.txt")
     assert str(report) in err
     assert str(problem.args[0]) in report.read_text()
+
+
+@pytest.fixture
+def no_temporary_folder(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each that could be one is full, or cannot be written."""
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/proc"])
+
+
+@pytest.mark.usefixtures("no_temporary_folder")
+def test_a_judge_without_a_temporary_folder_says_which_it_needs(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judging, "find_java", lambda: None)
+    code, out, err = run("judge", str(tmp_path))
+    assert (code, out) == (4, "")
+    assert "set TMPDIR" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.usefixtures("no_temporary_folder")
+def test_a_bug_is_told_though_nothing_can_be_written_down(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "call", raising(RuntimeError("oops")))
+    code, out, err = run("heal")
+    assert (code, out) == (70, "")
+    assert "bug of ours (RuntimeError('oops')); what we need to mend it could not be written down" in err
+    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])

@@ -152,9 +152,12 @@ def _other(problem: Exception) -> int:
 
 
 def _bug(message: str, details: list[str]) -> int:
-    descriptor, path = tempfile.mkstemp(prefix="ackproof-bug-", suffix=".txt")
-    with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as report:
-        report.write("\n".join([" ".join(sys.argv), message, *details]) + "\n")
-    told = f"this is a bug of ours ({message}); {path} holds what we need to mend it"
-    print(f"ackproof: {plain(told)}", file=sys.stderr)
+    try:
+        descriptor, path = tempfile.mkstemp(prefix="ackproof-bug-", suffix=".txt")
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as report:
+            report.write("\n".join([" ".join(sys.argv), message, *details]) + "\n")
+        where = f"{path} holds what we need to mend it"
+    except OSError as problem:
+        where = f"what we need to mend it could not be written down ({problem.strerror}): set TMPDIR, and try again"
+    print(f"ackproof: {plain(f'this is a bug of ours ({message}); {where}')}", file=sys.stderr)
     return BUG_EXIT_CODE

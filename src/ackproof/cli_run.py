@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -297,13 +297,10 @@ def diff(
 
     Example: ackproof diff runs/20261115-193738-mirror-base-kraft orders dc2:dc1.orders
     """
-    from ackproof.judge import warm
-    from ackproof.judge.diff import diff as differences
-    from ackproof.kafka.java import find_java
+    from ackproof.judging import Judging
 
-    os.environ["JAVA_HOME"] = str(find_java().home)
-    with warm() as session:
-        counts, found = differences(session, run_directory, topic, other, None if as_json else DIFFERENCES_SHOWN)
+    with closing(Judging()) as judging:
+        counts, found = judging.diff(run_directory, topic, other, None if as_json else DIFFERENCES_SHOWN)
     if as_json:
         say_json([{name: value for name, value in row.items() if name not in ("run", "topic")} for row in found])
     else:

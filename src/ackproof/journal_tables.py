@@ -216,7 +216,11 @@ TABLES: dict[str, Table] = {
                 Column("asked", _TEXTS, "The targets as the scenario has them: names or roles."),
                 Column("targets", _TEXTS, "The nodes that they were at that moment."),
                 Column(
-                    "by", _TEXT, "Who ended it: `the scenario`, `the interrupt`, or `done`: it does not last.", True
+                    "by",
+                    _TEXT,
+                    "Who ended it: `the scenario`, `the interrupt`, `done` (it does not last); or, where nobody did in "
+                    "time, `the kernel`, its `watchdog` or `its time`.",
+                    True,
                 ),
                 Column("text", _TEXT, "The proof, or the problem, in words.", True),
             ),

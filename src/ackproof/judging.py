@@ -2,9 +2,10 @@
 
     python -m ackproof.judging PARENT FOLDER MASTER [rehearse] [large] [consumers] [connector]
 
-Directories come in on standard input, with the cluster that holds the log where it is to be read from there, one JSON a
-line; progress and the end of each go out on standard output, one JSON a line. So neither `run` nor `report` ever
-imports Spark, and a Spark that dies takes no run with it.
+Directories come in on standard input, with the cluster that holds the log where it is to be read from there, or with
+two topics to compare, one JSON a line; progress and the end of each go out on standard output, one JSON a line. So
+neither `run` nor `report` ever imports Spark, a Spark that dies takes no run with it, and nothing stays where whoever
+asks is killed.
 
 While it rehearses it is nice: it takes what the brokers and the clients leave of the processors, and nothing of theirs.
 A large load leaves it nothing: there it rehearses more, and the load waits for it.
@@ -29,7 +30,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from ackproof.errors import CannotHere
+from ackproof.errors import CannotHere, problem_of
 from ackproof.kafka.java import find_java
 from ackproof.lab.kernel import die_with_parent
 from ackproof.lab.processes import below, wait_until
@@ -62,10 +63,15 @@ class Judging:
         self._kafka = kafka
         asked = {"rehearse": early, "large": large, "consumers": consumers, "connector": kafka is not None}
         words = [word for word, wanted in asked.items() if wanted]
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that nobody reads would fill
-        self._folder = tempfile.mkdtemp(
-            prefix="ackproof-judge-"
-        )  # of all its files, so that none stays if it is killed
+        try:
+            self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that nobody reads would fill
+            # Of all its files, so that none stays if it is killed.
+            self._folder = tempfile.mkdtemp(prefix="ackproof-judge-")
+        except OSError as problem:
+            raise CannotHere(
+                f"the judge can make no temporary file ({problem.strerror}): "
+                "make room there, or set TMPDIR to a folder that can be written"
+            ) from problem
         self._process = subprocess.Popen(
             [sys.executable, "-m", "ackproof.judging", str(os.getpid()), self._folder, master, *words],
             stdin=subprocess.PIPE,
@@ -90,6 +96,19 @@ class Judging:
 
     def judge(self, directories: Sequence[Path], tell: Tell, so_far: SoFar) -> list[Verdict]:
         """The verdicts, which are also written where that can be done; CannotHere where Spark did not live to say."""
+        asked = {"directories": [str(path) for path in directories], "kafka": self._kafka}
+        verdicts = self._answer(asked, "verdicts", tell, so_far, again="`ackproof judge RUN` tries again")
+        return msgspec.convert(verdicts, list[Verdict])
+
+    def diff(
+        self, directory: Path, topic: str, other: str, most: int | None
+    ) -> tuple[dict[str, int], list[dict[str, Any]]]:
+        """As `judge.diff.diff` tells it."""
+        asked = {"diff": [str(directory), topic, other, most]}
+        counts, found = self._answer(asked, "differences", lambda _: None, lambda *_: None, again="try again")
+        return counts, found
+
+    def _answer(self, asked: dict[str, Any], wanted: str, tell: Tell, so_far: SoFar, again: str) -> Any:
         assert self._process.stdin is not None  # noqa: S101  # made with pipes, above
         assert self._process.stdout is not None  # noqa: S101
         self._busy = self._asked = True
@@ -100,7 +119,6 @@ class Judging:
         with suppress(OSError):
             os.setpriority(os.PRIO_PGRP, self._process.pid, 0)
         with suppress(BrokenPipeError):
-            asked = {"directories": [str(path) for path in directories], "kafka": self._kafka}
             self._process.stdin.write(json.dumps(asked) + "\n")
             self._process.stdin.flush()
         for line in itertools.chain([self._said] if self._said else [], self._process.stdout):
@@ -110,12 +128,12 @@ class Judging:
             if "so_far" in told:
                 count, of, what = told["so_far"]
                 so_far(count, of, what)
-            if "verdicts" in told:
+            if wanted in told:
                 self._busy = False
-                return msgspec.convert(told["verdicts"], list[Verdict])
+                return told[wanted]
             if "problem" in told:
-                raise CannotHere(told["problem"], told["details"])
-        raise CannotHere("the judge ended before its verdict; `ackproof judge RUN` tries again:", self._last_words())
+                raise problem_of(told["code"], told["problem"], told["details"])
+        raise CannotHere(f"the judge ended before its answer; {again}:", self._last_words())
 
     def _last_words(self) -> list[str]:
         self._process.kill()
@@ -160,10 +178,14 @@ def _serve(master: str, early: bool, large: bool, consumers: bool, connector: bo
         os.nice(NICE)
     from ackproof.errors import FULL, Problem, no_space
     from ackproof.judge import Extras, Kafka, Session, judge, rehearse, warm
+    from ackproof.judge.diff import diff
     from ackproof.kafka.jars import ensure_connector
 
     def tell(**facts: Any) -> None:
         print(json.dumps(facts), flush=True)
+
+    def tell_problem(problem: Problem) -> None:
+        tell(problem=problem.message, details=list(problem.details), code=problem.exit_code)
 
     session: Session | None = None
     try:
@@ -181,6 +203,10 @@ def _serve(master: str, early: bool, large: bool, consumers: bool, connector: bo
                 tell(rehearsed=True)
             for line in sys.stdin:
                 asked = json.loads(line)
+                if "diff" in asked:
+                    directory, *more = asked["diff"]
+                    tell(differences=diff(session or started(False), Path(directory), *more))
+                    continue
                 verdicts = judge(
                     [Path(path) for path in asked["directories"]],
                     kafka=Kafka(*asked["kafka"]) if asked["kafka"] else None,
@@ -191,11 +217,11 @@ def _serve(master: str, early: bool, large: bool, consumers: bool, connector: bo
                 )
                 tell(verdicts=msgspec.to_builtins(verdicts))
     except Problem as problem:
-        tell(problem=problem.message, details=list(problem.details))
+        tell_problem(problem)
     except OSError as problem:
         if problem.errno not in FULL:
             raise
-        tell(problem=no_space(problem.filename or "the run, or of temporary files").message, details=[])
+        tell_problem(no_space(problem.filename or "the run, or of temporary files"))
 
 
 def _end_at_once(folder: str) -> NoReturn:

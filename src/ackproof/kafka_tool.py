@@ -45,9 +45,10 @@ def planned(name: str, tool: str, arguments: Sequence[str]) -> tools.Plan | tool
 
 @contextmanager
 def command(name: str, plan: tools.Plan) -> Iterator[list[str]]:
-    """The program that is the tool; what it needs on disk goes afterwards."""
-    with tempfile.TemporaryDirectory(prefix="ackproof-tool-") as folder:
-        yield java_command(LabDirectory.of(name).started(), plan, Path(folder))
+    """The program that is the tool; what it needs on disk goes afterwards, and with the lab if we are killed."""
+    directory = LabDirectory.of(name)
+    with tempfile.TemporaryDirectory(prefix="ackproof-tool-", dir=directory.path) as folder:
+        yield java_command(directory.started(), plan, Path(folder))
 
 
 def java_command(started: Started, plan: tools.Plan, folder: Path) -> list[str]:

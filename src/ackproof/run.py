@@ -20,10 +20,11 @@ from typing import Any
 import msgspec
 
 from ackproof import journal
-from ackproof.errors import FULL, CannotHere, Ended, Problem, no_space
+from ackproof.errors import FULL, CannotHere, Ended, Problem, UsageProblem, no_space
 from ackproof.lab import control
 from ackproof.lab.directory import LabDirectory
 from ackproof.lab.events import Events
+from ackproof.lab.processes import wait_until
 from ackproof.record import Clock, RunRecord, write_record
 from ackproof.run_access import set_rules
 from ackproof.run_clients import Clients
@@ -36,6 +37,10 @@ TICK_S = 0.005
 SETTLE_S = 120.0
 FULL_BYTES = 1 << 20  # left on a disk
 STOP_S = 8.0  # of the 15 that an interrupted run may take
+ANSWER_S = 3.0  # likewise, for a lab whose supervisor may be stopped
+GRACE_S = 5.0  # after which a fault that should be over ends by itself: nobody was there to end it
+ENDED_BY_ITSELF = ("the kernel", "watchdog", "its time")  # as the lab's trail says who ended it
+TOLD_S = 5.0  # more than the lab takes to prove that such a fault is over
 
 Tell = Callable[[str], None]
 
@@ -85,6 +90,8 @@ class Ongoing:
                 self._probes_table.add(fault=fault.number, at_ns=at_ns, held=held, text=text)
                 if not held:
                     self.journal_fault(fault, "broken", at_ns=at_ns, text=text)
+            elif kind in ("expired", "healed") and fault is not None:
+                fault.hear(event)
             elif kind == "exited":
                 self._journal_exit(at_ns, {name: event.get(name) for name in ("node", "code", "signal", "by_itself")})
         for ended in self.clients.on_host.newly_ended():
@@ -136,6 +143,9 @@ class Fault:
         self.done_at: float | None = None  # it stands, or is over
         self.over = False
         self._run = run
+        self._for_s: float | None = None  # after which it ends though nobody ends it
+        self._healed: dict[str, str] = {}  # of its names, those that are over by the lab's own word, and the proof
+        self._expired: tuple[int, str] | None = None  # when its time was up, and who ended it then
         self._epoch_before: int | None = None
 
     def due(self, elapsed_s: float, sent: int) -> bool:
@@ -192,8 +202,19 @@ class Fault:
         if plan.on_clients:
             return run.clients.disturb(plan.kind, plan.targets)
         verb, arguments = _verb(run.resolved(plan))
-        result: dict[str, Any] = control.call(run.lab, verb, **arguments)
+        self._for_s = self._lasts_s()
+        result: dict[str, Any] = control.call(run.lab, verb, **arguments, for_s=self._for_s)
         return result
+
+    def _lasts_s(self) -> float | None:
+        """For how long it stands if nobody ends it: without `until_s`, for as long as the scenario may take. Before the
+        load begins nobody knows when that is."""
+        plan, load_begun_ns = self.plan, self._run.record.marks.load_begun_ns
+        if not plan.lasting or load_begun_ns is None:
+            return None
+        until_s = self._run.scenario.timeout_s if plan.until_s is None else plan.until_s
+        left_s = until_s - (time.monotonic_ns() - load_begun_ns) / 1e9
+        return max(left_s, plan.not_before_max_s if plan.not_before_new_epoch else 0.0) + GRACE_S
 
     def ends(self, elapsed_s: float, sent: int, load_ended: bool) -> bool:
         plan = self.plan
@@ -213,19 +234,54 @@ class Fault:
         now = self._run.clients.leader_epoch(plan.not_before_new_epoch)
         return now is not None and self._epoch_before is not None and now > self._epoch_before
 
-    def end(self, by: str = "the scenario") -> None:
+    def hear(self, event: dict[str, Any]) -> None:
+        """What the lab tells of its end."""
+        if event["event"] == "healed":
+            self._healed[event["fault"]] = event["proof"]
+        if self._expired is None and event["by"] in ENDED_BY_ITSELF:
+            self._expired = event.get("over_ns", event["at_ns"]), event["by"]
+
+    def _ended_by_itself(self) -> tuple[int, str] | None:
+        """When, and by whom, once the lab has proved that it is over."""
+        self._run.follow_lab()
+        return self._expired if self._healed.keys() >= set(self.names) else None
+
+    def _wait_until_told(self) -> bool:
+        """Its time is up, and the lab is about to say so, if it is not stuck."""
+        return wait_until(lambda: self._ended_by_itself() is not None, TOLD_S)
+
+    def _should_be_over(self) -> bool:
+        return self._for_s is not None and time.monotonic() > (self.done_at or 0.0) + self._for_s
+
+    def end(self, by: str = "the scenario", stuck: Problem | None = None) -> None:
         run = self._run
-        run.follow_lab()
+        if stuck is None and self._should_be_over():
+            self._wait_until_told()
+        itself = self._ended_by_itself()
         self.over = True
-        run.journal_fault(self, "healing", by=by)
+        healing_ns, by = itself or (time.monotonic_ns(), by)
+        run.journal_fault(self, "healing", at_ns=healing_ns, by=by)
         try:
-            result = control.call(run.lab, "heal", faults=self.names)
+            said = [] if itself else self.heal(stuck)
         except Problem as problem:
-            run.journal_fault(self, "not healed", by=by, text=problem.message)
-            run.note(problems=[*run.record.problems, f"healing {self.plan.kind}: {problem.message}"])
-            return
-        run.journal_fault(self, "healed", by=by, text="; ".join(result["said"]))
-        run.tell("healed: " + "; ".join(result["said"]))
+            stands_no_longer = isinstance(problem, UsageProblem) and stuck is None
+            if not stands_no_longer or not self._wait_until_told():
+                run.journal_fault(self, "not healed", by=by, text=problem.message)
+                run.note(problems=[*run.record.problems, f"healing {self.plan.kind}: {problem.message}"])
+                return
+        healed_ns = time.monotonic_ns()
+        if itself := self._ended_by_itself():
+            healed_ns, by = itself
+            said = [f"its time was up ({by})", *(f"{name}: {proof}" for name, proof in self._healed.items())]
+        run.journal_fault(self, "healed", at_ns=max(healing_ns, healed_ns), by=by, text="; ".join(said))
+        run.tell("healed: " + "; ".join(said))
+
+    def heal(self, stuck: Problem | None = None) -> list[str]:
+        """What the lab says of it; `stuck` is why it cannot be asked."""
+        if stuck is not None:
+            raise stuck
+        said: list[str] = control.call(self._run.lab, "heal", faults=self.names)["said"]
+        return said
 
 
 def _verb(plan: FaultPlan) -> tuple[str, dict[str, Any]]:
@@ -370,17 +426,29 @@ def _final_read(run: Ongoing) -> None:
 
 def _heal_quickly(run: Ongoing) -> None:
     """The load stops, faults end, the journal gets what it can; nothing here may stand in the way of the rest."""
+    stuck = _stuck(run.lab)
     with suppress(Problem, OSError):
-        run.clients.stop_all(STOP_S)
+        run.clients.stop_all(STOP_S, stuck)
     with suppress(Problem, OSError):
         run.clients.export_outboxes()
     for fault in run.faults:
         if fault.begun_at is not None and not fault.over:
             with suppress(Problem):
                 try:
-                    fault.end(by="the interrupt")
+                    fault.end(by="the interrupt", stuck=stuck)
                 except OSError:  # the disk takes no more rows
-                    run.tell("healed: " + "; ".join(control.call(run.lab, "heal", faults=fault.names)["said"]))
+                    run.tell("healed: " + "; ".join(fault.heal(stuck)))
+
+
+def _stuck(lab: str) -> Problem | None:
+    """Why nothing can be asked of the lab; whoever takes it down then ends its clients and its faults with it."""
+    try:
+        control.call(lab, "nodes", answer_s=ANSWER_S)
+    except Problem as problem:
+        return problem
+    except OSError as problem:
+        return CannotHere(f"the lab cannot be asked ({problem.strerror})")
+    return None
 
 
 def versions(kafka: str) -> dict[str, str]:

@@ -517,9 +517,11 @@ class Clients:
         waiting = {name for name in self.consumers if self._is_known(name) and not self._is_ready(name)}
         return bool(waiting and waiting - set(self._exits()))
 
-    def stop_all(self, timeout_s: float) -> None:
+    def stop_all(self, timeout_s: float, stuck: Problem | None = None) -> None:
+        """`stuck`: why the lab cannot be asked."""
         self._over.set()
-        self._stop(sorted(self._running), timeout_s)
+        if stuck is None:
+            self._stop(sorted(self._running), timeout_s)
         self._export_receivers()
 
     def _stop(self, names: list[str], timeout_s: float) -> None:

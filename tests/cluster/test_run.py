@@ -20,8 +20,12 @@ from real_lab import User, journal_rows, ourselves, own_namespaces, wait_until
 
 from ackproof.journal import sealed_files
 from ackproof.lab import kernel
+from ackproof.lab.directory import LabDirectory
 from ackproof.record import read_record
+from ackproof.run import GRACE_S
+from ackproof.verdict import read_verdict
 from lab_network import in_a_child
+from proving import size
 from small_disk import mount_small_disk
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
@@ -184,11 +188,65 @@ def test_an_interrupted_run_heals_seals_and_says_that_it_was_not_judged(
         assert json.loads(judged.stdout)["runs"][0]["result"] == "unknown"
 
 
-def ended_in_good_order(us: User, out: Path, ended: str = "interrupted") -> Path:
-    """Healed, sealed, a page that says that nothing was judged, and nothing left."""
+@pytest.mark.proves("A2")
+@pytest.mark.long
+def test_a_run_whose_lab_is_stopped_is_interrupted_in_time_too(us: User, tmp_path: Path, record_property: Told) -> None:
+    run = begun(us, tmp_path, "severed")
+    (lab,) = us.labs()
+    os.kill(LabDirectory(lab).started().supervisor_pid, signal.SIGSTOP)
+    sent = time.monotonic()
+    run.send_signal(signal.SIGINT)
+    _, err = run.communicate(timeout=15)
+    took_s = time.monotonic() - sent
+    assert run.returncode == 130
+    assert "Traceback" not in err
+    directory = ended_in_good_order(us, tmp_path, healed="not healed")
+    assert "healing isolate: the lab does not answer" in str(read_record(directory).problems)
+    record_property("figure", f"SIGINT with the supervisor stopped: exit 130 after {took_s:.1f} s, clean")
+
+
+@pytest.mark.proves("A4", "D1")
+@pytest.mark.long
+def test_a_fault_of_a_run_ends_in_the_kernel_though_the_supervisor_is_stopped_and_proves_nothing(
+    us: User, tmp_path: Path, record_property: Told
+) -> None:
+    until_s, stopped_s = 10, size(30, 60)
+    changes = {
+        "producer.count": 200 * 50, "producer.rate": 200, "faults.0.at_messages": 400, "faults.0.until_s": until_s,
+        "faults.0.not_before_max_s": 1,
+    }  # fmt: skip
+    words = [word for name, value in changes.items() for word in ("--set", f"{name}={value}")]
+    run = us.start("run", "acks1-leader-isolated", *words, "--out", str(tmp_path))
+    said_until(run, "severed")
+    (lab,) = us.labs()
+    supervisor = LabDirectory(lab).started().supervisor_pid
+    os.kill(supervisor, signal.SIGSTOP)
+    time.sleep(stopped_s)
+    go_on_ns = time.monotonic_ns()
+    os.kill(supervisor, signal.SIGCONT)
+    _, err = run.communicate(timeout=200)
+    assert run.returncode == 3, err
+    directory = only_run(tmp_path)
+    events = {row["event"]: row for row in rows(directory, "faults")}
+    begun_ns = read_record(directory).marks.load_begun_ns
+    assert begun_ns is not None
+    took_s = (events["healed"]["at_ns"] - begun_ns) / 1e9
+    assert events["healed"]["by"] == "the kernel"
+    assert abs(took_s - until_s - GRACE_S) <= 1
+    back = [row["at_ns"] for row in rows(directory, "state") if events["healed"]["at_ns"] < row["at_ns"] < go_on_ns
+            and len(row["isr"]) == len(row["replicas"])]  # fmt: skip
+    assert back, "the broker was in sync again before anybody could have healed it"
+    unfit = [line.text for line in read_verdict(directory).fitness if not line.fit]
+    assert ["was not looked at for" in text for text in unfit] == [True], unfit
+    figure = f"a fault of a run, to last {until_s} s: ended by the kernel after {took_s:.1f} s; {unfit[0]}"
+    record_property("figure", f"{figure} Exit 3")
+
+
+def ended_in_good_order(us: User, out: Path, ended: str = "interrupted", healed: str = "healed") -> Path:
+    """Healed, or told that it is not, sealed, a page that says that nothing was judged, and nothing left."""
     directory = only_run(out)
     assert read_record(directory).ended == ended
-    assert "healed" in {row["event"] for row in rows(directory, "faults")}
+    assert healed in {row["event"] for row in rows(directory, "faults")}
     assert "not judged" in (directory / "report.html").read_text()
     assert list((directory / "journal").glob("*/*.arrows")) == []
     assert us.labs() == []

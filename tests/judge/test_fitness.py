@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from ackproof.record import Clock, Marks
 from ackproof.verdict import Fitness
 
 GOOD = (("asked", 10), ("proved", 11), ("healed", 90))
+LONG = (("asked", 10), ("proved", 11), ("healing", 10_000), ("healed", 10_010))
 
 
 def ordinary() -> History:
@@ -87,11 +88,15 @@ def test_a_run_that_did_not_go_to_its_end_is_unfit(tmp_path: Path, how: str | No
     assert [name for name, _ in unfit(evidence(tmp_path, history))] == ["ended"]
 
 
-def _with_fault(*events: tuple[str, float], heals: str = "at the end") -> Callable[[], History]:
+def _with_fault(
+    *events: tuple[str, float], heals: str = "at the end", looks: Sequence[float] = ()
+) -> Callable[[], History]:
     def make() -> History:
         history = ordinary()
         history.faults.clear()
         history.rows["faults"].clear()
+        probes = [{"fault": 1, "at_ns": at(when), "held": True, "text": "held"} for when in looks]
+        history.rows["probes"].extend(probes)
         return history.fault(*events, heals=heals)
 
     return make
@@ -106,6 +111,22 @@ FAULTS = {
     "never healed": (_with_fault(("asked", 10), ("proved", 11)), "not proved to be healed"),
     "near miss: one that is not to be healed": (_with_fault(("asked", 10), ("proved", 11), heals=""), None),
     "near miss: healed by the kernel": (_with_fault(*GOOD), None),
+    "nobody looked at it": (_with_fault(*GOOD[:2], ("healed", 6_111)), "not looked at for 6.1 s"),
+    "nobody looked at it for a while": (
+        _with_fault(*LONG, looks=[1_000, 2_000, 3_000, 8_001, 9_000]),
+        "not looked at for 5.0 s",
+    ),
+    "nobody looked at it in the end": (_with_fault(*LONG, looks=[1_000, 4_000]), "not looked at for 6.0 s"),
+    "looked at only before it was proved, and after": (
+        _with_fault(*LONG, looks=[5, 10_001, 11_000]),
+        "not looked at for 10.0 s",
+    ),
+    "near miss: looked at late": (_with_fault(*LONG, looks=[1_000, 5_000, 10_000]), None),
+    "near miss: looked at until its healing began": (_with_fault(*LONG[:3], ("healed", 60_000), looks=[5_001]), None),
+    "near miss: looked at, before journals told when healing began": (
+        _with_fault(*GOOD[:2], ("healed", 10_000), looks=[5_000]),
+        None,
+    ),
 }
 
 
@@ -116,6 +137,12 @@ def test_a_fault_must_be_proved_hold_and_heal(tmp_path: Path, case: str) -> None
     found = [text for name, text in unfit(evidence(tmp_path, make())) if name == "faults"]
     assert len(found) == (problem is not None)
     assert all(problem in text for text in found if problem)
+
+
+def test_a_fault_that_is_done_at_once_need_not_be_looked_at(tmp_path: Path) -> None:
+    history = _with_fault(*GOOD[:2], ("healed", 9_000))()
+    history.rows["faults"][-1]["by"] = "done"
+    assert unfit(evidence(tmp_path, history)) == []
 
 
 @pytest.mark.proves("D1")

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 from asking import session
 from histories import History
 
+from ackproof.errors import UsageProblem
 from ackproof.judge import main
 from ackproof.judging import END_S, Judging
 from ackproof.lab.processes import below, wait_until
@@ -61,6 +63,36 @@ def test_one_that_had_to_be_killed_leaves_no_file_either(tmp_path: Path) -> None
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     subprocess.run([sys.executable, "-c", KILLED_IN_THE_MIDDLE], check=True, env=environment)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def two_topics(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    history = History(topics=("orders", "other"))
+    for seq in range(3):
+        history.log(seq, seq, digest=seq).log(seq, seq, topic=1, digest=seq + 1)
+    return history.write(tmp_path_factory.mktemp("diff") / "run")
+
+
+def test_it_compares_two_topics_and_what_is_wrong_is_told_with_its_exit_code(two_topics: Path) -> None:
+    with closing(Judging("local[1]")) as judging:
+        counts, found = judging.diff(two_topics, "orders", "other", 2)
+        assert (counts, [row["seq"] for row in found]) == ({"changed": 3}, [0, 1])
+        with pytest.raises(UsageProblem, match="did you mean orders"):
+            judging.diff(two_topics, "order", "other", 2)
+
+
+@pytest.mark.proves("A1")
+def test_a_comparison_that_is_killed_takes_its_files_with_it(
+    two_topics: Path, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    words = [sys.executable, "-m", "ackproof", "diff", str(two_topics), "orders", "other"]
+    with subprocess.Popen(words, env={**os.environ, "TMPDIR": str(tmp_path)}) as compares:
+        assert wait_until(lambda: list(tmp_path.rglob("spark.log")) != [], 6 * END_S)
+        started = below(compares.pid)
+        compares.kill()
+    assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started), 2 * END_S)
+    assert list(tmp_path.iterdir()) == []
+    record_property("figure", "`diff` killed while Spark starts: nothing left")
 
 
 def test_who_asks_before_it_has_rehearsed_is_told_why_he_waits(tmp_path: Path) -> None:

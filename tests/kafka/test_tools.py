@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -10,6 +12,9 @@ import pytest
 from ackproof.errors import CannotHere, UsageProblem
 from ackproof.kafka.toolbox import DROPPED, TOOLS
 from ackproof.kafka.tools import Plan, Verb, plan, tools
+from ackproof.kafka_tool import command
+from ackproof.lab.directory import LabDirectory, Started
+from ackproof.lab.spec import LabSpec
 
 BOOTSTRAP = "kafka1:9092,kafka2:9092"
 ZOOKEEPER = "zk1:2181,zk2:2181"
@@ -266,3 +271,26 @@ def test_the_list_holds_what_these_jars_can_run(kafka3: Path, tmp_path_factory: 
 def test_a_directory_without_kafka_is_said_to_be_one(tmp_path: Path) -> None:
     with pytest.raises(CannotHere, match="no jars of Kafka"):
         plan("topics", ["--list"], tmp_path, BOOTSTRAP)
+
+
+def test_what_a_tool_needs_on_disk_goes_with_its_lab_though_whoever_asked_is_killed(
+    kafka3: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    directory = LabDirectory.of("a")
+    lock = directory.claim()
+    directory.write_started(Started(LabSpec(kafka="3.9.2"), 17, "id", str(kafka3), "java", {}))
+    made = plan("topics", ["--list"], kafka3, BOOTSTRAP)
+    assert isinstance(made, Plan)
+    killed = command("a", made)
+    try:
+        assert any(str(directory.path) in word for word in killed.__enter__())
+        assert list(directory.path.glob("ackproof-tool-*/*"))
+        assert list(temporary.iterdir()) == []
+    finally:
+        os.close(lock)
+    directory.remove()
+    assert not directory.path.exists()

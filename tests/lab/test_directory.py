@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -157,6 +159,21 @@ def test_a_state_folder_that_cannot_be_written_is_told_with_the_way_out(tmp_path
     (tmp_path / "state").write_text("not a folder")
     with pytest.raises(CannotHere, match="XDG_STATE_HOME"):
         LabDirectory.of("a").claim()
+
+
+def test_what_cannot_be_swept_is_told_with_the_way_out_and_nothing_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    with claimed() as directory:
+        kept = directory.path / "logs"
+
+    def refused(path: Path) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
+
+    monkeypatch.setattr("ackproof.lab.directory.LAST_WORDS_S", 0)
+    monkeypatch.setattr(shutil, "rmtree", refused)
+    with pytest.raises(CannotHere, match=f"{directory.path} could not be taken away.*another --name"):
+        directory.claim()
+    assert kept.exists()
+    assert not directory.alive()
 
 
 @pytest.mark.proves("F3")

@@ -410,7 +410,9 @@ def test_a_fault_with_a_time_ends_in_the_kernel_and_the_trail_says_so() -> None:
         standing = cut(lab, for_s=0.5)
         assert standing.told()["left_s"] > 0
         wait_until(lambda: bool(told(lab, "healed")), "the fault has ended")
-        assert [each["by"] for each in told(lab, "healed")] == ["the kernel"]
+        assert standing.until is not None
+        over_ns = int(standing.until * 1e9)
+        assert [(each["by"], each["over_ns"]) for each in told(lab, "healed")] == [("the kernel", over_ns)]
         assert not told(lab, "no longer holds")
         assert rule_set(lab.network) == before
 

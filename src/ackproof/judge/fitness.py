@@ -1,14 +1,16 @@
 """Fitness: whether a run is evidence at all, asked before anything it shows.
 
-A run is unfit if its fault was not proved or not healed, if nothing flowed before the fault or after it, if the final
-log was not read to its end, if a producer's numbers have holes, or if the figures do not add up. Then the result is
-`unknown`, whatever the checks found. Every line is a sentence; a line that is fit may carry a remark.
+A run is unfit if its fault was not proved, not looked at while it stood or not healed, if nothing flowed before the
+fault or after it, if the final log was not read to its end, if a producer's numbers have holes, or if the figures do
+not add up. Then the result is `unknown`, whatever the checks found. Every line is a sentence; a line that is fit may
+carry a remark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +27,8 @@ from ackproof.verdict import Fitness
 MENDING = ("start", "resume", "heal", "join", "mend", "caught-up", "translated")
 ENDING = ("kill", "stop")
 DRIFT_NS = 1_000_000_000
+# The lab looks at a fault that stands about once a second. A slow machine is late at that, and yet not blind.
+UNSEEN_S = 5.0
 LOOKS_EVERY_MS = 125.0  # the observer asks each broker so often, if it answers
 BEHIND_MS = 1_000.0
 # What foreign clients do: whether the run is evidence all the same, and the words for it.
@@ -73,7 +77,7 @@ def ended(e: Evidence) -> list[Fitness]:
 
 
 def faults(e: Evidence) -> list[Fitness]:
-    """Each fault that was asked for was proved, held, and healed."""
+    """Each fault that was asked for was proved, held, was looked at while it stood, and healed."""
     if not e.source.record.faults:
         return [Fitness("faults", True, "The scenario asks for no fault.")]
     lines = []
@@ -89,10 +93,25 @@ def faults(e: Evidence) -> list[Fitness]:
             lines.append(Fitness("faults", False, f"{what} did not hold for all of its time."))
         elif "not healed" in events or ("healed" not in events and fault.heals):
             lines.append(Fitness("faults", False, f"{what} was not proved to be healed."))
+        elif (unseen_s := _unseen_s(e, fault.id)) > UNSEEN_S:
+            lines.append(Fitness("faults", False, f"{what} was not looked at for {unseen_s:.1f} s while it stood."))
         else:
             healed = " and healed" if "healed" in events else ""
             lines.append(Fitness("faults", True, f"{what} was proved{healed}."))
     return lines
+
+
+def _unseen_s(e: Evidence, fault: int) -> float:
+    """The longest time for which nobody looked whether a fault still stood: from its proof to where its healing began,
+    which older journals do not tell. One that is done at once does not stand."""
+    rows = [row for row in e.source.small["faults"] if row["fault"] == fault and row["by"] != "done"]
+    when = {row["event"]: row["at_ns"] for row in rows}
+    begun, over = when["proved"], when.get("healing", when.get("healed"))
+    if over is None:
+        return 0.0
+    looks = (row["at_ns"] for row in e.source.small["probes"] if row["fault"] == fault)
+    seen = sorted([begun, *(at for at in looks if begun <= at <= over), over])
+    return float(max(later - earlier for earlier, later in pairwise(seen)) / 1e9)
 
 
 def traffic(e: Evidence) -> list[Fitness]:

@@ -128,9 +128,16 @@ class LabDirectory:
         if not self.lock.exists() or not os.path.samestat(os.fstat(descriptor), self.lock.stat()):
             os.close(descriptor)  # likewise
             return self.claim(max(0, retries - 1))
-        self._sweep()
-        for folder in ("logs", "settings", "data"):
-            (self.path / folder).mkdir(mode=0o700, exist_ok=True)
+        try:
+            self._sweep()
+            for folder in ("logs", "settings", "data"):
+                (self.path / folder).mkdir(mode=0o700, exist_ok=True)
+        except OSError as problem:
+            os.close(descriptor)
+            raise CannotHere(
+                f"what an earlier lab left in {self.path} could not be taken away ({problem.strerror}): "
+                "take it away by hand, or use another --name"
+            ) from problem
         return descriptor
 
     def _sweep(self) -> None:

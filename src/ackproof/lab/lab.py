@@ -141,7 +141,9 @@ class Lab:
         except (NotProved, OSError) as problem:
             self.events.add("not healed", fault=name, by=by, problem=str(problem))
             raise NotProved(f"{name} ({standing.kind}): {problem}") from problem
-        self.events.add("healed", fault=name, kind=standing.kind, by=by, proof=proof)
+        # The kernel tells nobody: that it was over, and when, is found when somebody looks.
+        over_ns = int(standing.until * 1e9) if standing.ended_by_kernel and standing.until is not None else None
+        self.events.add("healed", fault=name, kind=standing.kind, by=by, proof=proof, over_ns=over_ns)
         return proof
 
     def _prove_over(self, standing: Standing) -> str:

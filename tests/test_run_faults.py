@@ -1,0 +1,213 @@
+"""The faults of a run, in a lab that stands in for a real one: who ends them, and what the journal says of it."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from ackproof import run as running
+from ackproof import runner
+from ackproof.errors import CannotHere, UsageProblem
+from ackproof.journal import read_stream
+from ackproof.lab import control
+from ackproof.lab.directory import LabDirectory
+from ackproof.lab.events import Events
+from ackproof.record import Marks
+from ackproof.scenario_file import find, load
+
+PROVED = {"faults": ["f1"], "hit": ["kafka1"], "said": ["f1: severed"]}
+STUCK = "the lab does not answer"
+
+
+class StandIn:
+    """Answers as a lab would, or not at all, and knows what it was asked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.stuck = False
+        directory = LabDirectory.of("stand-in")
+        directory.path.mkdir(parents=True)
+        self.trail = Events(directory.events)
+        self.answers: dict[str, Callable[[], dict[str, Any]]] = {
+            "partition": lambda: PROVED,
+            "heal": lambda: {"said": ["f1: open again"]},
+            "processes": lambda: {"exits": {}},
+        }
+        monkeypatch.setattr(control, "call", self._call)
+
+    def _call(self, _: str, verb: str, **arguments: Any) -> dict[str, Any]:
+        self.asked.append((verb, arguments))
+        if self.stuck:
+            raise CannotHere(STUCK)
+        return self.answers.get(verb, dict)()
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return StandIn(monkeypatch)
+
+
+@pytest.fixture
+def run(tmp_path: Path, lab: StandIn) -> running.Ongoing:
+    """Under way, with one fault that was asked for and proved."""
+    return under_way(tmp_path)
+
+
+def under_way(tmp_path: Path, load_begun_ns: int | None = None, **changes: Any) -> running.Ongoing:
+    scenario = load(find("acks1-leader-isolated"))
+    scenario = replace(scenario, faults=[replace(scenario.faults[0], **changes)])
+    asked = runner.Asked(
+        given=scenario.name, scenario=scenario, mode="kraft", shape="base", seed=1, out=tmp_path, keep=False,
+        judged=False, kafka=None, settings=[],
+    )  # fmt: skip
+    directory = tmp_path / "run"
+    directory.mkdir()
+    record = replace(runner._record(asked, asked.lab("run"), directory), marks=Marks(load_begun_ns=load_begun_ns))
+    run = running.Ongoing(scenario, record, directory, "stand-in", lambda _: None)
+    run.faults[0].begin()
+    return run
+
+
+def rows(run: running.Ongoing) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = read_stream(run.directory / "journal" / "faults" / "run.arrows")[0].to_pylist()
+    return found
+
+
+def journaled(run: running.Ongoing) -> list[tuple[str, str | None]]:
+    """How the fault ended."""
+    run.close()
+    return [(row["event"], row["by"]) for row in rows(run) if row["event"] not in ("asked", "proved")]
+
+
+def test_an_interrupted_run_does_not_wait_for_a_lab_that_is_stopped(run: running.Ongoing, lab: StandIn) -> None:
+    lab.stuck = True
+    lab.asked.clear()
+    run.clients._running.update({"observer", "producer1"})
+    running._heal_quickly(run)
+    assert lab.asked == [("nodes", {"answer_s": running.ANSWER_S})]
+    assert run.clients._over.is_set()
+    assert journaled(run) == [("healing", "the interrupt"), ("not healed", "the interrupt")]
+    assert run.record.problems == [f"healing isolate: {STUCK}"]
+
+
+def test_an_interrupted_run_ends_its_faults(run: running.Ongoing, lab: StandIn) -> None:
+    running._heal_quickly(run)
+    assert ("heal", {"faults": ["f1"]}) in lab.asked
+    assert journaled(run) == [("healing", "the interrupt"), ("healed", "the interrupt")]
+
+
+# -- a fault that nobody ends in time ----------------------------------------------------------------------------------
+
+AGO_S = 100.0  # when the load began
+LATE_S = 60.0  # more than this test takes
+
+
+@pytest.mark.proves("A4")
+@pytest.mark.parametrize(
+    ("plan", "until_s"),
+    [
+        ({"until": None, "until_s": 500.0, "not_before_new_epoch": None}, 500),
+        ({"until": None, "until_s": 110.0, "not_before_max_s": 200.0}, AGO_S + 200),
+        ({"until": None, "until_s": 1.0, "not_before_new_epoch": None}, AGO_S),
+        ({}, 600),
+    ],
+    ids=["as planned", "not before a new epoch", "late already", "as long as the scenario may take"],
+)
+def test_a_fault_of_a_run_is_to_end_by_itself_soon_after_it_should(
+    tmp_path: Path, lab: StandIn, plan: dict[str, Any], until_s: float
+) -> None:
+    run = under_way(tmp_path, load_begun_ns=time.monotonic_ns() - int(AGO_S * 1e9), **plan)
+    ((_, arguments),) = lab.asked
+    assert 0 <= until_s - AGO_S + running.GRACE_S - arguments["for_s"] < LATE_S
+    assert arguments["for_s"] >= running.GRACE_S
+    run.close()
+
+
+def test_a_fault_from_before_the_load_has_no_end_that_is_known(run: running.Ongoing, lab: StandIn) -> None:
+    ((_, arguments),) = lab.asked
+    assert arguments["for_s"] is None
+    run.close()
+
+
+def over(lab: StandIn, by: str, **facts: Any) -> None:
+    lab.trail.add("healed", fault="f1", by=by, proof="6 links open again", **facts)
+
+
+@pytest.mark.proves("A4")
+def test_one_that_was_over_before_the_run_came_to_it_is_not_healed_again(run: running.Ongoing, lab: StandIn) -> None:
+    over(lab, "the kernel", over_ns=17)
+    run.faults[0].end()
+    assert "heal" not in [verb for verb, _ in lab.asked]
+    assert journaled(run) == [("healing", "the kernel"), ("healed", "the kernel")]
+    assert [row["at_ns"] for row in rows(run)[-2:]] == [17, 17]
+
+
+@pytest.mark.proves("A4")
+@pytest.mark.parametrize("refused", [True, False])
+def test_one_that_ended_while_its_lab_was_stopped_is_told_as_that(
+    run: running.Ongoing, lab: StandIn, refused: bool
+) -> None:
+    """The lab goes on, with the heal that was asked of it: either it comes first, or the lab's own look does."""
+    ended: list[int] = []
+
+    def heal() -> dict[str, Any]:
+        ended.append(time.monotonic_ns())
+        over(lab, "the kernel", over_ns=ended[0])
+        if refused:
+            raise UsageProblem("no fault f1 stands")
+        return {"said": ["f1: 6 links open again"]}
+
+    lab.answers["heal"] = heal
+    run.faults[0].end()
+    assert journaled(run) == [("healing", "the scenario"), ("healed", "the kernel")]
+    last = rows(run)[-1]
+    assert (last["at_ns"], last["text"]) == (ended[0], "its time was up (the kernel); f1: 6 links open again")
+    assert run.record.problems == []
+
+
+@pytest.mark.proves("A4")
+def test_a_run_that_comes_too_late_waits_for_the_word_of_a_lab_that_was_stopped_as_well(
+    tmp_path: Path, lab: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = {"until": None, "until_s": 1.0, "not_before_new_epoch": None}
+    monkeypatch.setattr(running, "GRACE_S", 0.0)
+    run = under_way(tmp_path, load_begun_ns=time.monotonic_ns() - int(AGO_S * 1e9), **plan)
+    looks, follow_lab = itertools.count(1), run.follow_lab
+
+    def follow() -> None:
+        if next(looks) == 3:
+            over(lab, "the kernel", over_ns=17)
+        follow_lab()
+
+    monkeypatch.setattr(run, "follow_lab", follow)
+    run.faults[0].end()
+    assert "heal" not in [verb for verb, _ in lab.asked]
+    assert journaled(run) == [("healing", "the kernel"), ("healed", "the kernel")]
+
+
+@pytest.mark.proves("A4")
+def test_a_pause_that_its_watchdog_ended_is_told_as_that(run: running.Ongoing, lab: StandIn) -> None:
+    lab.trail.add("expired", fault="f1", by="watchdog")
+    over(lab, "heal")
+    run.faults[0].end()
+    assert journaled(run) == [("healing", "watchdog"), ("healed", "watchdog")]
+
+
+def test_one_that_stands_no_longer_though_its_time_was_not_up_is_not_healed(
+    run: running.Ongoing, lab: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> dict[str, Any]:
+        raise UsageProblem("no fault f1 stands")
+
+    lab.answers["heal"] = refuse
+    over(lab, "heal")  # somebody's own
+    monkeypatch.setattr(running, "TOLD_S", 0)
+    run.faults[0].end()
+    assert journaled(run) == [("healing", "the scenario"), ("not healed", "the scenario")]

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import cycle, islice
 from pathlib import Path
 
 import pytest
@@ -34,6 +37,7 @@ from real_lab import (
     with_stand_ins,
 )
 
+from ackproof.judge.sources import opened
 from ackproof.kafka.jars import MANIFEST
 from ackproof.record import read_record
 from fake_ivy import fake_ivy, publish
@@ -190,7 +194,7 @@ PHASES = {  # what a run says when it comes to it, and how many seconds it usual
     "start": ("zk1 serves", 5.0),
     "load": ("sent ", 1.0),
     "fault on": ("severed", 4.0),
-    "heal": ("healed", 3.0),
+    "heal": ("healed", 1.0),  # then the lab goes down
     "judge": ("judging", 3.0),
     "report": ("judging", 0.3),  # and there is a verdict
 }
@@ -206,36 +210,62 @@ def test_a_run_that_is_killed_in_any_phase_leaves_nothing_but_every_row_that_it_
 ) -> None:
     phases = list(PHASES) if whom == "command" else LAB_PHASES
     lots = random.Random(5)  # noqa: S311 - the same phases every time
-    drawn = [*lots.sample(phases, len(phases)), *(lots.choice(phases) for _ in range(RUNS))][:RUNS]
-    kept = torn = 0
+    waiting = list(islice(cycle(lots.sample(phases, len(phases))), RUNS))
+    hits: Counter[str] = Counter()
+    kept = torn = number = 0
     with who() as user:
         before = on_the_host()
-        for number, phase in enumerate(drawn):
+        while waiting:
+            phase, number = waiting.pop(0), number + 1
             out = user.state / "runs" / str(number)
             run = begun(user, out, phase)
             (directory,) = out.iterdir()
-            flushed = journal_rows(directory)[0]
             with suppress(subprocess.TimeoutExpired):
                 run.wait(timeout=lots.uniform(0, PHASES[phase][1]))
-            for pid in [run.pid] if whom == "command" else supervisors(user):
-                os.kill(pid, signal.SIGKILL)
+            flushed = journal_rows(directory)[0]
+            hit = killed(supervisors(user) if whom == "supervisor" else [run.pid] if run.poll() is None else [])
+            by_us = hit and whom == "command"
             _, err = run.communicate(timeout=120)
             assert "Traceback" not in err
-            had_all = whom == "supervisor" and read_record(directory).ended == "complete"  # and may be judged
-            assert run.returncode in ((-signal.SIGKILL,) if whom == "command" else (0,) if had_all else (3, 4)), err
+            had_all = not by_us and read_record(directory).ended == "complete"  # and may be judged
+            assert run.returncode in ((-signal.SIGKILL,) if by_us else (0,) if had_all else (3, 4)), err
             assert_clean(user, before)
             left, bytes_torn = journal_rows(directory)
             assert flushed <= left, f"killed in {phase!r}: rows that were flushed are gone"
+            assert told_torn(directory) == bytes_torn
+            assert journal_rows(directory) == (left, 0), "sealed by the judge, it is the same"
             kept, torn = kept + len(left), torn + bytes_torn
+            hits[phase] += hit
+            if not hit:  # there was nobody any more
+                waiting.append(phase)
+                assert number - hits.total() <= RUNS, f"{number} runs, and only these were hit: {dict(hits)}"
         again = begun(user, user.state / "runs" / "again", "network")  # at once, and it takes away what they left
         again.kill()
         again.communicate()
         assert_clean(user, before)
+    told = ", ".join(f"{count} in {phase}" for phase, count in hits.items())
     record_property(
         "figure",
-        f"{RUNS} of {RUNS} kills of a run's {whom} clean, {who.__name__.replace('_', ' ')} "
-        f"({', '.join(phase for phase in phases if phase in drawn)}): {kept:,} rows readable, {torn:,} bytes torn",
+        f"{RUNS} of {RUNS} kills of a run's {whom} clean, {who.__name__.replace('_', ' ')} ({told}): "
+        f"{kept:,} rows readable, {torn:,} bytes torn",
     )
+
+
+def killed(pids: list[int]) -> bool:
+    """Whether any of them was there to be killed."""
+    hit = False
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            hit = True
+    return hit
+
+
+def told_torn(directory: Path) -> int:
+    """How many bytes the judge says were torn off; it seals the journal."""
+    with opened(directory) as source:
+        said = [re.search(r"its last ([0-9,]+) bytes cannot be read", remark.text) for remark in source.remarks]
+    return sum(int(found[1].replace(",", "")) for found in said if found)
 
 
 def begun(user: User, out: Path, phase: str) -> subprocess.Popen[str]:

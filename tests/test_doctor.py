@@ -172,10 +172,12 @@ def test_damaged_and_missing_jars_are_told(monkeypatch: pytest.MonkeyPatch) -> N
 
 # A machine that lacks something: in namespaces of its own, so that the lack is real and nobody else's.
 CRIPPLED = """
-import json, os, sys
+import ctypes, errno, json, os, struct, sys
 from pathlib import Path
+from socket import AF_NETLINK
 from ackproof.kafka import java
 from ackproof.lab import kernel
+NETLINK_NETFILTER, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 12, 38, 22
 lacks = json.loads(sys.argv[1])
 uid, gid = os.getuid(), os.getgid()
 kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS)
@@ -198,6 +200,22 @@ if "full" in lacks:
                 full.flush()
         except OSError:
             pass
+for refused in lacks.get("refuses", []):  # by a filter of system calls, as a container has one
+    unshare, socket = {"x86_64": (272, 41), "aarch64": (97, 198)}[os.uname().machine]
+    load, equal, answer, allowed, error = 0x20, 0x15, 0x06, 0x7FFF0000, 0x00050000
+    steps = {
+        "namespaces": [(load, 0, 0, 0), (equal, 0, 1, unshare), (answer, 0, 0, error | errno.EPERM)],
+        "nftables": [
+            (load, 0, 0, 0), (equal, 0, 5, socket),  # the number of the call, then its arguments, eight bytes each
+            (load, 0, 0, 16), (equal, 0, 3, AF_NETLINK), (load, 0, 0, 32), (equal, 0, 1, NETLINK_NETFILTER),
+            (answer, 0, 0, error | errno.EPROTONOSUPPORT),
+        ],
+    }[refused] + [(answer, 0, 0, allowed)]
+    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+    given = ctypes.create_string_buffer(struct.pack("HP", len(steps), ctypes.addressof(program)))
+    call = ctypes.CDLL(None, use_errno=True).prctl
+    if call(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or call(PR_SET_SECCOMP, 2, given, 0, 0):
+        sys.exit("unshare: no filter of system calls here")
 os.execv(sys.executable, [sys.executable, "-P", "-m", "ackproof", "doctor", "--json"])
 """
 READ_ONLY = 1  # MS_RDONLY
@@ -254,6 +272,42 @@ def test_user_namespaces_that_are_switched_off_are_named_with_the_switch() -> No
     for name in ("nftables", "netem"):
         assert findings[name].found.startswith(doctor.NOT_TRIED)
         assert findings[name].way_out == "put the namespaces right first"
+
+
+@pytest.mark.proves("E3")
+@pytest.mark.parametrize("switch", [each for each in doctor.SWITCHES if each[0].startswith("/proc/sys/kernel/")])
+def test_a_switch_that_only_some_kernels_have_is_named(switch: tuple[str, str, str]) -> None:
+    """The file is there and says so, and what it says is so."""
+    file, off, cure = switch
+    lacks = {
+        "as": 1000,
+        "mounts": [["tmpfs", "/proc/sys/kernel", "tmpfs", 0, ""]],
+        "switches": {file: off},
+        "refuses": ["namespaces"],
+    }
+    finding = told_by_a_crippled_machine(lacks)["namespaces without root"]
+    assert (finding.status, "Operation not permitted" in finding.found) == ("fail", True)
+    assert finding.way_out == f"as root: sysctl -w {cure} (now {off}); or run ackproof as root"
+
+
+@pytest.mark.proves("E3")
+def test_a_container_that_forbids_namespaces_is_named_to_root_and_to_others() -> None:
+    findings = told_by_a_crippled_machine({"refuses": ["namespaces"]})
+    assert findings["namespaces as root"].status == "fail"
+    assert findings["namespaces as root"].way_out.startswith("run outside a container")
+    lacks = {"as": 1000, "mounts": [["tmpfs", "/proc/sys/kernel", "tmpfs", 0, ""]], "refuses": ["namespaces"]}
+    finding = told_by_a_crippled_machine(lacks)["namespaces without root"]
+    assert (finding.status, finding.way_out) == (
+        "fail",
+        "run ackproof as root, or outside the container that forbids it",
+    )
+
+
+@pytest.mark.proves("E3")
+def test_a_kernel_without_nftables_is_told_which_modules_it_lacks() -> None:
+    finding = told_by_a_crippled_machine({"refuses": ["nftables"]})["nftables"]
+    assert (finding.status, finding.found) == ("fail", "Protocol not supported")
+    assert "modprobe -a nf_tables" in finding.way_out
 
 
 @pytest.mark.proves("E3")

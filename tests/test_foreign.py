@@ -516,7 +516,25 @@ def test_a_client_does_not_outlive_whoever_hears_it(tmp_path: Path) -> None:
     client.ended()
     until(lambda: not _lives(itself), "the client is gone")
     for other in others:
-        os.kill(other, signal.SIGKILL)  # its own, which nobody can know of any more
+        os.kill(other, signal.SIGKILL)  # its own: here is no run, which would end them
+
+
+@pytest.mark.proves("A3")
+@pytest.mark.parametrize("by_us", [True, False], ids=["by the run", "by another"])
+def test_a_run_ends_what_a_listener_on_the_host_that_is_killed_leaves_behind(tmp_path: Path, by_us: bool) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "go").touch()
+    (tmp_path / "config.json").write_bytes(msgspec.json.encode(told(tmp_path, "producer", LASTING)))
+    host = HostProcesses()
+    words = [sys.executable, "-m", "ackproof.clients.foreign", str(tmp_path / "config.json")]
+    host.spawn("producer1", words, tmp_path / "log")
+    pids = _pids(tmp_path)
+    if by_us:
+        host.signal("producer1", "SIGKILL")
+    else:
+        host._running["producer1"].kill()
+        until(lambda: host.exits() == {"producer1": [None, 9]}, "it is seen to be dead")
+    until(lambda: not any(map(_lives, pids)), "nothing of it is left")
 
 
 @pytest.mark.proves("A3")

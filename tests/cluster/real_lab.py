@@ -30,6 +30,7 @@ from conftest import cannot_run
 ORDINARY_UID = 65534
 GONE_S = 5.0
 _PR_SET_DUMPABLE = 4
+STAND_IN = (Path(__file__).parent / "stand_in.py").read_text()
 AGENT = (Path(__file__).parent / "agent.py").read_text()
 
 Done = subprocess.CompletedProcess[str]
@@ -130,6 +131,13 @@ def an_ordinary_user() -> Iterator[User]:
 def with_stand_ins(user: User) -> Iterator[User]:
     """The same user with a Java that never serves."""
     with a_java(user, "#!/bin/sh\nexec sleep 3600\n") as found:
+        yield found
+
+
+@contextmanager
+def with_stand_ins_that_serve(user: User) -> Iterator[User]:
+    """The same user with a Java that answers for a lab of one broker, and does nothing else."""
+    with a_java(user, f"#!{user.python} -IS\n{STAND_IN}") as found:
         yield found
 
 

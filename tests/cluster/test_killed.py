@@ -1,21 +1,24 @@
-"""Killed outright at random moments: while jars are fetched, while a lab is made and its nodes start, and in every
-phase of a real run.
+"""Killed outright at random moments: while jars are fetched, while a lab is made and its nodes start, in every phase of
+a run, and while a run is judged.
 
 In the first two Java is a stand-in: it fetches slowly from a repository of its own, and as a node it never serves, so
-that the lab is caught in every step of its start. Everything else is the lab itself. Load, faults and the rest need a
-cluster that serves: there everything is real.
+that the lab is caught in every step of its start. Everything else is the lab itself. Runs are real ones, and many more
+whose nodes are stand-ins that take messages; their clients, faults and journals are real.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from itertools import count, cycle, islice
 from pathlib import Path
 
 import pytest
@@ -32,10 +35,13 @@ from real_lab import (
     wait_until,
     with_an_empty_cache,
     with_stand_ins,
+    with_stand_ins_that_serve,
 )
 
+from ackproof.judge.sources import opened
 from ackproof.kafka.jars import MANIFEST
 from ackproof.record import read_record
+from ackproof.verdict import read_verdict
 from fake_ivy import fake_ivy, publish
 from proving import size
 
@@ -182,72 +188,183 @@ def supervisors(user: User) -> list[int]:
 
 # -- a run -----------------------------------------------------------------------------------------------------------
 
-RUNS = size(1, 20)
+RUNS, RUNS_OF_STAND_INS = size((1, 10), (20, 180))
 USERS = size([ourselves], [ourselves, an_ordinary_user])
 SMALL_RUN = ("--set", "producer.count=3000", "--set", "producer.rate=1000", "--set", "faults.0.at_messages=1000")
-PHASES = {  # what a run says when it comes to it, and how many seconds it usually lasts
-    "network": ("network made", 2.5),
-    "start": ("zk1 serves", 5.0),
-    "load": ("sent ", 1.0),
-    "fault on": ("severed", 4.0),
-    "heal": ("healed", 3.0),
-    "judge": ("judging", 3.0),
-    "report": ("judging", 0.3),  # and there is a verdict
+OF_STAND_INS = """
+name = "stand-ins"
+section = "A"
+title = "A cluster that only seems to be one"
+summary = "Its broker throws away what it takes."
+
+[cluster]
+brokers = 1
+quorum = 1
+
+[[topics]]
+name = "orders"
+replication = 1
+
+[[producers]]
+topic = "orders"
+acks = "1"
+count = 4_000
+rate = 1_000
+
+[[faults]]
+kind = "isolate"
+targets = ["kafka1"]
+at_messages = 1_000
+until_messages = 2_500
+
+[expect]
+lost = "allowed"
+"""
+SAID = {  # when a run comes to a phase
+    "network": "network made",
+    "start": "zk1 serves",
+    "load": "sent ",
+    "fault on": "severed",
+    "heal": "healed",
+    "judge": "judging",
+    "report": "judging",  # and there is a verdict
 }
-LAB_PHASES = list(PHASES)[:5]  # then there is no supervisor any more
+LASTS_S = {"network": 2.5, "start": 5.0, "load": 1.0, "fault on": 4.0, "heal": 1.0, "judge": 3.0, "report": 0.3}
+LASTS_OF_STAND_INS_S = {"network": 0.1, "start": 0.6, "load": 0.6, "fault on": 1.2, "heal": 1.0}
+LAB_PHASES = list(LASTS_OF_STAND_INS_S)  # then there is no supervisor any more
 
 
 @pytest.mark.proves("A1", "B1")
 @pytest.mark.timeout(180 + 180 * RUNS)
 @pytest.mark.parametrize("whom", ["command", "supervisor"])
 @pytest.mark.parametrize("who", USERS)
+@pytest.mark.parametrize("nodes", ["JVMs", pytest.param("stand-ins", marks=pytest.mark.long)])
 def test_a_run_that_is_killed_in_any_phase_leaves_nothing_but_every_row_that_it_flushed(
-    who: Callable[[], AbstractContextManager[User]], whom: str, record_property: Told
+    nodes: str, who: Callable[[], AbstractContextManager[User]], whom: str, record_property: Told
 ) -> None:
-    phases = list(PHASES) if whom == "command" else LAB_PHASES
+    lasts_s, kills = (LASTS_S, RUNS) if nodes == "JVMs" else (LASTS_OF_STAND_INS_S, RUNS_OF_STAND_INS)
+    phases = list(lasts_s) if whom == "command" else LAB_PHASES
     lots = random.Random(5)  # noqa: S311 - the same phases every time
-    drawn = [*lots.sample(phases, len(phases)), *(lots.choice(phases) for _ in range(RUNS))][:RUNS]
-    kept = torn = 0
-    with who() as user:
+    waiting = list(islice(cycle(lots.sample(phases, len(phases))), kills))
+    hits: Counter[str] = Counter()
+    kept = torn = number = 0
+    with who() as plain, with_stand_ins_that_serve(plain) if nodes == "stand-ins" else nullcontext(plain) as user:
         before = on_the_host()
-        for number, phase in enumerate(drawn):
+        while waiting:
+            phase, number = waiting.pop(0), number + 1
             out = user.state / "runs" / str(number)
-            run = begun(user, out, phase)
+            run = begun(user, nodes, out, phase)
             (directory,) = out.iterdir()
-            flushed = journal_rows(directory)[0]
             with suppress(subprocess.TimeoutExpired):
-                run.wait(timeout=lots.uniform(0, PHASES[phase][1]))
-            for pid in [run.pid] if whom == "command" else supervisors(user):
-                os.kill(pid, signal.SIGKILL)
+                run.wait(timeout=lots.uniform(0, lasts_s[phase]))
+            flushed = journal_rows(directory)[0]
+            hit = killed(supervisors(user) if whom == "supervisor" else [run.pid] if run.poll() is None else [])
+            by_us = hit and whom == "command"
             _, err = run.communicate(timeout=120)
             assert "Traceback" not in err
-            had_all = whom == "supervisor" and read_record(directory).ended == "complete"  # and may be judged
-            assert run.returncode in ((-signal.SIGKILL,) if whom == "command" else (0,) if had_all else (3, 4)), err
+            had_all = not by_us and read_record(directory).ended == "complete"  # and may be judged
+            assert run.returncode in ((-signal.SIGKILL,) if by_us else (0,) if had_all else (3, 4)), err
             assert_clean(user, before)
             left, bytes_torn = journal_rows(directory)
             assert flushed <= left, f"killed in {phase!r}: rows that were flushed are gone"
+            assert told_torn(directory) == bytes_torn
+            assert journal_rows(directory) == (left, 0), "sealed by the judge, it is the same"
             kept, torn = kept + len(left), torn + bytes_torn
-        again = begun(user, user.state / "runs" / "again", "network")  # at once, and it takes away what they left
+            hits[phase] += hit
+            if not hit:  # there was nobody any more
+                waiting.append(phase)
+                assert number - hits.total() <= kills, f"{number} runs, and only these were hit: {dict(hits)}"
+        again = begun(
+            user, nodes, user.state / "runs" / "again", "network"
+        )  # at once, and it takes away what they left
         again.kill()
         again.communicate()
         assert_clean(user, before)
+    told = ", ".join(f"{count} in {phase}" for phase, count in hits.items())
     record_property(
         "figure",
-        f"{RUNS} of {RUNS} kills of a run's {whom} clean, {who.__name__.replace('_', ' ')} "
-        f"({', '.join(phase for phase in phases if phase in drawn)}): {kept:,} rows readable, {torn:,} bytes torn",
+        f"{kills} of {kills} kills of the {whom} of a run with {nodes} clean, {who.__name__.replace('_', ' ')} "
+        f"({told}): {kept:,} rows readable, {torn:,} bytes torn",
     )
 
 
-def begun(user: User, out: Path, phase: str) -> subprocess.Popen[str]:
+def killed(pids: list[int]) -> bool:
+    """Whether any of them was there to be killed."""
+    hit = False
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            hit = True
+    return hit
+
+
+def told_torn(directory: Path) -> int:
+    """How many bytes the judge says were torn off; it seals the journal."""
+    with opened(directory) as source:
+        said = [re.search(r"its last ([0-9,]+) bytes cannot be read", remark.text) for remark in source.remarks]
+    return sum(int(found[1].replace(",", "")) for found in said if found)
+
+
+def begun(user: User, nodes: str, out: Path, phase: str) -> subprocess.Popen[str]:
     """A run that is in this phase, and has taken away what killed ones had left."""
-    run = user.start("run", "acks1-leader-isolated", *SMALL_RUN, "--out", str(out))
+    words: tuple[str, ...] = ("acks1-leader-isolated", *SMALL_RUN)
+    if nodes == "stand-ins":
+        scenario = user.state / "stand-ins.toml"
+        scenario.write_text(OF_STAND_INS)
+        words = (str(scenario), "--no-judge")
+    run = user.start("run", *words, "--out", str(out))
     assert run.stderr is not None
     said = []
     for line in run.stderr:
         said.append(line)
-        if PHASES[phase][0] in line:
+        if SAID[phase] in line:
             if phase == "report":
                 wait_until(lambda: bool(list(out.glob("*/verdict"))), "there is a verdict", 120)
             assert [lab.name for lab in user.labs() if not lab.name.startswith(f"run-{run.pid}-")] == []
             return run
     raise AssertionError(f"the run never came to {phase!r}: {said}")
+
+
+# -- a judge ---------------------------------------------------------------------------------------------------------
+
+JUDGED = size(3, 50)
+RECORDED = Path(__file__).parents[1] / "runs" / "loss-isolated"
+
+
+@pytest.mark.long
+@pytest.mark.proves("A1", "B1")
+@pytest.mark.timeout(180 + 60 * JUDGED)
+@pytest.mark.parametrize("who", [ourselves, an_ordinary_user], ids=["root", "rootless"])
+def test_a_judge_that_is_killed_at_any_moment_leaves_nothing_and_the_journal_as_it_was(
+    who: Callable[[], AbstractContextManager[User]], record_property: Told
+) -> None:
+    lots = random.Random(13)  # noqa: S311 - the same moments every time
+    with who() as user:
+        run = shutil.copytree(RECORDED, user.state / "run")
+        for path in (run, *run.rglob("*")):
+            os.chown(path, user.uid or os.getuid(), user.uid or os.getgid())
+        before, judge_s = on_the_host(), -time.monotonic()
+        done = user.run("judge", str(run), timeout_s=200)
+        judge_s += time.monotonic()
+        assert done.returncode in (0, 1), done.stderr
+        verdict, journal, hits = read_verdict(run), contents(run / "journal"), 0
+        for number in count(1):
+            judge = user.start("judge", str(run))
+            with suppress(subprocess.TimeoutExpired):
+                judge.wait(timeout=lots.uniform(0, judge_s))
+            hits += killed([judge.pid] if judge.poll() is None else [])
+            _, err = judge.communicate(timeout=60)
+            assert "Traceback" not in err
+            assert_clean(user, before)
+            assert contents(run / "journal") == journal
+            if hits == JUDGED:
+                break
+            assert number <= 2 * hits + 10, f"of {number} kills only {hits} hit anybody"
+        assert user.run("judge", str(run), timeout_s=200).returncode == done.returncode
+        assert (read_verdict(run), contents(run / "journal")) == (verdict, journal)
+        assert_clean(user, before)
+    record_property("figure", f"{hits} of {hits} kills of a judge clean, {who.__name__.replace('_', ' ')}")
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

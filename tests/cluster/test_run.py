@@ -306,34 +306,48 @@ def test_a_second_interrupt_ends_a_run_at_once_and_nothing_goes_on(
 
 
 @pytest.mark.proves("B3")
-def test_a_disk_that_is_full_while_the_load_runs_ends_the_run_and_takes_no_row_from_it(
-    us: User, tmp_path: Path, record_property: Told
+@pytest.mark.parametrize(
+    ("whose", "when"),
+    [
+        ("runs", "severed"),
+        pytest.param("runs", "network made", marks=pytest.mark.long),
+        pytest.param("runs", "judging", marks=pytest.mark.long),
+        pytest.param("labs", "network made", marks=pytest.mark.long),
+        pytest.param("labs", "severed", marks=pytest.mark.long),
+    ],
+)
+def test_a_disk_that_is_full_in_the_middle_of_a_run_ends_it_and_takes_no_row_from_it(
+    us: User, tmp_path: Path, whose: str, when: str, record_property: Told
 ) -> None:
+    place = tmp_path if whose == "runs" else us.state / "ackproof"
+    place.mkdir(exist_ok=True)
     run = us.start(
-        "run", "acks1-leader-isolated", *SMALL, "--out", str(tmp_path), first=lambda: mount_small_disk(tmp_path, 65536)
+        "run", "acks1-leader-isolated", *SMALL, "--out", str(tmp_path), first=lambda: mount_small_disk(place, 65536)
     )
-    held = os.open(f"/proc/{run.pid}/root{tmp_path}", os.O_RDONLY)  # its disk stays as long as this
+    held = os.open(f"/proc/{run.pid}/root{place}", os.O_RDONLY)  # its disk stays as long as this
     disk = Path(f"/proc/self/fd/{held}")
     try:
-        assert run.stderr is not None
-        assert any("severed" in line for line in run.stderr)
-        directory = only_run(disk)
+        said_until(run, when)
+        directory = only_run(disk if whose == "runs" else tmp_path)
         flushed, _ = journal_rows(directory)
         fill(disk)
-        _, err = run.communicate(timeout=60)
+        _, err = run.communicate(timeout=120)
         assert run.returncode == 4, err
         said = [line for line in err.splitlines() if line.startswith("ackproof: ")]
-        assert [str(tmp_path) in line for line in said] == [True], err
-        assert "healed" in err
+        assert [str(place) in line for line in said] == [True], err
+        assert ("healed" in err) == (when == "severed")
         left, torn = journal_rows(directory)
         assert flushed <= left
+        assert [*disk.glob("labs/*")] == []
     finally:
         os.close(held)
         run.kill()
         run.communicate()
     assert us.labs() == []
     wait_until(lambda: not us.processes() and not us.temporary_files(), "nothing is left")
-    record_property("figure", f"disk filled under load: exit 4, {len(left):,} rows readable, {torn} bytes torn")
+    record_property(
+        "figure", f"disk of the {whose} filled at {when!r}: exit 4, {len(left):,} rows readable, {torn} bytes torn"
+    )
 
 
 def fill(disk: Path) -> None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from real_lab import User, ourselves
+from real_lab import User, mentioning, ourselves
 
 from ackproof.lab.rules import TABLE
+from ackproof.record import read_record
 from ackproof.verdict import read_verdict
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
+Told = Callable[[str, object], None]
 SMALL = {
     "producer.count": 8000,
     "producer.rate": 1000,
@@ -33,25 +39,124 @@ def us() -> Iterator[User]:
         yield user
 
 
-@pytest.mark.proves("D1")
-def test_a_run_whose_rules_are_removed_while_it_goes_on_is_unknown_and_says_why(
-    us: User, tmp_path: Path, record_property: Callable[[str, object], None]
-) -> None:
-    words = [word for name, value in SMALL.items() for word in ("--set", f"{name}={value}")]
-    run = us.start("run", "acks1-leader-isolated", *words, "--out", str(tmp_path))
+@contextmanager
+def begun(us: User, out: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+    run = us.start("run", *words, "--out", str(out))
     try:
-        assert run.stderr is not None
-        assert any("severed" in line for line in run.stderr)
-        (lab,) = (us.state / "ackproof" / "labs").iterdir()
-        done = us.run("exec", "--name", lab.name, "observer", "--", us.python, "-c", REMOVE)
-        assert done.returncode == 0, done.stderr
-        _, err = run.communicate(timeout=250)
+        yield run
     finally:
         run.kill()
         run.communicate()
+
+
+def until(run: subprocess.Popen[str], said: str) -> None:
+    assert run.stderr is not None
+    assert any(said in line for line in run.stderr), f"it never said {said!r}"
+
+
+def of_its_lab(us: User, verb: str, *words: str) -> tuple[str, ...]:
+    (lab,) = us.labs()
+    return verb, "--name", lab.name, *words
+
+
+def process_of(us: User, node: str) -> int:
+    ((pid, _),) = us.processes() & mentioning(f"/{node}/server.properties")
+    return pid
+
+
+def assert_found_out(run: subprocess.Popen[str], out: Path, why: str) -> str:
+    _, err = run.communicate(timeout=250)
     assert run.returncode == 3, err
-    (directory,) = tmp_path.iterdir()
+    (directory,) = out.iterdir()
     verdict = read_verdict(directory)
     assert verdict.result == "unknown"
-    assert "did not hold for all of its time" in verdict.sentence
-    record_property("figure", f"rules removed while a run went on: exit 3. {verdict.sentence}")
+    assert why in verdict.sentence
+    return f"exit 3. {verdict.sentence}"
+
+
+def small(**more: object) -> list[str]:
+    return [word for name, value in (SMALL | more).items() for word in ("--set", f"{name}={value}")]
+
+
+@pytest.mark.proves("D1")
+def test_a_run_whose_rules_are_removed_while_it_goes_on_is_unknown_and_says_why(
+    us: User, tmp_path: Path, record_property: Told
+) -> None:
+    with begun(us, tmp_path, "acks1-leader-isolated", *small()) as run:
+        until(run, "severed")
+        done = us.run(*of_its_lab(us, "exec", "observer", "--", us.python, "-c", REMOVE))
+        assert done.returncode == 0, done.stderr
+        told = assert_found_out(run, tmp_path, "did not hold for all of its time")
+    record_property("figure", f"rules removed while a run went on: {told}")
+
+
+@pytest.mark.long
+@pytest.mark.proves("D1")
+def test_a_run_whose_pause_is_ended_by_somebody_else_is_unknown_and_says_why(
+    us: User, tmp_path: Path, record_property: Told
+) -> None:
+    paused = {"faults.0.kind": "pause", "faults.0.targets": '["kafka1"]'}
+    with begun(us, tmp_path, "acks1-leader-isolated", *small(**paused)) as run:
+        until(run, "every thread of kafka1 is stopped")
+        os.kill(process_of(us, "kafka1"), signal.SIGCONT)
+        told = assert_found_out(run, tmp_path, "did not hold for all of its time")
+    record_property("figure", f"a pause ended while a run went on: {told}")
+
+
+# A broker that is killed says goodbye to nobody: until ZooKeeper has given up its session, it cannot start again.
+KILLED_AND_STARTED = """
+name = "killed-and-started"
+section = "A"
+title = "A broker is killed and started again"
+summary = "It is down in between."
+
+[cluster]
+quorum = 1
+
+[[topics]]
+name = "orders"
+replication = 3
+
+[[producers]]
+topic = "orders"
+count = 25_000
+rate = 1_000
+
+[[faults]]
+kind = "kill"
+targets = ["kafka2"]
+at_messages = 1_000
+
+[[faults]]
+kind = "start"
+targets = ["kafka2"]
+at_messages = 22_000
+
+[expect]
+lost = "allowed"
+"""
+UNTIL_IT_STARTS = 'while :; do "$@" >/dev/null 2>&1; done'
+
+
+@pytest.mark.long
+@pytest.mark.proves("D1")
+def test_a_run_whose_dead_broker_is_started_by_somebody_else_ends_and_says_why(
+    us: User, tmp_path: Path, record_property: Told
+) -> None:
+    scenario, out = tmp_path / "killed-and-started.toml", tmp_path / "runs"
+    scenario.write_text(KILLED_AND_STARTED)
+    with begun(us, out, str(scenario)) as run:
+        until(run, "kafka2 serves")
+        command = Path(f"/proc/{process_of(us, 'kafka2')}/cmdline").read_bytes().decode().split("\0")[:-1]
+        until(run, "its port 9092 refuses")
+        started = us.start(*of_its_lab(us, "exec", "kafka2", "--", "sh", "-c", UNTIL_IT_STARTS, "sh", *command))
+        try:
+            _, err = run.communicate(timeout=250)
+        finally:
+            started.kill()
+            started.communicate()
+    (said,) = [line for line in err.splitlines() if line.startswith("ackproof: ")]
+    assert (run.returncode, "somebody serves on its port 9092" in said) == (3, True), err
+    (directory,) = out.iterdir()
+    assert read_record(directory).ended != "complete", "it is no evidence, judged or not"
+    record_property("figure", f"a dead broker started while a run went on: exit 3. {said.removeprefix('ackproof: ')}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_lab import ORDINARY_UID, RealLab, alive, host, lab, ourselves, processes_of, wait_until
+from real_lab import ORDINARY_UID, RealLab, alive, host, lab, mentioning, ourselves, processes_of, wait_until
 
 from lab_network import in_a_child
 from proving import size
@@ -465,14 +465,20 @@ def test_stopping_a_broker_whose_zookeeper_is_gone_ends_in_time_with_one_sentenc
 # -- the end ---------------------------------------------------------------------------------------------------------
 
 
+DAEMON = "trap '' TERM; setsid sleep 987654 </dev/null >/dev/null 2>&1 &"  # deaf, and nobody's child
+
+
 @pytest.mark.proves("A1", "A3")
 def test_killing_the_supervisor_leaves_nothing(zk: RealLab, before: dict[str, Any]) -> None:
     zk.do("cut", "kafka1", "kafka2")
     zk.do("pause", "zk2")
     zk.do("pause", "kafka3")
+    zk.do("exec", "kafka1", "--", "sh", "-c", DAEMON)
     told = zk.status()
     processes = processes_of(told["supervisor_pid"])
     assert len(processes) >= 8
+    daemon = processes & mentioning("sleep\x00987654")
+    assert len(daemon) == 1, "it is in the lab, and has left the command that started it"
     paused = [node["pid"] for node in told["nodes"] if node["state"] == "paused"]
     assert [stopped(pid) for pid in paused] == [True, True]
     port = int(told["exposed"].split(",")[0].rpartition(":")[2])

@@ -17,12 +17,13 @@ import socket
 import sys
 import threading
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from ackproof.errors import BUG_EXIT_CODE, CannotHere, Problem
+from ackproof.errors import BUG_EXIT_CODE, FULL, CannotHere, Problem, no_space
 from ackproof.lab import kernel
 from ackproof.lab.directory import LabDirectory, Started
 from ackproof.lab.events import Events
@@ -85,14 +86,21 @@ def main() -> None:
         _first_process(directory, boot, tether)
     except Problem as problem:
         tether.tell_problem(problem)
-    except BaseException:  # noqa: BLE001  # told, then the end: this is the outermost frame
-        traceback.print_exc()
-        tether.tell_problem(Problem(f"the lab's supervisor failed; {directory.supervisor_log} ends:", _last_lines()))
+    except BaseException as problem:  # noqa: BLE001  # told, then the end: this is the outermost frame
+        with suppress(OSError):  # a full disk
+            traceback.print_exc()
+        failed = Problem(f"the lab's supervisor failed; {directory.supervisor_log} ends:", _last_lines())
+        tether.tell_problem(_for_want_of_space(problem, directory) or failed)
     os._exit(BUG_EXIT_CODE)  # nothing to clean up: the kernel does
 
 
 def _last_lines() -> list[str]:
     return traceback.format_exc().splitlines()[-6:]
+
+
+def _for_want_of_space(problem: BaseException, directory: LabDirectory) -> Problem | None:
+    full = isinstance(problem, OSError) and problem.errno in FULL
+    return no_space(directory.path) if full else None
 
 
 def _enter_namespaces() -> None:
@@ -143,15 +151,18 @@ def _mount(directory: LabDirectory) -> None:
 
 
 def _guarded(work: Any, *arguments: Any) -> None:
+    directory: LabDirectory = arguments[1]
     tether: Tether = arguments[3]
     try:
         work(*arguments)
     except Problem as problem:
         tether.tell_problem(problem)
         os._exit(problem.exit_code)
-    except BaseException:  # noqa: BLE001  # told, then the end: this is the outermost frame
-        traceback.print_exc()
-        tether.tell_problem(Problem("the lab's supervisor failed while starting:", _last_lines()))
+    except BaseException as problem:  # noqa: BLE001  # told, then the end: this is the outermost frame
+        with suppress(OSError):  # a full disk
+            traceback.print_exc()
+        failed = Problem("the lab's supervisor failed while starting:", _last_lines())
+        tether.tell_problem(_for_want_of_space(problem, directory) or failed)
         os._exit(BUG_EXIT_CODE)
 
 

@@ -1,0 +1,51 @@
+"""A delay with a duration is ended by a process of its own, as a pause is. Here it is feigned: not every kernel can."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ackproof.lab import network, verbs, watchdog
+from ackproof.lab.events import Events
+
+SLOWED = {"kafka1": ("to-kafka1", 31), "kafka3": ("to-kafka3", 33)}  # interface, and our descriptor of its namespace
+
+
+@pytest.mark.proves("A4")
+def test_the_watchdog_of_a_delay_takes_it_from_every_node_that_is_slow_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spawned: dict[str, Any] = {}
+
+    def spawn(name: str, argv: list[str], **how: Any) -> None:
+        spawned.update(name=name, argv=argv, **how)
+
+    standing = SimpleNamespace(name="f7", held=SimpleNamespace(proved="proved"), told=dict)
+    endpoints = {
+        name: SimpleNamespace(interface=interface, namespace=number) for name, (interface, number) in SLOWED.items()
+    }
+    lab = SimpleNamespace(
+        standing={},
+        next_name=lambda: "f7",
+        begin=lambda *_, **__: standing,
+        network=SimpleNamespace(endpoints=endpoints, router_namespace=9),
+        processes=SimpleNamespace(spawn=spawn),
+    )
+    directory = SimpleNamespace(events=tmp_path / "events.jsonl", supervisor_log=tmp_path / "log")
+    server: Any = SimpleNamespace(lab=lab, lab_names=lambda _: list(SLOWED), directory=directory)
+    request: Any = {"nodes": ["kafka1,kafka3"], "delay_ms": 100, "for_s": 0.01}
+    verbs.slow(server, request)
+    assert (spawned["name"], spawned["namespace"]) == ("watchdog-f7", 9), "where the interfaces are"
+    assert spawned["argv"][:3] == [sys.executable, "-m", "ackproof.lab.watchdog"]
+
+    dropped: list[tuple[str, int]] = []
+    monkeypatch.setattr(network, "drop_delay", lambda interface, number: dropped.append((interface, number)))
+    watchdog.main(spawned["argv"][3:])
+    ours = spawned["descriptors"]
+    assert [(interface, ours[number]) for interface, number in dropped] == list(SLOWED.values())
+    (event,) = Events(directory.events).read()
+    assert (event["event"], event["fault"], event["by"]) == ("expired", "f7", "watchdog")

@@ -47,7 +47,7 @@ def test_an_assignment_that_no_numbers_explain() -> None:
     [
         ([[1, 1], [2, 3], [3, 4], [4, 1]], "twice"),
         ([[1, 3], [2, 3], [3, 4], [4, 1]], "fewer racks"),
-        ([[1, 2], [1, 4], [3, 4], [1, 2]], "not even"),
+        ([[1, 2], [1, 4], [3, 4], [1, 2]], "not even over the racks (a: 4, b: 0)"),
         ([[1, 2, 4], [2, 3], [3, 4], [4, 1]], "neighbours"),
     ],
 )
@@ -55,6 +55,22 @@ def test_what_every_placement_must_keep(assignment: list[list[int]], words: str)
     racks = {1: "a", 2: "b", 3: "a", 4: "b"}
     assert any(words in problem for _, problem in violations(assignment, [1, 2, 3, 4], racks, alternating=True))
     assert violations([[1, 2], [2, 3], [3, 4], [4, 1]], [1, 2, 3, 4], racks, alternating=True) == []
+
+
+@pytest.mark.parametrize(
+    ("racks", "assignment"),
+    [
+        ({1: "a", 2: "b", 3: "a", 4: "b"}, [[1, 2], [4, 3], [1, 2], [4, 3]]),
+        ({1: "a", 2: "b", 3: "a"}, [[1, 2], [2, 3], [1, 2], [2, 3], [3, 2], [2, 1]]),
+    ],
+)
+def test_first_replicas_go_round_the_racks_and_not_the_brokers(
+    racks: dict[int, str], assignment: list[list[int]]
+) -> None:
+    """As KRaft goes; where nothing alternates the brokers take turns."""
+    assert violations(assignment, list(racks), racks, alternating=True) == []
+    told = violations(assignment, list(racks), racks, alternating=False)
+    assert [partition for partition, words in told if "not even over the brokers" in words] == [-1]
 
 
 def test_neighbours_share_a_rack_only_where_no_other_has_brokers_left() -> None:

@@ -5,7 +5,9 @@ random; gives each partition's first replica to the next broker; and the others 
 one each time the first replicas have gone round. The two random numbers can be inferred from the answer.
 
 KRaft places differently, so that only properties can be checked there: no broker twice, as many racks as there can be,
-racks alternating from replica to replica while others have brokers left, and first replicas even over the brokers.
+racks alternating from replica to replica while others have brokers left, and first replicas even over the brokers. With
+racks it goes round these, and within each on its own: then first replicas are even over racks of one size, and need not
+be even over brokers (of two racks with two brokers each, one broker of each leads all).
 
 Within a broker a new log goes to the directory that holds the fewest.
 """
@@ -15,6 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
+from typing import Any
 
 Assignment = Sequence[Sequence[int]]  # the replicas of each partition, the preferred leader first
 
@@ -85,12 +88,19 @@ def violations(
             found.append((partition, "its replicas are in fewer racks than they could be"))
         if alternating and any(_stays(replicas, place, racks) for place in range(1, len(replicas))):
             found.append((partition, "two neighbours among its replicas are in one rack"))
-    leaders = Counter(dict.fromkeys(brokers, 0))
-    leaders.update(replicas[0] for replicas in assignment)
-    if max(leaders.values()) - min(leaders.values()) > 1:
-        told = ", ".join(f"{broker}: {leaders[broker]}" for broker in sorted(leaders))
-        found.append((-1, f"first replicas are not even over the brokers ({told})"))
+    uneven = _uneven(assignment, {each: racks[each] if alternating else each for each in brokers})
+    if uneven is not None:
+        found.append((-1, f"first replicas are not even over the {'racks' if alternating else 'brokers'} ({uneven})"))
     return found
+
+
+def _uneven(assignment: Assignment, turns: Mapping[int, Any]) -> str | None:
+    """How often each had a first replica, where they take turns, are of one size, and one had two more than another."""
+    firsts = Counter(turns.get(replicas[0], replicas[0]) for replicas in assignment)
+    counts = {turn: firsts[turn] for turn in (*turns.values(), *firsts)}
+    if len(set(Counter(turns.values()).values())) > 1 or max(counts.values()) - min(counts.values()) <= 1:
+        return None
+    return ", ".join(f"{turn}: {counts[turn]}" for turn in sorted(counts))
 
 
 def _stays(replicas: Sequence[int], place: int, racks: Mapping[int, str]) -> bool:

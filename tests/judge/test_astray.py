@@ -32,6 +32,9 @@ CASES: Cases = {
     "gone, and silently at the start": _sought(HIT, 50, 100, "error"),
     "gone, and yet there": _sought(HIT, 50, 50, "error"),
     "gone, and not at the end": _sought(HIT, 50, 100, "latest"),
+    "gone, and an error, though it should wait": _sought(HIT, 50, None, "latest", error="_AUTO_OFFSET_RESET"),
+    "gone, and no answer, though it should wait": _sought(HIT, 50, None, "latest", error="_TIMED_OUT"),
+    "gone, and no answer, though it should be told": _sought(HIT, 50, None, "error", error="_TIMED_OUT"),
     "not there yet, and at the start": _sought(HIT, 300, 100, "error"),
     "not there yet, and yet there": _sought(HIT, 210, 210, log_end_after=210),
     "by time, too old": _sought(HIT, 5_000, 150, by="time", answer=150, landed_ms=4_999),
@@ -41,6 +44,15 @@ CASES: Cases = {
     ),
     "by time, not where the broker says": _sought(HIT, 5_000, 151, by="time", answer=150, landed_ms=5_000),
     "by time, nothing, though there is": _sought(HIT, 5_000, None, by="time", answer=150),
+    "by time, nothing, though it is the first that is left": _sought(
+        HIT, 5_000, None, "latest", by="time", answer=120, log_start_after=120
+    ),
+    "by time, too old, though the start moved": _sought(
+        HIT, 5_000, 110, "earliest", by="time", answer=110, landed_ms=4_999, log_start_after=120
+    ),
+    "by time, what was named is gone, and not at the start": _sought(
+        HIT, 5_000, 130, "earliest", by="time", answer=110, landed_ms=5_000, log_start_after=120
+    ),
     "by time, an error": _sought(HIT, 5_000, None, by="time", error="_TIMED_OUT"),
     "by time, back in the log, though nothing is so young": _sought(HIT, 5_000, 150, by="time", landed_ms=4_000),
     "near miss: there": _sought(MISS, 150, 150),
@@ -57,6 +69,12 @@ CASES: Cases = {
     "near miss: written while it was sought": _sought(MISS, 205, 205, log_end_after=210),
     "near miss: by time, the first": _sought(MISS, 5_000, 150, by="time", answer=150, landed_ms=5_000, before_ms=4_999),
     "near miss: by time, the first of all": _sought(MISS, 1, 100, by="time", answer=100, landed_ms=5_000),
+    "near miss: by time, what was named went meanwhile, to the start": _sought(
+        MISS, 5_000, 120, "earliest", by="time", answer=110, landed_ms=5_003, log_start_after=120
+    ),
+    "near miss: by time, what was named went meanwhile, and waits": _sought(
+        MISS, 5_000, None, "latest", by="time", answer=110, log_start_after=120
+    ),
     "near miss: by time, nothing is so young, to the very end": _sought(
         MISS, 9_000, 200, by="time", landed_ms=8_900, log_end_after=210
     ),

@@ -46,6 +46,13 @@ CASES: Cases = {
     "not full": (_split().claim("during 1", isr_full=True), [(1, 0, 2)]),
     "not the preferred leader": (_split().claim("end", preferred=True), [(1, 0, 2)]),
     "another leader than before": (_split().claim("during 1", same_leader_as="before 1"), [(1, 0, 2)]),
+    "nobody leads, as before": (
+        _split()
+        .state(9_500, 3, leader=-1, epoch=1)
+        .state(29_500, 3, leader=-1, epoch=2)
+        .claim("end", same_leader_as="before 1"),
+        [(1, 0, -1)],
+    ),
     "somebody leads": (_split().claim("end", no_leader=True), [(1, 0, 2)]),
     "nothing was acknowledged lately": (_split().claim("end", acked=True), [(1, 0, 2)]),
     "acknowledged only before that": (_acked(7_500).claim("before 1", acked=True), [(1, 0, 1)]),
@@ -87,6 +94,10 @@ CASES: Cases = {
     ),
     "a topic that was never read": (_split().claim("end", "mirror/*", isr_full=True), [(1, None, None)]),
     "a partition that was never read": (_split().claim("end", "orders/7", isr_full=True), [(1, 7, None)]),
+    "one who led, and who did not say which replicas are in sync": (
+        _split().state(29_900, 2, leader=2, epoch=1, isr=None).claim("end", leader=["kafka2"]),
+        [(1, 0, 2)],
+    ),
     "a moment at which nobody spoke": (
         _last_told(1).claim("end", leader=["kafka1"]),
         [(1, 0, None)],
@@ -102,6 +113,10 @@ CASES: Cases = {
         .claim("start", leader=["kafka1"], isr_full=True, preferred=True)
         .claim("during 1", not_leader=["target:1"], isr=["kafka3", "kafka2"], isr_without=["kafka1"])
         .claim("end", leader=["kafka2", "kafka3"], isr_full=True, same_leader_as="during 1"),
+        [],
+    ),
+    "near miss: in sync, and one of them is named twice": (
+        _split().claim("before 1", isr=["target:1", "kafka1", "kafka2", "kafka3"]),
         [],
     ),
     "near miss: an answer with an error says nothing": (

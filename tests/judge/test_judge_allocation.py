@@ -63,6 +63,18 @@ CASES: Cases = {
     ),
     "KRaft: neighbours in one rack": (_placed([1, 3, 2], mode="kraft", racks=["a", "b"]), [(0, NEIGHBOURS)]),
     "near miss: KRaft, where racks alternate": (_placed([1, 2, 3], mode="kraft", racks=["a", "b"]), []),
+    "KRaft: racks that do not take turns": (
+        _placed([1, 2], [1, 3], mode="kraft", racks=["a", "b", "c"]),
+        [(-1, "first replicas are not even over the racks (a: 2, b: 0, c: 0)")],
+    ),
+    "KRaft: one rack, and brokers that do not take turns": (
+        _placed([1, 2], [1, 3], mode="kraft", racks=["a"]),
+        [(-1, "first replicas are not even over the brokers (1: 2, 2: 0, 3: 0)")],
+    ),
+    "near miss: KRaft, where racks of another size take turns": (
+        _placed([1, 2], [2, 3], [3, 2], [2, 1], [1, 2], [2, 3], mode="kraft", racks=["a", "b"]),
+        [],
+    ),
     "where the first was never seen, the second is named": (
         _never_seen(_placed([1, 2, 3], [2, 2, 1], [2, 1, 3]), 0),
         [(1, "a broker holds it twice")],

@@ -1,6 +1,7 @@
 """Claims: what the scenario says of leaders, in-sync replicas and acknowledgements at a moment, and was not so.
 
-A claim about a partition of which nobody said anything then is not met either, nor one about a topic that nobody read.
+A claim about a partition of which nobody said anything then is not met either, nor one about a topic that nobody read;
+who does not say which replicas are in sync has said nothing. The same leader as before is somebody, not nobody twice.
 """
 
 from __future__ import annotations
@@ -55,11 +56,11 @@ def _met() -> Column:
         isr.isNotNull()
         & (F.col("one_of").isNull() | F.coalesce(F.array_contains(F.col("one_of"), leader), F.lit(False)))
         & (F.col("none_of").isNull() | ~F.coalesce(F.array_contains(F.col("none_of"), leader), F.lit(False)))
-        & (F.col("in_sync").isNull() | (F.sort_array(isr) == F.sort_array(F.col("in_sync"))))
+        & (F.col("in_sync").isNull() | (F.sort_array(isr) == F.sort_array(F.array_distinct("in_sync"))))
         & (F.col("out_of_sync").isNull() | ~F.arrays_overlap(isr, F.col("out_of_sync")))
         & (~F.col("isr_full") | (F.size(isr) >= F.size("replicas")))
         & (~F.col("preferred") | F.coalesce(leader == F.element_at("replicas", 1), F.lit(False)))
         & (~F.col("no_leader") | ~led)
         & (F.col("acked").isNull() | (F.col("acked") == F.col("acks").isNotNull()))
-        & (F.col("same_leader_as").isNull() | F.coalesce(leader == F.col("old_leader"), F.lit(False)))
+        & (F.col("same_leader_as").isNull() | (led & F.coalesce(leader == F.col("old_leader"), F.lit(False))))
     )

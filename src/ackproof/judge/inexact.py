@@ -2,6 +2,7 @@
 
 What it read and what it wrote are committed together or not at all. So each record of the input has one answer among
 the committed messages of the output: its number is the answer's key. An input that stands in its own log twice has two.
+An answer whose key is not known, for its producer died before it could tell, answers nothing that is known.
 """
 
 from __future__ import annotations

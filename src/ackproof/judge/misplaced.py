@@ -1,7 +1,7 @@
 """Misplaced: which directories a broker chose for new logs, with what the documented rule makes of it beside.
 
-What a broker's directories hold is looked at before and after topics are created. They are few, so they are brought
-here and held against the rule in plain Python (`ackproof.allocation`).
+What a broker's directories hold is looked at before and after topics are created; between two looks no log moves or
+goes. They are few, so they are brought here and held against the rule in plain Python (`ackproof.allocation`).
 """
 
 from __future__ import annotations

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from ackproof.cli_run import _settings
-from ackproof.errors import UsageProblem
-from ackproof.judge.from_kafka import Kafka
+from ackproof.errors import CannotHere, UsageProblem
+from ackproof.judge import from_kafka
+from ackproof.judge.from_kafka import Kafka, with_log_of
 
 Told = Callable[[str, object], None]
 SECRET = "hunter2-s3cr3t"  # noqa: S105 - that is the point
@@ -37,6 +40,25 @@ def test_no_word_of_a_setting_is_said(name: str, record_property: Told) -> None:
     ):
         assert SECRET not in kafka.hide(text), text
     record_property("figure", f"a secret in {len(SETTINGS)} settings: hidden in what errors quote, whole or in part")
+
+
+@pytest.mark.proves("F5")
+def test_a_long_error_is_not_cut_in_the_middle_of_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kafka = Kafka("kafka.example:9093", {"sasl.jaas.config": SETTINGS["sasl.jaas.config"]})
+    session: Any = SimpleNamespace(connected=False)
+    source: Any = SimpleNamespace(record=SimpleNamespace(topics=["orders"], mirrors=()))
+    for padding in range(320):
+        monkeypatch.setattr(from_kafka, "_asking", throwing("." * padding + SETTINGS["sasl.jaas.config"]))
+        with pytest.raises(CannotHere) as caught:
+            with_log_of(session, source, kafka, tmp_path, lambda _: None, lambda *_: None)
+        assert SECRET[:4] not in " ".join(caught.value.details), padding
+
+
+def throwing(words: str) -> Callable[..., None]:
+    def throw(*_: object) -> None:
+        raise ValueError(words)
+
+    return throw
 
 
 @pytest.mark.proves("F5")

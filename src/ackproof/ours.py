@@ -6,8 +6,9 @@ A cluster that is not ours has an address where a lab's nodes have names. It is 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from urllib.parse import unquote
 
 from ackproof.errors import Refused
 from ackproof.properties import read_properties
@@ -67,11 +68,23 @@ def _in_file(word: str) -> list[str]:
 def hidden(text: str, settings: Mapping[str, str]) -> str:
     """The text without what these settings hold, as a whole or in part: a JAAS line has its password inside."""
     values = list(settings.values())
-    parts = [part for value in values for part in re.split(r"""[\s"';,=]+""", value)]
+    parts = [part for value in values for part in _parts(value)]
     for value in sorted({*values, *parts}, key=len, reverse=True):
         if len(value) > 3:
             text = text.replace(value, "***")
     return text
+
+
+def _parts(value: str) -> Iterator[str]:
+    """What may be a secret inside a setting. The rest of an address or a path is none, and its words (https, kafka) are
+    those that an error needs to be understood."""
+    yield from re.split(r"""[\s"';,=]+""", value)
+    yield from re.split(r"""[\s"';,=?&]+|\\[rn]""", value)  # of a query, and a PEM's lines where it is in one
+    for _, quoted in re.findall(r"""(?s)(["'])((?:\\.|(?!\1)[^\\])*)\1""", value):
+        yield re.sub(r"(?s)\\(.)", r"\1", quoted)  # as whoever reads it takes it
+    for login in re.findall(r"//([^\s/]+)@", value):
+        yield from login.split(":", 1)
+        yield unquote(login.partition(":")[2])
 
 
 def refusal(what: str) -> Refused:

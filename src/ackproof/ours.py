@@ -20,8 +20,10 @@ ADDRESS = re.compile(
 SETTINGS = ("bootstrap.servers", "metadata.broker.list")  # where a client goes, by both of its names
 TOOL_OPTIONS = (
     "--bootstrap-server", "--bootstrap-servers", "--bootstrap-controller", "--broker-list", "--zookeeper",
-    "--zookeeper.connect", "-server", *SETTINGS,
+    "--zookeeper.connect", "-server", "-b", "-C", *SETTINGS,
 )  # fmt: skip
+# `--producer-props=bootstrap.servers=HOST:PORT` is the same in one word.
+OPTION_BEFORE_SETTING = re.compile(rf"--[\w-]+=(?=(?:{'|'.join(map(re.escape, SETTINGS))})=)")
 
 
 def is_elsewhere(text: str) -> bool:
@@ -47,13 +49,21 @@ def refuse_settings(names: Iterable[str]) -> None:
 def refuse_arguments(arguments: Sequence[str], ours: Collection[str]) -> None:
     """Of a tool of Kafka's: it may be told where to go, as long as that is in this lab."""
     for place, word in enumerate(arguments):
-        option, given, value = word.partition("=")
+        option, given, value = OPTION_BEFORE_SETTING.sub("", word).partition("=")
         told = word if place == 0 and is_elsewhere(word) else ""
-        if option in TOOL_OPTIONS:
+        if _says_where(option):
             told = value if given else "".join(arguments[place + 1 : place + 2])
+        if option == "--broker-list" and re.fullmatch(r"[\d, ]+", told):
+            told = ""  # to some tools these are brokers' ids
         for address in (part.strip() for text in (told, *_in_file(word)) for part in text.split(",")):
             if address and address.partition(":")[0] not in ours:
                 raise refusal(address)
+
+
+def _says_where(option: str) -> bool:
+    """Half of the tools take an option by its first letters (`--boot`), and the others with one dash."""
+    begins = option.startswith("--") and option != "--" and any(known.startswith(option) for known in TOOL_OPTIONS)
+    return begins or option in TOOL_OPTIONS or f"-{option}" in TOOL_OPTIONS
 
 
 def _in_file(word: str) -> list[str]:

@@ -6,8 +6,9 @@ A cluster that is not ours has an address where a lab's nodes have names. It is 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from urllib.parse import unquote
 
 from ackproof.errors import Refused
 from ackproof.properties import read_properties
@@ -19,8 +20,10 @@ ADDRESS = re.compile(
 SETTINGS = ("bootstrap.servers", "metadata.broker.list")  # where a client goes, by both of its names
 TOOL_OPTIONS = (
     "--bootstrap-server", "--bootstrap-servers", "--bootstrap-controller", "--broker-list", "--zookeeper",
-    "--zookeeper.connect", "-server", *SETTINGS,
+    "--zookeeper.connect", "-server", "-b", "-C", *SETTINGS,
 )  # fmt: skip
+# `--producer-props=bootstrap.servers=HOST:PORT` is the same in one word.
+OPTION_BEFORE_SETTING = re.compile(rf"--[\w-]+=(?=(?:{'|'.join(map(re.escape, SETTINGS))})=)")
 
 
 def is_elsewhere(text: str) -> bool:
@@ -46,13 +49,21 @@ def refuse_settings(names: Iterable[str]) -> None:
 def refuse_arguments(arguments: Sequence[str], ours: Collection[str]) -> None:
     """Of a tool of Kafka's: it may be told where to go, as long as that is in this lab."""
     for place, word in enumerate(arguments):
-        option, given, value = word.partition("=")
+        option, given, value = OPTION_BEFORE_SETTING.sub("", word).partition("=")
         told = word if place == 0 and is_elsewhere(word) else ""
-        if option in TOOL_OPTIONS:
+        if _says_where(option):
             told = value if given else "".join(arguments[place + 1 : place + 2])
+        if option == "--broker-list" and re.fullmatch(r"[\d, ]+", told):
+            told = ""  # to some tools these are brokers' ids
         for address in (part.strip() for text in (told, *_in_file(word)) for part in text.split(",")):
             if address and address.partition(":")[0] not in ours:
                 raise refusal(address)
+
+
+def _says_where(option: str) -> bool:
+    """Half of the tools take an option by its first letters (`--boot`), and the others with one dash."""
+    begins = option.startswith("--") and option != "--" and any(known.startswith(option) for known in TOOL_OPTIONS)
+    return begins or option in TOOL_OPTIONS or f"-{option}" in TOOL_OPTIONS
 
 
 def _in_file(word: str) -> list[str]:
@@ -67,11 +78,23 @@ def _in_file(word: str) -> list[str]:
 def hidden(text: str, settings: Mapping[str, str]) -> str:
     """The text without what these settings hold, as a whole or in part: a JAAS line has its password inside."""
     values = list(settings.values())
-    parts = [part for value in values for part in re.split(r"""[\s"';,=]+""", value)]
+    parts = [part for value in values for part in _parts(value)]
     for value in sorted({*values, *parts}, key=len, reverse=True):
         if len(value) > 3:
             text = text.replace(value, "***")
     return text
+
+
+def _parts(value: str) -> Iterator[str]:
+    """What may be a secret inside a setting. The rest of an address or a path is none, and its words (https, kafka) are
+    those that an error needs to be understood."""
+    yield from re.split(r"""[\s"';,=]+""", value)
+    yield from re.split(r"""[\s"';,=?&]+|\\[rn]""", value)  # of a query, and a PEM's lines where it is in one
+    for _, quoted in re.findall(r"""(?s)(["'])((?:\\.|(?!\1)[^\\])*)\1""", value):
+        yield re.sub(r"(?s)\\(.)", r"\1", quoted)  # as whoever reads it takes it
+    for login in re.findall(r"//([^\s/]+)@", value):
+        yield from login.split(":", 1)
+        yield unquote(login.partition(":")[2])
 
 
 def refusal(what: str) -> Refused:

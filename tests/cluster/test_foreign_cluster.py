@@ -8,6 +8,7 @@ import re
 import stat
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -20,6 +21,7 @@ from real_lab import Done, RealLab, User, lab, ourselves
 from standalone_spark import Standalone, spark_environment, standalone_spark
 
 from ackproof.clients.common import pack
+from ackproof.kafka.jars import cache_root
 from ackproof.lab.spec import USERS_PORT
 from ackproof.record import Clock, read_record, write_record
 from ackproof.verdict import read_verdict
@@ -234,19 +236,22 @@ def judged_with(
     """What came of it, with debugging on, and how often was looked for the secret meanwhile. It was nowhere."""
     file = folder / "client.properties"
     file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-    temporary = folder / "temporary"
+    temporary, home = folder / "temporary", folder / "home"
     temporary.mkdir()
+    home.mkdir()
     address = theirs.status()["exposed"]
     logged = folder / "logged"
     (folder / "log4j2.properties").write_text(EVERYTHING_LOGGED.format(path=logged))
     debug = f"{DEBUG} -Dlog4j2.configurationFile={folder / 'log4j2.properties'}"
-    own = {"TMPDIR": str(temporary), "JAVA_TOOL_OPTIONS": debug}
+    cache = cache_root()
+    own = {"TMPDIR": str(temporary), "HOME": str(home), "XDG_CACHE_HOME": str(cache.parent), "JAVA_TOOL_OPTIONS": debug}
     options = ["--from-kafka", address, "--kafka-settings", str(file), "--json"]
     if spark is not None:
         own |= spark_environment()
         options += ["--master", spark.master]
     asking = replace(user, environment={**user.environment, **own})
-    with looking_for(SECRET, [temporary, run, *([spark.folder] if spark else [])]) as found:
+    folders = [temporary, run, home, cache, user.state, *([spark.folder] if spark else [])]
+    with looking_for(SECRET, folders, theirs.folder) as found:
         done = asking.run("judge", str(run), *options, timeout_s=300)
     assert not logged.exists(), "whatever the environment says, the judge's Java logs as the judge wants it"
     assert found.places == set()
@@ -263,13 +268,16 @@ class Found:
 
 
 @contextmanager
-def looking_for(secret: str, folders: list[Path]) -> Iterator[Found]:
-    """Look for it in every command line and environment of the machine, and in every file below these folders."""
+def looking_for(secret: str, folders: list[Path], theirs: Path) -> Iterator[Found]:
+    """Look for it in every command line and environment of the machine, and in every file below these folders that is
+    written from now on; but for what the other cluster itself writes down of its clients."""
     found, over = Found(), threading.Event()
+    began = time.time() - 1  # the clock of files is a little behind
 
     def look() -> None:
         files = [Path(place) / name for folder in folders for place, _, names in os.walk(folder) for name in names]
-        for path in [*Path("/proc").glob("[0-9]*/cmdline"), *Path("/proc").glob("[0-9]*/environ"), *files]:
+        written = [path for path in files if not path.is_relative_to(theirs) and is_newer(path, began)]
+        for path in [*Path("/proc").glob("[0-9]*/cmdline"), *Path("/proc").glob("[0-9]*/environ"), *written]:
             with suppress(OSError):
                 if path.is_file() and secret.encode() in path.read_bytes():
                     found.places.add(str(path))
@@ -291,6 +299,13 @@ def looking_for(secret: str, folders: list[Path]) -> Iterator[Found]:
         over.set()
         looking.join()
         look()
+
+
+def is_newer(path: Path, than: float) -> bool:
+    try:
+        return path.lstat().st_mtime >= than
+    except OSError:  # gone already
+        return False
 
 
 def requests(log: str) -> list[tuple[str, str]]:

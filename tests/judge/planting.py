@@ -24,6 +24,7 @@ from ackproof.record import Marks
 SLOT = 5  # messages
 EVERY = 10.0  # milliseconds from one message to the next
 SECOND = 1_000.0
+COMMITTING = 45.0  # when a transaction asks for its commit, after it was begun
 INPUTS = 8_000  # those who write what is processed in transactions
 
 WITNESS = {
@@ -131,6 +132,7 @@ class World:
     expected: dict[str, set[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(set))
     strangers: int = 1_000
     asked: dict[int, int] = field(default_factory=lambda: defaultdict(int))  # to be answered in transactions
+    not_committed: dict[tuple[int, int], str] = field(default_factory=dict)  # the outcome of a slot's transaction
     history: History = field(init=False)
 
     def __post_init__(self) -> None:
@@ -279,8 +281,9 @@ class World:
 
     def _tell_of_transactions(self) -> None:
         for partition, k in self.slots:
-            begun = EVERY * SLOT * k
-            events = (("begun", begun), ("committing", begun + 45), ("committed", begun + 46))
+            begun, outcome = EVERY * SLOT * k, self.not_committed.get((partition, k), "committed")
+            asked = "aborting" if outcome == "aborted" else "committing"
+            events = (("begun", begun), (asked, begun + COMMITTING), (outcome, begun + COMMITTING + 1))
             self.history.transaction(k, SLOT * k, SLOT * k + SLOT - 1, *events, producer=partition)
 
 
@@ -780,6 +783,49 @@ def commits_that_fail(world: World, partition: int, k: int) -> None:
     world.history.commit(begun + 20, 5, partition=partition)
 
 
+def _ends_as(world: World, partition: int, k: int, transaction: str, sends: str) -> None:
+    world.not_committed[partition, k] = transaction
+    for seq in range(SLOT * k, SLOT * k + SLOT):
+        world.sends[partition, seq].outcome = sends
+
+
+def _taken_back(world: World, partition: int, k: int) -> None:
+    """Nothing of it stands in the log; a later transaction answers the same messages."""
+    first, begun = next_seq(world, partition), world.over + EVERY * SLOT * k
+    for place in range(SLOT):
+        asked = SLOT * k + place
+        del world.log[partition, asked]
+        offset, sent = world.append(partition, (partition, first + place)), begun + EVERY * place
+        world.sends[partition, first + place] = Sent(partition, offset, sent, sent + 1, key=asked)
+    events = (("begun", begun), ("committing", begun + COMMITTING), ("committed", begun + COMMITTING + 1))
+    world.history.transaction(1_000 + k, first, first + SLOT - 1, *events, producer=partition)
+
+
+def aborted_and_done_again(world: World, partition: int, k: int) -> None:
+    _ends_as(world, partition, k, "aborted", "fail")
+    _taken_back(world, partition, k)
+
+
+def unknown_commit_that_failed(world: World, partition: int, k: int) -> None:
+    _ends_as(world, partition, k, "unknown", "info")
+    _taken_back(world, partition, k)
+
+
+def unknown_commit_that_was_made(world: World, partition: int, k: int) -> None:
+    _ends_as(world, partition, k, "unknown", "info")
+
+
+def read_while_it_is_committed(world: World, partition: int, k: int) -> None:
+    """After it was asked for, and before it was answered; by one more reader, which is a fact."""
+    delivered_twice(world, partition, k)
+    world.extra[partition, middle(k)].when = EVERY * SLOT * k + COMMITTING
+
+
+def open_as_long_as_it_may(world: World, partition: int, k: int) -> None:
+    for when in (0, 20_000):
+        world.history.stable(30_000 * k + when, middle(k), world.messages, partition=partition)
+
+
 LOOK_ALIKES: tuple[Plant, ...] = (
     unknown_that_appears,
     unknown_that_does_not,
@@ -794,4 +840,14 @@ LOOK_ALIKES: tuple[Plant, ...] = (
     owner_that_hands_over,
     producer_that_pauses,
     commits_that_fail,
+)
+OF_TRANSACTIONS: tuple[Plant, ...] = (
+    aborted_and_done_again,
+    unknown_commit_that_failed,
+    unknown_commit_that_was_made,
+    read_while_it_is_committed,
+    open_as_long_as_it_may,
+    acks_that_cross,
+    leader_that_hands_over,
+    owner_that_hands_over,
 )

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 
+import planting
 from histories import History, at
 from planting import EVERY, SLOT, Plant, Sent, World, middle, next_seq
 
@@ -60,6 +61,7 @@ class ReceivedWorld(World):
     """Whatever the consumer reads goes to a receiver, which has to take each message once."""
 
     taken_twice: set[Place] = field(default_factory=set)
+    came_again: set[Place] = field(default_factory=set)
     dropped: set[Place] = field(default_factory=set)
 
     def finished(self) -> History:
@@ -69,7 +71,10 @@ class ReceivedWorld(World):
             for _ in range(1 + (place in self.taken_twice)):
                 taken = place not in self.dropped
                 history.received(offset, seq, producer=producer, partition=partition, accepted=taken)
-        self.expect("receivers", 0, len(self.taken_twice), len(self.dropped))
+            if place in self.came_again:
+                history.received(offset, seq, producer=producer, partition=partition, accepted=False)
+        if self.taken_twice or self.dropped:
+            self.expect("receivers", 0, len(self.taken_twice), len(self.dropped))
         return history
 
 
@@ -111,6 +116,21 @@ class MirroredWorld(World):
         self.history.state(self.over, 4, leader=4, epoch=0, topic=1, high_watermark=end, partition=partition)
         for offset in range(tail - behind, tail):
             self.expect("left_behind", partition, offset, *self.log[partition, offset], True)
+
+
+@dataclass
+class AskedWorld(World):
+    """One of which a scenario says much, and in which all that it says is so."""
+
+    def finished(self) -> History:
+        refused = {"copies": 1, "refused": True}
+        self.history.producers = [{"copies": self.partitions, "exits": [0], "outbox": {"give_up_after": 3}}, refused]
+        self.sends[self.partitions, 0] = Sent(0, None, 0, 1, "fail", error="TOPIC_AUTHORIZATION_FAILED")
+        history = super().finished()
+        for producer in range(self.partitions):
+            ended = {"event": "exited", "node": f"producer{producer}", "at_ns": at(self.over), "by_itself": True}
+            history.rows["nodes"].append({**ended, "signal": None, "code": 0})
+        return history
 
 
 # -- anomalies -------------------------------------------------------------------------------------------------------
@@ -300,3 +320,78 @@ IN: dict[Plant, Callable[..., World]] = {
     translated_too_far: MirroredWorld,
 }
 BETWEEN_PARTITIONS = (key_moved, key_overtaken)  # for which one is not enough
+
+
+# -- what looks like one, and is legal -------------------------------------------------------------------------------
+
+
+def promised_and_unknown(world: World, partition: int, k: int) -> None:
+    """It stood in an outbox, nobody knows whether it was written, and it was."""
+    world.sends[partition, middle(k)].outcome = "info"
+
+
+def key_that_stays(world: World, partition: int, _: int) -> None:
+    """In its partition; another producer has the same key in another."""
+    for where in (partition, (partition + 1) % world.partitions):
+        world.strangers += 1
+        for seq in range(2):
+            offset = world.append(where, (world.strangers, seq))
+            world.sends[world.strangers, seq] = Sent(where, offset, world.over + seq, world.over + seq + 1, key=7)
+
+
+def claim_that_holds(world: World, partition: int, k: int) -> None:
+    world.history.marks = Marks(load_begun_ns=at(0), drained_ns=at(world.over + 100))
+    world.history.state(world.over + k, 1, leader=1, epoch=0, partition=partition)
+    world.history.claim("end", f"orders/{partition}", leader=["kafka1"])
+
+
+def seeks_that_land(world: World, partition: int, k: int) -> None:
+    """Where they were sent; past the log's end, where the policy sends them."""
+    log = {"log_start": 0, "log_start_after": 0, "log_end": world.messages, "log_end_after": world.messages}
+    seeks = ((middle(k), middle(k), "error"), (world.messages + 5, 0, "earliest"), (world.messages + 5, None, "latest"))
+    for when, (asked, landed, policy) in enumerate(seeks):
+        place = {"fault": 1, "topic": 0, "partition": partition, "by": "offset", "policy": policy}
+        world.history.rows["seeks"].append({**log, **place, "at_ns": at(when), "asked": asked, "landed": landed})
+
+
+def logs_spread_evenly(world: World, partition: int, k: int) -> None:
+    for step, counts in enumerate(([k, k + 1], [k + 2, k + 2])):
+        for directory, count in enumerate(counts, start=1):
+            names = [f"t{directory}-{number}" for number in range(count)]
+            row = {"step": step, "at_ns": at(step), "broker": partition, "directory": directory, "partitions": names}
+            world.history.rows["places"].append(row)
+
+
+def member_that_comes_later(world: World, partition: int, _: int) -> None:
+    source = f"zk{partition}"
+    for when, brokers in ((0, BROKERS[:2]), (10, BROKERS), (20, BROKERS)):
+        world.history.rows["members"].append({"at_ns": at(when), "source": source, "brokers": list(brokers)})
+
+
+def copy_that_is_dropped(world: ReceivedWorld, partition: int, k: int) -> None:
+    world.came_again.add((partition, middle(k)))
+
+
+def translated_too_low(world: MirroredWorld, partition: int, k: int) -> None:
+    """Which makes the group read something again."""
+    world.history.stands(middle(k) - 1, middle(k), when=k, partition=partition)
+
+
+LOOK_ALIKES: tuple[tuple[Callable[..., World], tuple[Plant, ...]], ...] = (
+    (
+        AskedWorld,
+        (
+            promised_and_unknown,
+            key_that_stays,
+            claim_that_holds,
+            seeks_that_land,
+            logs_spread_evenly,
+            member_that_comes_later,
+        ),
+    ),
+    (ReceivedWorld, (copy_that_is_dropped, planting.expired)),
+    (
+        MirroredWorld,
+        (translated_too_low, planting.expired, planting.copy_by_a_retry, planting.unknown_that_appears),
+    ),
+)

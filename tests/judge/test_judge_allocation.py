@@ -75,6 +75,7 @@ CASES: Cases = {
         _placed([1, 2], [2, 3], [3, 2], [2, 1], [1, 2], [2, 3], mode="kraft", racks=["a", "b"]),
         [],
     ),
+    "ZooKeeper: of neighbours in one rack its rule says nothing": (_placed([1, 3, 2], racks=["a", "b"]), [UNEXPLAINED]),
     "where the first was never seen, the second is named": (
         _never_seen(_placed([1, 2, 3], [2, 2, 1], [2, 1, 3]), 0),
         [(1, "a broker holds it twice")],

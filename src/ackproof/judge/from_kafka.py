@@ -86,7 +86,7 @@ def with_log_of(
                 times = _read(session, kafka, names, ends, source, folder / "log")
             ends = looked_at_again(ends, look())
     except Exception as error:  # noqa: BLE001  whatever Java or Spark say, without what the settings hold
-        why = kafka.hide(first_line(error))
+        why = first_line(error, kafka.hide)
         more = [hint for word, hint in HINTS.items() if word in why]
         raise CannotHere(f"the log could not be read from {kafka.bootstrap}:", [why, *more]) from None
     (folder / "ends").mkdir()

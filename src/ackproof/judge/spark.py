@@ -16,7 +16,7 @@ import sys
 import tempfile
 import warnings
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -329,8 +329,9 @@ def sockets_left_alone() -> Iterator[None]:
         yield
 
 
-def first_line(error: BaseException) -> str:
-    """An error in one line: the rest of what Spark says is for its log."""
+def first_line(error: BaseException, hide: Callable[[str], str] = str) -> str:
+    """An error in one line: the rest of what Spark says is for its log. What is to be hidden is hidden before anything
+    is cut off, for half of a secret is not known for one."""
     text = ""
     with suppress(Exception):  # even an error's text is asked of Java, which may be gone by now
         text = str(error.getMessage()) if isinstance(error, PySparkException) else str(error)
@@ -338,6 +339,6 @@ def first_line(error: BaseException) -> str:
         while cause is not None:
             text = str(cause.toString())
             cause = cause.getCause()
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in hide(text).splitlines() if line.strip()]
     told = lines[0] if lines else "no more is known"
     return (told if hasattr(error, "java_exception") and lines else f"{type(error).__name__}: {told}")[:300]

@@ -95,6 +95,14 @@ DIPS: Cases = {
         _seconds(1, 501, 1001, 1501, 4001, 4002, dip_s=1).fault(*FAULT),
         [(2, 0, 2, None, True)],
     ),
+    "a dip just after a fault that may have none after it": (
+        _seconds(*LATE, dip_s=0).fault(*FAULT),
+        [(1, 0, 2, None, True)],
+    ),
+    "near miss: a dip in the second in which such a fault was healed": (
+        _seconds(*LATE, dip_s=0).fault(*FAULT[:2], ("healed", 1001)),
+        [(1, 0, 2, 1, False)],
+    ),
     "a dip while a fault still stands": (
         _seconds(*LATE, dip_s=1).fault(("asked", 100), ("proved", 100)),
         [(1, 0, 2, 1, False)],

@@ -124,6 +124,10 @@ DIPS: Cases = {
     "near miss: in the first second": (_seconds(1001, 1002), []),
     "near miss: no line": (_seconds(*LATE, rate_line=0), []),
     "reads that dip": (_seconds(readers=True, read_late=1), [(1, 2, 0, None, True)]),
+    "a consumer that reads nothing at all": (
+        _seconds(rate_line=1).group(0, "assigned"),
+        [(second, 2, 0, None, True) for second in range(1, 5)],
+    ),
     "near miss: reads that do not": (_seconds(readers=True), []),
 }
 

@@ -24,9 +24,9 @@ def rate(t: Tables) -> DataFrame:
 
 def dips(t: Tables) -> DataFrame:
     """A second in which fewer were acknowledged or read than the line, or more than the line waited at its end for
-    an outcome; `uncovered` where no fault explains it. Of runs without a reader nothing is said about reading, and
+    an outcome; `uncovered` where no fault explains it. Of runs without a consumer nothing is said about reading, and
     nothing of the first second, in which the answers to what was sent before it are missing."""
-    line, readers = F.col("rate_line"), t.reads.select("run").distinct().withColumn("has_readers", F.lit(True))
+    line, readers = F.col("rate_line"), t.consumers.select("run").distinct().withColumn("has_readers", F.lit(True))
     dipped = (F.col("acked") < line) | (F.col("has_readers") & (F.col("read") < line)) | (F.col("unacked") > line)
     return (
         seconds(t)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from random import Random
 from typing import Any
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 import reference_measures
 import sql_measures
-from asking import spark, tables_of
+from asking import spark, tables_of, written
 from histories import FIRST_RUN, History, at
 from pyspark.sql import types as T
 from reference import Rows
@@ -29,6 +29,7 @@ from proving import size
 
 pytestmark = pytest.mark.timeout(size(400, 6 * 3600))  # the first of them judges all histories
 HISTORIES = size(300, 5_000)
+AT_LARGE = size(20, 300)  # as many are judged as large journals are, too
 ASKED_OF = ("sends", "log", "ends", "reads", "state", "faults", "alerts", "eligible")
 OF_THE_PLAN = {
     "plan": pa.schema(
@@ -75,8 +76,8 @@ def made(run: int) -> History:
     return history
 
 
-def _moment(lots: Random) -> float:
-    return 500.0 * lots.randint(0, LAST // 500)
+def _moment(lots: Random, last: int = LAST) -> float:
+    return 500.0 * lots.randint(0, last // 500)
 
 
 def _marks(lots: Random) -> Marks:
@@ -137,7 +138,7 @@ def _read(history: History, lots: Random) -> None:
 
 def _disturb(history: History, lots: Random) -> None:
     """Faults one after the other, as far as each got; what lasts may last past the next one."""
-    when = _moment(lots) / 4
+    when = _moment(lots, 3_000)
     for _ in range(lots.randint(0, 3)):
         proved = when + lots.choice([0, 500, 1_000])
         healing = proved + lots.choice([0, 500, 2_000, 5_000])
@@ -168,12 +169,8 @@ def _observe(history: History, lots: Random) -> None:
     for place in range(lots.choice([0, 6, 12, 24])):
         for broker in lots.sample([1, 2, 3], lots.randint(1, 2)):
             epoch = lots.choice([None, 0, 0, 1, 1, 2, 3])
-            # Who knows of no epoch may believe that the first broker leads.
-            leader = lots.choice(
-                [-1, None, 1 if epoch is None else LEADER_OF[epoch], None if epoch is None else broker]
-            )
-            if leader == broker and epoch is not None:
-                leader = LEADER_OF[epoch]
+            leads = 1 if epoch is None else LEADER_OF[epoch]  # who knows of no epoch believes in the first broker
+            leader = lots.choice([None, -1, 0, leads, leads, leads])
             history.state(
                 pace * place,
                 broker,
@@ -196,7 +193,7 @@ def _alert(history: History, lots: Random) -> None:
     """What is raised is cleared before it is raised again, or never."""
     for rule in RULES:
         history.alert(0, rule, "watching")
-        when = _moment(lots) / 2
+        when = _moment(lots, 6_000)
         for place in range(lots.choice([0, 1, 2, 2, 3, 4])):
             history.alert(when, rule, "cleared" if place % 2 else "raised")
             if lots.random() < 0.2:
@@ -269,6 +266,14 @@ def tables() -> Tables:
     return tables_of(spark(), *histories(), unreported=unreported)
 
 
+@cache
+def answers_at_large() -> dict[str, list[dict[str, Any]]]:
+    """Of the first histories, by Spark without taking anything for small."""
+    own = histories()[:AT_LARGE]
+    large = tables_of(spark(small=False), *own, small=False)
+    return written({check: partial(CHECKS[check].function, large) for check in COLUMNS}, [each.run for each in own])
+
+
 COLUMNS = {
     "failover": (
         "fault",
@@ -286,17 +291,7 @@ COLUMNS = {
     "late": ("basis", "sends", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms", "late"),
     "rate": ("second", "at_ns", "sent", "acked", "read", "fault", "below"),
     "dips": ("second", "at_ns", "sent", "acked", "read", "unacked", "fault", "uncovered"),
-    "alerts": (
-        "rule",
-        "fault",
-        "result",
-        "raised_ns",
-        "cleared_ns",
-        "after_s",
-        "stood_s",
-        "told",
-        "bad",
-    ),
+    "alerts": ("rule", "fault", "result", "raised_ns", "cleared_ns", "after_s", "stood_s", "told", "bad"),
     "shares": ("group", "consumer", "read", "partitions", "share", "reading", "readers", "wrong"),
     "throughput": ("table", "producers", "threads", "acked", "begin_ns", "seconds", "per_second"),
     "phases": ("topic", "phase", "after", "sent", "written", "refused", "unknown", "lost", "settled"),
@@ -307,9 +302,9 @@ Told = Callable[[str, object], None]
 
 
 def _figure(value: Any) -> Any:
-    """Lists as they can be compared, and figures to the ninth digit: each judge divides in its own way."""
+    """Lists as they can be compared, and figures to the twelfth digit: each judge divides in its own way."""
     if isinstance(value, float):
-        return float(f"{value:.9g}")
+        return float(f"{value:.12g}")
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -347,6 +342,17 @@ def test_all_judges_measure_the_same(check: str, record_property: Told) -> None:
     assert marked is None or counts.count(False) >= HISTORIES // 10, "each of them counts: the mark proves little"
     assert not _never_seen(check, plain), "what no history comes to is not compared"
     record_property("figure", f"{HISTORIES:,} histories measured alike by all three, for {len(COLUMNS)} more checks")
+
+
+@pytest.mark.proves("C3")
+@pytest.mark.parametrize("check", COLUMNS)
+def test_what_is_measured_as_large_is_measured_alike(check: str, record_property: Told) -> None:
+    found = by_run(tuple(row[name] for name in ("run", *COLUMNS[check])) for row in answers_at_large()[check])
+    plain = by_hand(check)
+    for run in [history.run for history in histories()[:AT_LARGE]]:
+        assert found[run] == plain[run], rows()[run]
+    assert any(found.values()), "the histories do not have this: they prove nothing"
+    record_property("figure", f"{AT_LARGE:,} of them measured alike in the way of large journals")
 
 
 SEEN: dict[str, dict[str, set[Any]]] = {

@@ -1,8 +1,8 @@
 """Rate: what happened in each second of the load, counted from the first send: sent, acknowledged, read.
 
-Seconds in which nothing happened are rows too, for they are the interesting ones. Where the scenario draws a line, a
-full second with fewer sends than that is marked; the last second is hardly ever full and never marked. `fault` is the
-fault that covers a second: the last that had begun, until `dip_s` after it was over.
+Up to the last send, seconds in which nothing happened are rows too, for they are the interesting ones. Where the
+scenario draws a line, a full second with fewer sends than that is marked; the last second is hardly ever full and never
+marked. `fault` is the fault that covers a second: the last that had begun, until `dip_s` after it was over.
 """
 
 from __future__ import annotations

@@ -35,6 +35,27 @@ CASES: Cases = {
         .state(300, 1, leader=1, epoch=0),
         [(1, 0, 0, 1, None, 150.0, None, None)],
     ),
+    "an old leader whose ISR becomes full later than that of the last one": (
+        _faulty()
+        .send(0, 0, done=50)
+        .log(0, 0, epoch=0)
+        .state(250, 2, leader=2, epoch=1, isr=(2, 3))
+        .state(250, 1, leader=1, epoch=0, isr=(1,))
+        .state(300, 2, leader=2, epoch=1)
+        .state(400, 1, leader=1, epoch=0),
+        [(1, 0, 0, 1, None, 150.0, None, 200.0)],
+    ),
+    "near miss: only an old leader's ISR becomes full after the fault": (
+        History()
+        .fault(("asked", 90), ("proved", 100))
+        .state(0, 1, leader=1, epoch=0, isr=(1,))
+        .state(20, 2, leader=2, epoch=1, isr=(2, 3))
+        .state(50, 2, leader=2, epoch=1)
+        .state(400, 1, leader=1, epoch=0)
+        .send(0, 0, done=50)
+        .log(0, 0, epoch=0),
+        [(1, 0, 1, None, None, None, None, None)],
+    ),
     "near miss: steps that only wait, or make a topic grow": (
         History()
         .fault(("asked", 90), ("proved", 100), ("healed", 100), kind="caught-up", heals="")

@@ -95,6 +95,14 @@ DIPS: Cases = {
         _seconds(1, 501, 1001, 1501, 4001, 4002, dip_s=1).fault(*FAULT),
         [(2, 0, 2, None, True)],
     ),
+    "a dip just after a fault that may have none after it": (
+        _seconds(*LATE, dip_s=0).fault(*FAULT),
+        [(1, 0, 2, None, True)],
+    ),
+    "near miss: a dip in the second in which such a fault was healed": (
+        _seconds(*LATE, dip_s=0).fault(*FAULT[:2], ("healed", 1001)),
+        [(1, 0, 2, 1, False)],
+    ),
     "a dip while a fault still stands": (
         _seconds(*LATE, dip_s=1).fault(("asked", 100), ("proved", 100)),
         [(1, 0, 2, 1, False)],
@@ -116,6 +124,10 @@ DIPS: Cases = {
     "near miss: in the first second": (_seconds(1001, 1002), []),
     "near miss: no line": (_seconds(*LATE, rate_line=0), []),
     "reads that dip": (_seconds(readers=True, read_late=1), [(1, 2, 0, None, True)]),
+    "a consumer that reads nothing at all": (
+        _seconds(rate_line=1).group(0, "assigned"),
+        [(second, 2, 0, None, True) for second in range(1, 5)],
+    ),
     "near miss: reads that do not": (_seconds(readers=True), []),
 }
 

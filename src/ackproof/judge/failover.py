@@ -4,7 +4,10 @@
 
 Times are from the proof; an error may come before it, since the fault was asked for. A step that never came is null.
 The new epoch's first acknowledgement is known from the final log: a value that stands there once, written in that
-epoch or a later one. The ISR is full again when the last leader's view of it became so and stayed so.
+epoch or a later one. The ISR is full again when the last leader's view of it became so and stayed so; whoever leads
+without an epoch led before the others. The new epoch is the first to be seen, and the older of two that are seen at
+once. What is done to clients, or for them, or is only waited for (start, seek, resize, caught-up, translated) moves no
+leader, and has no story.
 """
 
 from __future__ import annotations
@@ -48,7 +51,6 @@ def _new_epoch(t: Tables) -> DataFrame:
     when = {name: F.min(F.when(F.col("event") == name, F.col("at_ns"))) for name in ("asked", "proved")}
     at_clients = F.exists("targets", lambda target: target.rlike("^(producer|consumer)[0-9]"))
     proved = (
-        # What is done to clients, or for them, or is only waited for, moves no leader.
         t.faults.filter(~F.col("kind").isin(*_MOVES_NO_LEADER) & ~F.coalesce(at_clients, F.lit(False)))
         .groupBy("run", "fault", "kind")
         .agg(when["proved"].alias("proved_ns"), F.coalesce(when["asked"], when["proved"]).alias("asked_ns"))
@@ -117,14 +119,14 @@ def _isr_full(t: Tables, stage: DataFrame) -> DataFrame:
         .withColumn("is_last", F.lead("full").over(in_order).isNull())
         .filter(F.col("is_last") | (F.col("full") & ~F.col("was_full")))
     )
-    became_full = F.col("full") & ~F.col("was_full") & (F.col("at_ns") > F.col("proved_ns"))
+    became_full = F.when(F.col("full") & ~F.col("was_full"), F.struct("leader_epoch", "at_ns"))
     return (
         views.join(t.beside(stage.select(*_FAULT_AT_TP, "proved_ns")), on=list(TP), how="inner")
-        .groupBy(*_FAULT_AT_TP)
+        .groupBy(*_FAULT_AT_TP, "proved_ns")
         .agg(
-            F.max(F.when(became_full, F.col("at_ns"))).alias("full_ns"),
+            F.max(became_full)["at_ns"].alias("full_ns"),
             F.bool_or(F.col("is_last") & F.col("full")).alias("stayed"),
         )
-        .filter(F.col("stayed"))
+        .filter(F.col("stayed") & (F.col("full_ns") > F.col("proved_ns")))
         .select(*_FAULT_AT_TP, "full_ns")
     )

@@ -1,8 +1,8 @@
 """Late: how long an acknowledgement took, from the moment the send was due and from the moment it was made.
 
 The difference is coordinated omission: a client that is blocked sends later, and each send then looks quick. Latencies
-are kept to 7 significant bits (below one percent), so that a histogram of a few thousand bins gives the same
-percentiles whatever the order and the number of rows; the maximum is exact.
+are kept to 7 significant bits of their microseconds (below one percent), so that a histogram of a few thousand bins
+gives the same percentiles whatever the order and the number of rows; the maximum is exact.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Rate: what happened in each second of the load, counted from the first send: sent, acknowledged, read.
 
-Seconds in which nothing happened are rows too, for they are the interesting ones. Where the scenario draws a line, a
-full second with fewer sends than that is marked; the last second is hardly ever full and never marked. `fault` is the
-fault that covers a second: the last that had begun, until `dip_s` after it was over.
+Up to the last send, seconds in which nothing happened are rows too, for they are the interesting ones. Where the
+scenario draws a line, a full second with fewer sends than that is marked; the last second is hardly ever full and never
+marked. `fault` is the fault that covers a second: the last that had begun, until `dip_s` after it was over.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def rate(t: Tables) -> DataFrame:
 
 def dips(t: Tables) -> DataFrame:
     """A second in which fewer were acknowledged or read than the line, or more than the line waited at its end for
-    an outcome; `uncovered` where no fault explains it. Of runs without a reader nothing is said about reading, and
+    an outcome; `uncovered` where no fault explains it. Of runs without a consumer nothing is said about reading, and
     nothing of the first second, in which the answers to what was sent before it are missing."""
-    line, readers = F.col("rate_line"), t.reads.select("run").distinct().withColumn("has_readers", F.lit(True))
+    line, readers = F.col("rate_line"), t.consumers.select("run").distinct().withColumn("has_readers", F.lit(True))
     dipped = (F.col("acked") < line) | (F.col("has_readers") & (F.col("read") < line)) | (F.col("unacked") > line)
     return (
         seconds(t)

@@ -1,7 +1,8 @@
 """Throughput: how many messages a second each table of producers got acknowledged, where they come one after the other.
 
-From the first send of any of its producers to the last acknowledgement of any. `threads` is null where producers have
-none beside the one that hears of acknowledgements.
+Of what was acknowledged: from the first such send of any of its producers to the last acknowledgement of any; who got
+none is not counted among its producers. `threads` is null where producers have none beside the one that hears of
+acknowledgements.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ _NS = 1_000_000_000
 
 def covers(record: RunRecord, faults: Sequence[Row]) -> Iterator[tuple[int, int, int, int | None]]:
     """Run, fault, from its beginning until `dip_s` after it was healed or, if it does not last, done; or for ever."""
-    asked = record.plan.get("judge") or {}
-    dip_ns = int((asked.get("dip_s") or DIP_S) * _NS)
+    asked = (record.plan.get("judge") or {}).get("dip_s")
+    dip_ns = int((DIP_S if asked is None else asked) * _NS)
     for fault in record.faults:
         began, over = _at(faults, fault.id, "asked"), _at(faults, fault.id, "healed")
         if began is not None:

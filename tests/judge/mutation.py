@@ -21,6 +21,11 @@ _COMBINED: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitOr: ast.BitAnd,
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.Mult,
+    ast.Pow: ast.Mult,
 }
 _TURNED = {
     one: other
@@ -51,9 +56,16 @@ def _combine(node: ast.AST) -> bool:
     return False
 
 
+def _either(node: ast.AST) -> bool:
+    if isinstance(node, ast.BoolOp):
+        node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+        return True
+    return False
+
+
 def _negate(node: ast.AST) -> bool:
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
-        node.operand = ast.UnaryOp(ast.Invert(), node.operand)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert | ast.Not):
+        node.operand = ast.UnaryOp(node.op, node.operand)
         return True
     return False
 
@@ -101,7 +113,7 @@ def _let_through(node: ast.AST) -> bool:
 
 
 AROUND = 40  # letters before and after a change, by which a person finds it
-CHANGES: tuple[Change, ...] = (_compare, _combine, _negate, _turn, _count, _join, _count_on, _let_through)
+CHANGES: tuple[Change, ...] = (_compare, _combine, _either, _negate, _turn, _count, _join, _count_on, _let_through)
 
 
 def mutants(source: str) -> Iterator[tuple[str, str]]:

@@ -34,6 +34,10 @@ CASES: dict[str, tuple[str, Callable[[], History]]] = {
         "survived_moved",
         lambda: History().send(0, 0).log(0, 0, partition=1),
     ),
+    "acked and at the same offset of a high partition and of another topic": (
+        "survived_moved",
+        lambda: History(topics=("orders", "payments")).send(0, 5).log(5, 0, partition=64).log(5, 0, topic=1),
+    ),
     "acked, gone, and another value stands at its offset": (
         "lost_overwritten",
         lambda: History().send(0, 0).log(0, 9),

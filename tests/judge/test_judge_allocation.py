@@ -63,6 +63,7 @@ CASES: Cases = {
     ),
     "KRaft: neighbours in one rack": (_placed([1, 3, 2], mode="kraft", racks=["a", "b"]), [(0, NEIGHBOURS)]),
     "near miss: KRaft, where racks alternate": (_placed([1, 2, 3], mode="kraft", racks=["a", "b"]), []),
+    "ZooKeeper: of neighbours in one rack its rule says nothing": (_placed([1, 3, 2], racks=["a", "b"]), [UNEXPLAINED]),
     "where the first was never seen, the second is named": (
         _never_seen(_placed([1, 2, 3], [2, 2, 1], [2, 1, 3]), 0),
         [(1, "a broker holds it twice")],

@@ -7,6 +7,15 @@ from asking import Cases, found
 from histories import History
 
 COLUMNS = ("partition", "ms", "waiting", "failed")
+
+
+def _regular(sends: int) -> History:
+    history = History()
+    for seq in range(sends):
+        history.send(seq, seq, sent=500 * seq)
+    return history
+
+
 CASES: Cases = {
     "a send that waits two seconds": (
         History().send(0, 0, sent=0, done=1).send(1, 1, sent=10, done=2010),
@@ -67,6 +76,10 @@ CASES: Cases = {
         .send(0, outcome="info", sent=0, done=2000)
         .send(1, 1, sent=0, done=800)
         .send(2, 2, sent=500, done=1600),
+        [],
+    ),
+    "near miss: somebody waits, others are acknowledged, and the run is longer": (
+        _regular(18).send(18, 18, sent=7000, done=8501),
         [],
     ),
     "near miss: a partition never said, where there are two": (

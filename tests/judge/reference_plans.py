@@ -180,8 +180,11 @@ def inexact(h: Rows) -> Found:
         for send in h["sends"]:
             if send["producer"] == producer["producer"]:
                 answers[send["key"]] += [send["seq"]] * stands[value(send)]
+        wrote = {send["topic"] for send in h["sends"] if send["producer"] == producer["producer"]}
+        cut = {row["topic"] for row in h["ends"] if row["log_start"] > 0}
         for key in {*records, *answers}:
-            if records[key] != len(answers[key]):
+            too_few, too_many = records[key] > len(answers[key]), records[key] < len(answers[key])
+            if (too_few and not wrote & cut) or (too_many and topic not in cut):
                 first = min(answers[key], default=None)
                 found.append((producer["producer"], key, records[key], len(answers[key]), first))
     return found

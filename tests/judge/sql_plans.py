@@ -217,7 +217,13 @@ with stands as (
     from producers_of p join sends s using (run, producer) join log l using (run, producer, seq)
     where p.input is not null)
 select run, producer, key, sum(record) as records, sum(answer) as answers, min(seq)
-from stands group by run, producer, key having records <> answers""",
+from stands group by run, producer, key
+having (records > answers and not exists (
+        from ends e semi join sends s on (s.run, s.topic, s.producer) = (e.run, e.topic, stands.producer)
+        where e.run = stands.run and e.log_start > 0))
+    or (records < answers and not exists (
+        from ends e join topics_of t using (run, topic) join producers_of p on p.run = t.run and p.input = t.name
+        where (p.run, p.producer) = (stands.run, stands.producer) and e.log_start > 0))""",
     "claims": f"""
 with {_VIEWS}, {_CLAIMED},
 acked as (

@@ -40,6 +40,19 @@ CASES: Cases = {
     ),
     "near miss: nobody knew, and it is there": (_answer(_run(), 0, 0, outcome="info"), []),
     "near miss: twice in the input, and twice answered": (_answer(_answer(_run().log(1, 0), 0, 0), 1, 0), []),
+    "near miss: retention took the answer": (
+        _answer(_answer(_run(2), 0, 0, stands=False), 1, 1).end(2, topic=1, log_start=1),
+        [],
+    ),
+    "near miss: retention took the question": (_answer(_answer(_run(0), 0, 0), 1, 0).end(9, log_start=9), []),
+    "answered twice, and retention took from the answers alone": (
+        _answer(_answer(_run(), 1, 0), 2, 0).end(3, topic=1, log_start=1),
+        [(1, 0, 1, 2, 1)],
+    ),
+    "never answered, and retention took from the questions alone": (
+        _answer(_run(2), 0, 0).end(2, log_start=1),
+        [(1, 1, 1, 0, None)],
+    ),
     "near miss: nobody processes": (History(topics=("payments",)).send(0, 0).log(0, 0), []),
 }
 

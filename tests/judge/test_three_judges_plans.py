@@ -177,6 +177,8 @@ def _answer(history: Planned, lots: Random) -> None:
                     topic, offset = (ORDERS, offset + 100) if lots.random() < careless / 4 else (ANSWERS, offset)
                     history.log(offset, seq, producer=producer, topic=topic)
                     offset += 1
+    if lots.random() < 0.3:
+        history.end(offset, topic=ANSWERS, log_start=lots.choice([0, 1]))
 
 
 def _read(history: Planned, lots: Random) -> None:

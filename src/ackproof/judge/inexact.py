@@ -2,7 +2,9 @@
 
 What it read and what it wrote are committed together or not at all. So each record of the input has one answer among
 the committed messages of the output: its number is the answer's key. An input that stands in its own log twice has two.
-An answer whose key is not known, for its producer died before it could tell, answers nothing that is known.
+An answer whose key is not known, for its producer died before it could tell, answers nothing that is known. Where
+retention took from the output an answer may be gone, and where it took from the input a question: then too few, or too
+many, say nothing.
 """
 
 from __future__ import annotations
@@ -31,11 +33,22 @@ def inexact(t: Tables) -> DataFrame:
         .groupBy(*_INPUT)
         .agg(F.count("*").alias("answers"), F.min("seq").alias("seq"))
     )
+    cut = t.beside(t.ends.filter(F.col("log_start") > 0).select("run", "topic").distinct())
+    questions_gone = _of(processors.join(cut, on=["run", "topic"], how="left_semi"), "questions_gone")
+    answers_gone = _of(t.sends.join(cut, on=["run", "topic"], how="left_semi"), "answers_gone")
     none = F.lit(0)
+    too_few = (F.col("answers") < F.col("records")) & F.col("answers_gone").isNull()
+    too_many = (F.col("answers") > F.col("records")) & F.col("questions_gone").isNull()
     return (
         records.join(answers, on=_INPUT, how="full")
+        .join(t.beside(questions_gone), on=["run", "producer"], how="left")
+        .join(t.beside(answers_gone), on=["run", "producer"], how="left")
         .withColumn("records", F.coalesce("records", none))
         .withColumn("answers", F.coalesce("answers", none))
-        .filter(F.col("records") != F.col("answers"))
+        .filter(too_few | too_many)
         .select(*_INPUT, "records", "answers", "seq")
     )
+
+
+def _of(frame: DataFrame, what: str) -> DataFrame:
+    return frame.select("run", "producer").distinct().withColumn(what, F.lit(True))

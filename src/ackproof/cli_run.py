@@ -151,7 +151,7 @@ def judge(
     except KeyboardInterrupt:
         from ackproof.judge.kept import NAME
 
-        if any(path for run in runs for path in (run / NAME).glob("*.npz")):
+        if any(path for run in runs for path in (run / NAME).rglob("*.npz")):
             say("what was folded is kept: the same command goes on from there")
         raise
 

@@ -47,13 +47,13 @@ def test_a_judge_that_is_interrupted_goes_on_where_it_was(tmp_path: Path) -> Non
     for directory in (run, other):
         bench.make(directory, EVENTS // 3, bench.plan(EVENTS // 3))
     code, words = judge(run, temporary, b"questions answered")
-    assert (code, "events folded" in words) == (INTERRUPTED, True)
+    assert (code, "events folded" in words, "the same command goes on" in words) == (INTERRUPTED, True, True)
     assert list(temporary.iterdir()) == [], "nothing of Spark's stays"
     assert [path.name for path in run.glob(".*")] == [".judging"]
     assert list((run / ".judging" / "first" / "_folds").iterdir()), "what was folded stays"
     assert not (run / "verdict").exists()
     code, words = judge(run, temporary)
-    assert (code, "events folded" in words) == (0, False), "and is not folded again"
+    assert (code, "events folded before, and kept" in words, "events folded," in words) == (0, True, False)
     assert list(run.glob(".*")) == list(temporary.iterdir()) == []
     verdict = {path: path.read_bytes() for path in (run / "verdict").rglob("*") if path.is_file()}
     code, words = judge(run, temporary, b"events folded")

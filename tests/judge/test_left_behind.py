@@ -63,6 +63,22 @@ CASES: Cases = {
         _moved(0, 1, 2, 3, mirror_end=4, seen=10).state(80, 4, leader=4, epoch=0, topic=1, high_watermark=3),
         [(3, 3, 2, 3, True)],
     ),
+    "an answer that came after the move": (
+        _moved(0, 1, 2, 3, mirror_end=3).state(95, 4, leader=4, epoch=0, topic=1, high_watermark=4, took=5.001),
+        [(3, 3, 2, 3, True)],
+    ),
+    "a leader of old that has not heard": (
+        _moved(0, 1, 2, 3, mirror_end=4, seen=95).state(80, 5, leader=5, epoch=1, topic=1, high_watermark=3),
+        [(3, 3, 2, 3, True)],
+    ),
+    "a leader that tells no epoch": (
+        _moved(0, 1, 2, 3, mirror_end=3).state(95, 5, leader=5, epoch=None, topic=1, high_watermark=4),
+        [(3, 3, 2, 3, True)],
+    ),
+    "near miss: an answer that came at the moment of the move": (
+        _moved(0, 1, 2, 3, mirror_end=3).state(95, 4, leader=4, epoch=0, topic=1, high_watermark=4, took=5),
+        [],
+    ),
     "near miss: a look after the move": (
         _moved(0, 1, 2, 3, mirror_end=4).state(110, 4, leader=4, epoch=0, topic=1, high_watermark=2),
         [],

@@ -17,6 +17,11 @@ def _sent(count: int = 3) -> History:
     return history
 
 
+def _expired() -> History:
+    """Two messages, of which retention took the first."""
+    return History(topics=("orders", "dc2:dc1.orders")).send(0, 0).send(1, 1).log(1, 1).end(2, log_start=1)
+
+
 CASES: Cases = {
     "one that the mirror lacks": (_sent().copied(0, 0).copied(1, 2), [("missing", 1, 1, None)]),
     "the last one": (_sent().copied(0, 0).copied(1, 1), [("missing", 2, 2, None)]),
@@ -48,6 +53,10 @@ CASES: Cases = {
     "fewer records that are none of ours": (
         _sent(1).copied(0, 0).log(1, -1, producer=-1).log(2, -1, producer=-1).copied(1, -1, producer=-1),
         [("missing", -1, 1, 1)],
+    ),
+    "in another partition than the one from which retention took it": (
+        _expired().copied(0, 1).copied(0, 0, partition=1),
+        [("extra", 0, None, 0)],
     ),
     "what it holds was changed": (
         _sent(0).log(0, 0, digest=5).log(1, 1, digest=-6).copied(0, 0, digest=5).copied(1, 1, digest=6),
@@ -89,13 +98,7 @@ CASES: Cases = {
     ),
     "near miss: both hold it twice": (_sent(1).log(1, 0).copied(0, 0).copied(1, 0), []),
     "near miss: retention took it from the original": (
-        History(topics=("orders", "dc2:dc1.orders"))
-        .send(0, 0)
-        .send(1, 1)
-        .log(1, 1)
-        .end(2, log_start=1)
-        .copied(0, 0)
-        .copied(1, 1),
+        _expired().copied(0, 0).copied(1, 1),
         [],
     ),
     "near miss: no mirror at all": (_sent(), []),

@@ -18,6 +18,10 @@ CASES: Cases = {
         History().log(5, 0).log(6, 1).copied(0, 0).copied(4, 1),
         [(0, 0, 1, 2, 2, -5, -2)],
     ),
+    "records of others, of which only the second was copied": (
+        History().log(0, -1, producer=-1).log(1, 0).log(2, -1, producer=-1).copied(0, 0).copied(1, -1, producer=-1),
+        [(0, 0, 1, 3, 2, -1, -1)],
+    ),
     "near miss: nothing is mirrored": (History().log(0, 0), []),
 }
 

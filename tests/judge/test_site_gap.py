@@ -46,6 +46,18 @@ CASES: Cases = {
         .read(1, 1, when=40, group=1, consumer=1),
         [("reads", 0, "dc1", "dc2", 20.0, 1)],
     ),
+    "there and back, and all that was read at either": (
+        _history().read(0, 0, when=10).read(0, 1, topic=2, when=20).read(0, 0, when=30).read(0, 1, when=40),
+        [("reads", 0, "dc1", "dc2", 10.0, 0), ("reads", 0, "dc2", "dc1", 10.0, 2)],
+    ),
+    "at one moment dc1 comes first": (
+        _history().read(0, 0, topic=2, when=10).read(0, 0, when=10).read(1, 1, when=10),
+        [("reads", 0, "dc1", "dc2", 0.0, 1)],
+    ),
+    "near miss: nobody's records look alike": (
+        _history().read(0, -1, producer=-1, when=10).read(0, -1, producer=-1, topic=1, when=30),
+        [("reads", 0, "dc1", "dc2", 20.0, 0)],
+    ),
     "near miss: two topics of one site": (
         _history().send(0, 0, topic=2, done=10).read(0, 0, topic=2, when=20).read(0, 5, topic=1, when=30),
         [],

@@ -17,6 +17,11 @@ def _copied() -> History:
     return history
 
 
+def _copied_anew() -> History:
+    """The same; then the mirror was killed, and copied the last two once more, to 14 and 15."""
+    return _copied().copied(14, 2).copied(15, 3)
+
+
 CASES: Cases = {
     "too high: two would be missed": (_copied().stands(13, 1), [(13, 1, 0, 2, True)]),
     "too high by one": (_copied().stands(12, 1), [(12, 1, 0, 1, True)]),
@@ -28,6 +33,22 @@ CASES: Cases = {
         _copied().stands(13, 1, when=900).read(13, 3, topic=1, when=901),
         [(13, 1, 0, 2, True)],
     ),
+    "too high for the second copy, too": (_copied_anew().stands(15, 2), [(15, 2, 0, 1, True)]),
+    "near miss: the second copy is still to come": (_copied_anew().stands(14, 2), [(14, 2, 0, 0, False)]),
+    "near miss: the second copy would be read again": (_copied_anew().stands(14, 4), [(14, 4, 2, 0, False)]),
+    "near miss: a copy that the topic holds, too": (
+        _copied().log(4, 1).copied(14, 1).stands(12, 2),
+        [(12, 2, 0, 0, False)],
+    ),
+    "too high, but not for what the group had before, of which a copy is to come": (
+        _copied().log(4, 1).copied(14, 1).stands(15, 2),
+        [(15, 2, 0, 2, True)],
+    ),
+    "near miss: what the mirror never held is not read again": (
+        _copied().log(4, 9).stands(14, 5),
+        [(14, 5, 0, 0, False)],
+    ),
+    "near miss: nor is it missed by a place there": (_copied().log(4, 9).stands(14, 4), [(14, 4, 0, 0, False)]),
     "near miss: the group reads there, and committed that itself": (
         _copied().stands(13, 1, when=900).read(10, 0, topic=1, when=800),
         [],

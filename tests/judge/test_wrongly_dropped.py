@@ -6,7 +6,7 @@ import pytest
 from asking import Cases, found
 from histories import History
 
-COLUMNS = ("consumer", "seq", "dropped")
+COLUMNS = ("consumer", "seq", "partition", "offset", "dropped")
 
 
 def _sent() -> History:
@@ -14,19 +14,31 @@ def _sent() -> History:
 
 
 CASES: Cases = {
-    "new, and taken for a copy": (_sent().received(0, 0).received(1, 1, accepted=False), [(0, 1, 1)]),
+    "new, and taken for a copy": (_sent().received(0, 0).received(1, 1, accepted=False), [(0, 1, 0, 1, 1)]),
     "each time that it came": (
         _sent().log(2, 1).received(0, 0).received(1, 1, accepted=False).received(2, 1, accepted=False),
-        [(0, 1, 2)],
+        [(0, 1, 0, 1, 2)],
     ),
-    "never come to": (_sent().received(1, 1), [(0, 0, 0)]),
+    "never come to": (_sent().received(1, 1), [(0, 0, 0, 0, 0)]),
     "another receiver's work": (
         _sent().receiver("ids").received(0, 0).received(1, 1).received(0, 0, consumer=1),
-        [(1, 1, 0)],
+        [(1, 1, 0, 1, 0)],
     ),
     "another producer's number": (
         _sent().received(0, 0).received(1, 1, accepted=False).received(1, 1, producer=1),
-        [(0, 1, 1)],
+        [(0, 1, 0, 1, 1)],
+    ),
+    "once, though it stands in two partitions": (
+        _sent().log(0, 1, partition=1).received(0, 0).received(1, 1, accepted=False),
+        [(0, 1, 0, 1, 1)],
+    ),
+    "where it stands first": (
+        _sent().log(2, 2).log(1, 2, partition=1).received(0, 0).received(1, 1),
+        [(0, 2, 0, 2, 0)],
+    ),
+    "near miss: in two partitions, and taken from one": (
+        _sent().log(0, 1, partition=1).received(0, 0).received(1, 1, accepted=False).received(0, 1, partition=1),
+        [],
     ),
     "near miss: all taken": (_sent().received(0, 0).received(1, 1), []),
     "near miss: the copy was dropped, the message was not": (

@@ -1,8 +1,9 @@
 """Left behind: acknowledged at one site, and not in its mirror when the writers went on at the other.
 
 What the mirror held at that moment is known from how far its log went, asked several times a second, and from what the
-final read found below that. A mirror copies each partition in order; so its lag explains a message if its offset lies
-past all that the mirror had copied. A message that was passed over is unexplained.
+final read found below that: the last answer counts that had come by then, of whoever led in the newest epoch. A mirror
+copies each partition in order; so its lag explains a message if its offset lies past all that the mirror had copied. A
+message that was passed over is unexplained.
 """
 
 from __future__ import annotations
@@ -60,9 +61,9 @@ def _ends(t: Tables, written: DataFrame) -> DataFrame:
         .withColumnRenamed("topic", "mirror")
         .join(t.beside(t.mirrors.join(t.sites, on=["run", "topic"], how="inner")), on=["run", "mirror"], how="inner")
         .join(t.beside(written), on=["run", "site"], how="inner")
-        .filter(F.col("at_ns") <= F.col("moved_ns"))
+        .filter(F.col("at_ns") + F.col("took_ns") <= F.col("moved_ns"))
         .groupBy(*TP, "moved_ns")
-        .agg(F.max_by("log_end", "at_ns").alias("mirror_end"))
+        .agg(F.max_by("log_end", F.struct("leader_epoch", "at_ns")).alias("mirror_end"))
     )
     held = F.when(F.col("mirror_offset") < F.col("mirror_end"), F.col("offset"))
     return (

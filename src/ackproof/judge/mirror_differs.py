@@ -1,8 +1,9 @@
 """Mirror differs: a topic and what a mirror made of it do not hold the same records in the same order.
 
 Compared partition by partition, and by value, for a mirror has offsets of its own; and what records hold by the sum of
-their digests, where the run has any. What the original no longer holds, because retention took it, is no difference.
-Records that are none of ours have no value; they are counted together.
+their digests, where the run has any. What the original's partition no longer holds, because retention took it, is no
+difference: which is known of what was acknowledged. Records that are none of ours have no value; they are counted
+together.
 """
 
 from __future__ import annotations
@@ -10,20 +11,20 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from ackproof.judge.tables import TP, VALUE, Tables
+from ackproof.judge.tables import TP, Tables
 
 _KEY = [*TP, "producer", "seq"]
 
 
 def mirror_differs(t: Tables) -> DataFrame:
     """A value that the mirror lacks, has more often, holds otherwise, or has before one that came earlier."""
-    expired = t.fates.filter(F.col("fate") == "expired").select(*VALUE)
-    both = pairs(t).join(expired, on=list(VALUE), how="left_anti")
+    expired = t.fates.filter(F.col("fate") == "expired").select(*_KEY)
+    both = pairs(t).join(expired, on=_KEY, how="left_anti")
     return t.together(*differences(both))
 
 
 def pairs(t: Tables) -> DataFrame:
-    """Each value of a mirrored topic or of its mirror: how often it is in each, and where it stands first."""
+    """Each value of a mirrored topic or of its mirror: how often it is in each, and where first and last."""
     mirrored = t.mirrored.withColumnRenamed("topic", "mirror").join(
         t.beside(t.mirrors), on=["run", "mirror"], how="inner"
     )
@@ -40,7 +41,8 @@ def pairs_of(original: DataFrame, mirrored: DataFrame) -> DataFrame:
 
 def _places(records: DataFrame, whose: str) -> DataFrame:
     held = F.sum(F.col("digest").cast("decimal(20,0)"))
-    counted = {"copies": F.count("*"), "offset": F.min("offset"), "held": held}
+    places = {"offset": F.min("offset"), "last_offset": F.max("offset")}
+    counted = {"copies": F.count("*"), **places, "held": held}
     return records.groupBy(*_KEY).agg(*(column.alias(f"{whose}{name}") for name, column in counted.items()))
 
 

@@ -10,8 +10,9 @@ from ackproof.judge.tables import TP, Tables
 
 
 def mirrored_as(t: Tables) -> DataFrame:
-    """A partition and its mirror: how many records each holds, and by how much the offsets differ at least and most."""
-    shift = F.col("mirror_offset") - F.col("offset")
+    """A partition and its mirror: how many records each holds, and by how much the offsets differ at least and most:
+    those of each value's first place. Records that are none of ours have no value, and so nothing to compare."""
+    shift = F.when(F.col("seq") >= 0, F.col("mirror_offset") - F.col("offset"))
     return (
         pairs(t)
         .groupBy(*TP)

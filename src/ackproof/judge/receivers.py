@@ -37,7 +37,7 @@ def receivers(t: Tables) -> DataFrame:
 
 
 def _costs(t: Tables) -> DataFrame:
-    """Time for each message; memory at its most, and how far that is above its least; the database in the end."""
+    """Time for each message; memory and database at their most, and how far memory's most is above its least."""
     each = F.col("of") * 1000
     return (
         t.costs.groupBy(*_OF)

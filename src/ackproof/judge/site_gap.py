@@ -31,10 +31,12 @@ def site_gap(t: Tables) -> DataFrame:
 
 
 def _again(given: DataFrame) -> DataFrame:
-    """Of each stint, how many reads were of a value that the group had been given in one before."""
+    """Of each stint, how many reads were of a value that the group had been given in one before. Records that are none
+    of ours have no value: nobody can say which was read before."""
     of_value = Window.partitionBy("run", "group", "producer", "seq")
     return (
-        given.withColumn("first_stint", F.min("stint").over(of_value))
+        given.filter(F.col("seq") >= 0)
+        .withColumn("first_stint", F.min("stint").over(of_value))
         .filter(F.col("first_stint") < F.col("stint"))
         .groupBy("run", "group", "stint")
         .agg(F.count("*").alias("again"))

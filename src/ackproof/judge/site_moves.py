@@ -1,6 +1,7 @@
 """Where the clients were: each change of site, of the writers and of each group of readers.
 
-A stint is a stretch of acknowledgements, or of reads, that all came from one site.
+A stint is a stretch of acknowledgements, or of reads, that all came from one site. Of what came at the same moment,
+dc1's comes first.
 """
 
 from __future__ import annotations

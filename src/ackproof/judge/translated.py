@@ -1,8 +1,10 @@
 """Translated: where a group goes on at a mirror, beside where it goes on in the topic itself.
 
 A mirror translates a group's offsets now and then, and rather too low than too high: whoever moves there reads some
-records again. Too high would be a hole in what the group is given; such rows count. Once the group reads at the mirror,
-what stands there is its own word, and no translation.
+records again. Too high would be a hole in what the group is given; such rows count. A mirror that holds a record twice,
+as one that was killed does, gives it as long as the last of the two is still to come. What only one of both holds is
+`mirror_differs`, and nothing that the group's place there could mend. Once the group reads at the mirror, what stands
+there is its own word, and no translation.
 """
 
 from __future__ import annotations
@@ -22,14 +24,15 @@ def translated(t: Tables) -> DataFrame:
         .join(t.beside(moved), on=["run", "group", "mirror"], how="left")
         .filter(F.col("moved_ns").isNull() | (F.col("at_ns") < F.col("moved_ns")))
     )
-    done, done_there = F.col("offset") < F.col("own"), F.col("mirror_offset") < F.col("there")
-    known = F.col("own").isNotNull() & F.col("there").isNotNull() & F.col("offset").isNotNull()
+    # Null, and so not counted, where a place is not known, or where one of the two does not hold the record.
+    done, not_begun = F.col("last_offset") < F.col("own"), F.col("offset") >= F.col("own")
+    done_there = F.col("mirror_last_offset") < F.col("there")
     return (
         asked.join(pairs(t), on=list(TP), how="left")
         .groupBy(*TP, "group", "at_ns", "mirror", "own", "there")
         .agg(
-            F.count_if(known & done & ~F.coalesce(done_there, F.lit(False))).alias("again"),
-            F.count_if(known & ~done & F.coalesce(done_there, F.lit(False))).alias("missed"),
+            F.count_if(done & ~done_there).alias("again"),
+            F.count_if(not_begun & done_there).alias("missed"),
         )
         .withColumn("ahead", F.col("missed") > 0)
         .select(

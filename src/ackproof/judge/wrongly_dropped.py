@@ -13,12 +13,17 @@ from ackproof.judge.tables import VALUE, Tables
 
 
 def wrongly_dropped(t: Tables) -> DataFrame:
-    """A value of the healed log that a receiver of its topic never accepted, and how often it dropped it."""
+    """A value of the healed log that a receiver of its topic never accepted, where it stands first, and how often it
+    was dropped: one witness, in however many partitions it is."""
     met = t.received.groupBy(*VALUE, "consumer").agg(
         F.max(F.col("accepted").cast("int")).alias("accepted"), F.count("*").alias("dropped")
     )
-    to_take = t.arrivals.join(t.beside(t.receivers), on=["run", "topic"], how="inner").select(
-        *VALUE, "consumer", "topic", "partition", F.col("first_offset").alias("offset")
+    first = F.min(F.struct("partition", F.col("first_offset").alias("offset")))
+    to_take = (
+        t.arrivals.join(t.beside(t.receivers), on=["run", "topic"], how="inner")
+        .groupBy(*VALUE, "consumer", "topic")
+        .agg(first.alias("first"))
+        .select(*VALUE, "consumer", "topic", "first.partition", "first.offset")
     )
     never = F.coalesce(F.col("accepted"), F.lit(0)) == 0
     return (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import sys
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -152,7 +153,7 @@ def judge(
         from ackproof.judge.kept import NAME
 
         if any(path for run in runs for path in (run / NAME).rglob("*.npz")):
-            say("what was folded is kept: the same command goes on from there")
+            print("ackproof: what was folded is kept: the same command goes on from there", file=sys.stderr)
         raise
 
 

@@ -30,6 +30,7 @@ HOME = Path(__file__).resolve().parents[1]
 SOURCE, TESTS, CAME = (HOME / name for name in ("src", "tests", ".proofs"))
 PAGE, DATA, PROMISES = (HOME / "docs" / name for name in ("trust.md", "trust.json", "proofs.toml"))
 TIMEOUT_S = {"quick": 600, "full": 6 * 3600}  # of one test
+MEMORY = {"quick": "2g", "full": "6g"}  # of Java, where one Spark judges all histories
 
 
 class Promise(msgspec.Struct, frozen=True):
@@ -234,7 +235,8 @@ def shortened(text: str) -> str:
 def pytest_says(arguments: list[str], size: str, told: Path, out: Any) -> int:
     """The plugin in tests/proving.py writes down what came of each case; what pytest itself says goes to `out`."""
     paths = [str(SOURCE), str(TESTS), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "ACKPROOF_PROVE": size, "PYTHONPATH": ":".join(filter(None, paths))}
+    environment = {"ACKPROOF_JUDGE_MEMORY": MEMORY[size], **os.environ, "ACKPROOF_PROVE": size}
+    environment["PYTHONPATH"] = ":".join(filter(None, paths))
     command = [sys.executable, "-P", "-m", "pytest", "-p", "proving", "-p", "no:cacheprovider", "-q"]
     command += ["-m", "not long" if size == "quick" else "", "--proofs", str(told), *arguments]
     return subprocess.run(command, cwd=HOME, env=environment, stdout=out, check=False).returncode

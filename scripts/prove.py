@@ -13,13 +13,14 @@ import argparse
 import ast
 import hashlib
 import os
+import platform
+import re
 import subprocess
 import sys
 import tempfile
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,8 @@ class Came(msgspec.Struct, frozen=True):
     figures: list[str]
     problem: str = ""
     seconds: float = 0.0
+    date: str = ""
+    commit: str = ""
 
 
 class Proof(msgspec.Struct, frozen=True):
@@ -68,6 +71,7 @@ class Proof(msgspec.Struct, frozen=True):
     seconds: float
     code: str  # digests of the code that it is about, and of the tests' files with all that they share
     tests_code: str
+    machine: str = ""
 
 
 Kept = dict[tuple[str, str], Proof]
@@ -88,7 +92,11 @@ def main() -> int:
     asked = given.only or [name for name, promise in promises.items() if promise.quick or not given.quick]
     passed = True
     if not given.only_write:
-        passed = prove(asked, size, promises, given.again)
+        try:
+            passed = prove(asked, size, promises, given.again)
+        except KeyboardInterrupt:
+            say("interrupted; what passed is kept: the same command goes on from there")
+            return 130
     write_page(promises, read_kept())
     print(f"{PAGE.relative_to(HOME)} is written", file=sys.stderr)
     return 0 if passed else 1
@@ -114,6 +122,8 @@ def prove(asked: list[str], size: str, promises: dict[str, Promise], again: bool
     done = {name for name in asked if not again and is_done(kept.get((name, size)), tests[name])}
     todo = [name for name in asked if tests[name] and name not in done]
     known = {} if again else came_before(size)  # a test that proves two promises is run once
+    if done_before := {case for name in todo for test in tests[name] for case in cases[test]} & set(known):
+        say(f"{len(done_before)} cases had passed with this very code before, and are not run again")
     if size == "quick":  # in one go, as CI does: what they share is started once
         run_tests([test for name in todo for test in tests[name]], cases, size, known)
     failed = []
@@ -192,12 +202,13 @@ def proved(name: str, size: str, promise: Promise, cases: Cases, known: dict[str
         passed=bool(passed) and not failed and not silent,
         holes=sorted({came.problem.removeprefix("Skipped: ") for came in all_came if came.outcome == "skipped"}),
         tests=tests,
-        date=datetime.now(UTC).isoformat(timespec="minutes").removesuffix("+00:00"),
-        commit=commit(),
+        date=max((came.date for came in all_came), default=""),
+        commit=max(((came.date, came.commit) for came in all_came), default=("", ""))[1],
         command=f"scripts/prove --only {name}" + (" --quick" if size == "quick" else ""),
         seconds=round(sum(came.seconds for came in all_came), 1),
         code=code,
         tests_code=tests_code,
+        machine=machine(),
     )
 
 
@@ -239,7 +250,13 @@ def pytest_says(arguments: list[str], size: str, told: Path, out: Any) -> int:
     environment["PYTHONPATH"] = ":".join(filter(None, paths))
     command = [sys.executable, "-P", "-m", "pytest", "-p", "proving", "-p", "no:cacheprovider", "-q"]
     command += ["-m", "not long" if size == "quick" else "", "--proofs", str(told), *arguments]
-    return subprocess.run(command, cwd=HOME, env=environment, stdout=out, check=False).returncode
+    environment |= {"ACKPROOF_COMMIT": commit()}
+    with subprocess.Popen(command, cwd=HOME, env=environment, stdout=out) as running:
+        try:
+            return running.wait()
+        except KeyboardInterrupt:  # it hears of it too, and takes down what its tests had been given
+            running.wait()
+            raise
 
 
 def file_of(size: str) -> Path:
@@ -249,8 +266,9 @@ def file_of(size: str) -> Path:
 
 
 def lines_of(path: Path) -> list[Any]:
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return [msgspec.json.decode(line) for line in lines]
+    """All whole ones: the last may be torn where everything was killed."""
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
+    return [msgspec.json.decode(line) for line in lines if line.startswith("{") and line.endswith("}\n")]
 
 
 # -- which code it was -----------------------------------------------------------------------------------------------
@@ -260,8 +278,21 @@ def commit() -> str:
     def git(*words: str) -> str:
         return subprocess.run(["git", *words], cwd=HOME, check=True, capture_output=True, text=True).stdout.strip()
 
-    changed = git("status", "--porcelain", "--", "src", "tests", "scripts")
-    return git("rev-parse", "--short", "HEAD") + (" with changes" if changed else "")
+    try:
+        changed = git("status", "--porcelain", "--", "src", "tests", "scripts")
+        return git("rev-parse", "--short", "HEAD") + (" with changes" if changed else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+@cache
+def machine() -> str:
+    """What it was measured on, and as whom."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    java = subprocess.run(["java", "--version"], capture_output=True, text=True, check=False).stdout.split("\n")[0]
+    size = f"{os.cpu_count()} cores, {memory:.0f} GiB"
+    who = "as root" if os.getuid() == 0 else "not as root"
+    return f"Linux {os.uname().release}, {size}, Python {platform.python_version()}, {java}, {who}"
 
 
 def is_older(proof: Proof) -> bool:
@@ -286,10 +317,9 @@ def shared_by_tests() -> frozenset[Path]:
 
 @cache
 def digest_of_code(part: str) -> str:
-    if not part:
-        return digest_of(files_below(SOURCE))
     own = files_below(SOURCE.joinpath(*part.split(".")))
-    return digest_of(sorted(path for path in with_imported(own) if path.is_relative_to(SOURCE)))
+    found = sorted(path for path in with_imported(own) if path.is_relative_to(SOURCE)) if part else own
+    return digest_of([*found, HOME / "constraints.txt"])
 
 
 def with_imported(files: Iterable[Path]) -> set[Path]:
@@ -372,9 +402,10 @@ machine, or the owner of the laboratory, can change a journal after the fact: it
 none against people.
 
 **How to read the tables.** *Not proved yet*: no test of it has been run, or there is none. *Older than the code*: it
-was measured, and `src/` has changed since (for what is proved of the judge alone: the judge and what it imports).
-*Older than its tests*: they have, or what they share. *Of another bar*: that has. **FAILED** means what it says. *Not
-covered yet* is what the bar asks for and no test does. A hole is a test that could not be run on that machine.
+was measured, and `src/` or a library's version has changed since (for what is proved of the judge alone: the judge and
+what it imports). *Older than its tests*: they have, or what they share. *Of another bar*: that has. **FAILED** means
+what it says. *Not covered yet* is what the bar asks for and no test does. A hole is a test that could not be run on
+that machine. Real clusters are ZooKeeper's where a test does not say that it is of KRaft's, or of both.
 """
 
 
@@ -382,7 +413,7 @@ def keep(proof: Proof, promises: dict[str, Promise]) -> None:
     kept = read_kept()
     kept[proof.id, proof.size] = proof
     in_order = sorted(kept.values(), key=lambda each: (place_of(each.id, promises), each.size))
-    DATA.write_bytes(msgspec.json.format(msgspec.json.encode(in_order)) + b"\n")
+    write(DATA, msgspec.json.format(msgspec.json.encode(in_order)) + b"\n")
     write_page(promises, kept)
 
 
@@ -391,7 +422,14 @@ def place_of(name: str, promises: dict[str, Promise]) -> int:
 
 
 def write_page(promises: dict[str, Promise], kept: Kept) -> None:
-    PAGE.write_text(page(promises, kept), encoding="utf-8")
+    write(PAGE, page(promises, kept).encode())
+
+
+def write(path: Path, content: bytes) -> None:
+    """All of it or nothing."""
+    aside = path.with_name(f".{path.name}")
+    aside.write_bytes(content)
+    aside.replace(path)
 
 
 def page(promises: dict[str, Promise], kept: Kept) -> str:
@@ -405,9 +443,18 @@ def page(promises: dict[str, Promise], kept: Kept) -> str:
                 proofs = shown(name, kept)
                 measured = "<br>".join(cell(words_of(proof)) for proof in proofs) or "not proved yet"
                 measured += f"<br>**Not covered yet**: {cell(promise.lacks)}." if promise.lacks else ""
-                cells = [name, cell(promise.promise), cell(promise.bar), measured, tests_of(proofs)]
+                cells = [name, cell(promise.promise), cell(promise.bar), measured, tests_of(name)]
                 parts.append(f"| {' | '.join(cells)} |")
+    parts.append(f"\n## Measured on\n\n{machines(promises, kept)}")
     return "\n".join(parts) + "\n"
+
+
+def machines(promises: dict[str, Promise], kept: Kept) -> str:
+    of: dict[str, list[str]] = defaultdict(list)
+    for name in promises:
+        for proof in shown(name, kept):
+            of[proof.machine or "a machine that was not written down"].append(f"{name} ({proof.size})")
+    return "\n".join(f"- {what}: {', '.join(names)}" for what, names in of.items()) or "nothing was measured yet"
 
 
 def in_short(promises: dict[str, Promise], kept: Kept) -> str:
@@ -453,9 +500,11 @@ def age(proof: Proof) -> str:
     return ", *of another bar*" if promise and promise.bar != proof.bar else ""
 
 
-def tests_of(proofs: list[Proof]) -> str:
-    files = dict.fromkeys(test.partition("::")[0] for proof in proofs for test in proof.tests)
-    return "<br>".join(f"[{Path(name).stem}](../{name})" for name in files) or "-"
+def tests_of(name: str) -> str:
+    """The files that have one, run or not."""
+    mark = re.compile(rf'mark\.proves\([^)]*"{name}"')
+    files = [path for path in sorted(TESTS.rglob("test_*.py")) if mark.search(path.read_text(encoding="utf-8"))]
+    return "<br>".join(f"[{path.stem}](../{path.relative_to(HOME)})" for path in files) or "-"
 
 
 def cell(text: str) -> str:

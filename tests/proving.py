@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Generator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -37,6 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--proofs", type=Path, help="write what came of each proof to this file, one JSON document a line")
 
 
+@pytest.hookimpl(trylast=True)  # when the others, pytest's own -m among them, have chosen
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     wanted = config.getoption("--proves")
     chosen = [item for item in items if (wanted in ids_of(item) if wanted else ids_of(item))]
@@ -53,6 +55,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.when == "call" or report.outcome != "passed":
         figures = [str(value) for name, value in item.user_properties if name == "figure"]
         told = {"test": item.nodeid, "outcome": report.outcome, "figures": figures, "problem": _problem(report)}
+        told |= {"date": datetime.now(UTC).strftime("%FT%R"), "commit": os.environ.get("ACKPROOF_COMMIT", "")}
         _write(item.config, told | {"seconds": round(item.stash.get(_TOOK, 0.0) + report.duration, 3)})
     elif report.when == "setup":
         item.stash[_TOOK] = report.duration

@@ -104,6 +104,32 @@ def test_a_proof_that_was_interrupted_goes_on_where_it_was(monkeypatch: pytest.M
     assert ran[1] == cases[1:]
 
 
+def test_a_line_that_was_torn_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "came"
+    whole = msgspec.json.encode(came()) + b"\n"
+    for torn in range(1, len(whole)):
+        path.write_bytes(whole + whole[:torn])
+        assert len(prove.lines_of(path)) == 1
+    path.write_bytes(whole * 2)
+    assert len(prove.lines_of(path)) == 2
+
+
+def test_date_and_commit_are_of_the_last_case_that_was_run() -> None:
+    first = msgspec.structs.replace(came(test="a"), date="2026-11-15T10:00", commit="1111111")
+    last = msgspec.structs.replace(came(test="b"), date="2026-11-16T09:00", commit="2222222")
+    made = of_cases(last, first)
+    assert (made.date, made.commit) == ("2026-11-16T09:00", "2222222")
+
+
+def test_quick_is_what_ci_runs() -> None:
+    tests, cases = prove.what_proves("quick")
+    assert not tests["S1"]
+    assert tests["A2"]
+    every = {case for own in cases.values() for case in own}
+    closed = "tests/cluster/test_run.py::test_a_run_whose_terminal_is_closed_ends_in_good_order"
+    assert {case for case in every if case.startswith(closed)} == {f"{closed}[severed]"}
+
+
 def test_a_proof_of_other_code_is_marked_and_not_taken_for_done() -> None:
     now, before = proof(), proof(code="before")
     assert not prove.age(now)

@@ -130,7 +130,7 @@ def remove_table(_: Network) -> None:
         nft.table("del", name=TABLE)
 
 
-def let_connections_through(_: Network) -> None:
+def let_connections_through(_: Network | None) -> None:
     """What `nft insert rule ackproof act meta l4proto tcp accept` does: no datagram passes, and all of TCP does."""
     tcp = [
         genex("meta", {"key": _META_L4PROTO, "dreg": 1}),

@@ -100,7 +100,7 @@ def _record(directory: Path) -> RunRecord:
     except FileNotFoundError:
         raise Unreadable("run.json is missing: this is not a run directory, or its run never began") from None
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise Unreadable(f"run.json cannot be read: {error}") from None
+        raise Unreadable(f"run.json cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if record.schema != SCHEMA_VERSION:
         raise Unreadable(f"its journal is of schema {record.schema}; this judge knows {SCHEMA_VERSION}")
     return record

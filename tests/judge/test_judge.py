@@ -67,6 +67,11 @@ def _half_column(directory: Path) -> None:
     pq.write_table(pq.read_table(path).drop_columns(["outcome"]), path)
 
 
+def _borrow(directory: Path, other: Path, table: str) -> None:
+    place = Path("journal") / table / "writer.parquet"
+    shutil.copy(other / place, directory / place)
+
+
 def written(folder: Path) -> dict[str, Path]:
     runs: dict[str, History] = {
         "healthy": healthy(0),
@@ -110,6 +115,9 @@ def written(folder: Path) -> dict[str, Path]:
     (directories["no-run-json"] / "run.json").unlink()
     directories["bad-run-json"] = healthy(16).write(folder / "bad-run-json")
     (directories["bad-run-json"] / "run.json").write_text('{"run": "no number"}')
+    directories["log-of-another"] = healthy(19).write(folder / "log-of-another")
+    for name in ("log", "ends"):
+        _borrow(directories["log-of-another"], directories["lossy"], name)
     directories["not-there"] = folder / "not-there"
     return directories
 
@@ -212,6 +220,7 @@ UNKNOWN = {
     "truncated": "sends/writer.parquet cannot be read",
     "other-schema": "its column offset is int32, not int64",
     "missing-column": "missing: outcome",
+    "log-of-another": "log/writer.parquet is of another run",
     "empty": "nothing was acknowledged",
     "no-run-json": "run.json is missing",
     "bad-run-json": "run.json cannot be read",

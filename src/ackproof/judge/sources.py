@@ -157,7 +157,14 @@ def _source(directory: Path, home: Path | None, record: RunRecord) -> Source:
         files[table] = tuple(good)
         if table in ESSENTIAL and not good:
             remarks.append(Fitness("journal", False, f"The journal has no table `{table}`."))
+    remarks += _unknown_faults(record, small["faults"])
     return Source(directory, home, record, files, rows, tuple(remarks), small)
+
+
+def _unknown_faults(record: RunRecord, faults: list[dict[str, Any]]) -> list[Fitness]:
+    unknown = sorted({row["fault"] for row in faults} - {fault.id for fault in record.faults})
+    words = "The journal tells of fault {}, which run.json does not know."
+    return [Fitness("faults", False, words.format(number)) for number in unknown]
 
 
 def _rows(paths: tuple[Path, ...]) -> list[dict[str, Any]]:

@@ -256,7 +256,10 @@ def test_numbers_of_a_producer_that_died_are_a_remark(tmp_path: Path) -> None:
     e = evidence(tmp_path, ordinary())
     fated = replace(e, irregular={"unclosed": 3}, fates={"survived": 10, "not_written": 3})
     assert unfit(fated) == []
-    assert any("3 numbers were reserved" in line.text for line in fitness(fated))
+    assert [line.text for line in fitness(fated) if line.name == "reserved"] == [
+        "3 of the sends were reserved by a producer that never reported them: `info`, and perhaps never sent."
+    ]
+    assert "reserved" not in {line.name for line in fitness(e)}
 
 
 @pytest.mark.proves("B4")

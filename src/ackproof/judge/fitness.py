@@ -209,8 +209,8 @@ def numbers(e: Evidence) -> list[Fitness]:
         names = ", ".join(p.name for p in e.source.record.producers if p.id in silent)
         lines.append(Fitness("numbers", False, f"Nothing is known of {names}."))
     if unclosed := e.irregular.get("unclosed", 0):
-        text = f"{unclosed:,} numbers were reserved by a producer that never reported them; they are `info`."
-        lines.append(Fitness("numbers", True, text))
+        words = "of the sends were reserved by a producer that never reported them: `info`, and perhaps never sent."
+        lines.append(Fitness("reserved", True, f"{unclosed:,} {words}"))
     return lines or [Fitness("numbers", True, "Every number that a producer reserved and used was reported once.")]
 
 

@@ -10,12 +10,14 @@ import ctypes
 import os
 import pickle
 import signal
+import socket
 import time
 import traceback
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pyroute2.netlink.nfnetlink import nftsocket
+from pyroute2.nftables.expressions import genex, verdict
 from pyroute2.nftables.main import NFTables
 
 from ackproof.lab import kernel
@@ -31,6 +33,7 @@ NODES = ("kafka1", "kafka2", "kafka3", "client")
 ANOTHER_UID = 65534
 SECONDS_MAX = size(60, 600)
 _PR_SET_DUMPABLE = 4
+_ACCEPT, _META_L4PROTO = 1, 16  # of nftables
 
 
 class NoNamespaces(Exception):
@@ -125,6 +128,25 @@ def remove_rules(network: Network, fault: str | None = None) -> None:
 def remove_table(_: Network) -> None:
     with NFTables(nfgen_family=2) as nft:
         nft.table("del", name=TABLE)
+
+
+def let_connections_through(_: Network | None) -> None:
+    """What `nft insert rule ackproof act meta l4proto tcp accept` does: no datagram passes, and all of TCP does."""
+    tcp = [
+        genex("meta", {"key": _META_L4PROTO, "dreg": 1}),
+        genex("cmp", {"sreg": 1, "op": 0, "data": _value(bytes([socket.IPPROTO_TCP]))}),
+    ]
+    with NFTables(nfgen_family=2) as nft:
+        nft.rule("insert", table=TABLE, chain="act", expressions=(tcp, verdict(_ACCEPT)))
+
+
+def let_connections_through_for_a_moment(network: Network) -> None:
+    before = rule_set(network)
+    let_connections_through(network)
+    with NFTables(nfgen_family=2) as nft:
+        first = next(rule for rule in nft.get_rules() if rule.get_attr("NFTA_RULE_CHAIN") == "act")
+        nft.rule("del", table=TABLE, chain="act", handle=first.get_attr("NFTA_RULE_HANDLE"))
+    assert rule_set(network) == before
 
 
 def remove_links(network: Network, fault: str, links: list[Link]) -> None:

@@ -17,6 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from ackproof.cli_run import _settings
+from ackproof.errors import UsageProblem
+from ackproof.json_text import LARGEST_JSON
 from proving import size
 from test_cli import AIMED_AT_A_LAB, BAD_LINES, Run, run, state
 from test_scenario import GOOD
@@ -42,6 +45,8 @@ BAD_FILES = [
     ("partitions = 2", "settings = { a = 1", "not TOML"),
     ("count = 1000", "count = 1000\ncount = 7", "not TOML"),
     ("rate = 100", "rate = 1e", "not TOML"),
+    ("rate = 100", f"rate = {'[' * 100_000}", "nested too deeply"),
+    ("rate = 100", f"rate{'.a' * 2_000} = 1", "nested too deeply"),
     # of another shape
     ('title = "A good one"', "title = 7", "text is wanted"),
     ('title = "A good one"', 'titel = "A good one"', "did you mean title?"),
@@ -268,6 +273,78 @@ def test_a_file_that_is_no_text_or_nothing_at_all(content: bytes, run: Run, tmp_
     assert (code, out) == (2, "")
     assert "bad.toml" in err
     assert "Traceback" not in err
+
+
+@pytest.mark.proves("E1")
+def test_what_a_file_lacks_at_its_end_is_told_at_its_last_line(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text("title = 7\nx = [\n\n")
+    code, _, err = run("run", str(file))
+    assert (code, err) == (2, f"ackproof: {file}:2: not TOML: Invalid value (at end of document)\n")
+
+
+def no_file(place: Path, kind: str) -> None:
+    """In place of a file that is to be read whole."""
+    if kind == "a pipe that nobody writes to":
+        os.mkfifo(place)
+    elif kind == "without an end":
+        place.symlink_to("/dev/zero")
+    else:
+        place.write_text("#" * (LARGEST_JSON + 1))
+
+
+@pytest.mark.proves("E1")
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("a pipe that nobody writes to", "it is no regular file"),
+        ("without an end", "it is no regular file"),
+        ("too large", "it has more than 1,048,576 characters"),
+    ],
+)
+@pytest.mark.usefixtures("nothing_starts")
+def test_what_is_no_file_or_too_large_is_told_and_not_waited_for(
+    kind: str, told: str, run: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "bad.toml"
+    no_file(file, kind)
+    for command in (["check"], ["show"], ["run", "--out", str(tmp_path / "runs")]):
+        code, out, err = run(*command, str(file))
+        assert (code, out) == (2, "")
+        assert err.endswith(f" {file} cannot be read: {told}\n")
+
+
+@pytest.mark.proves("E1")
+@pytest.mark.parametrize("kind", ["a pipe that nobody writes to", "without an end", "too large"])
+def test_a_record_that_is_no_file_or_too_large_is_told(kind: str, run: Run, tmp_path: Path) -> None:
+    no_file(tmp_path / "run.json", kind)
+    code, out, err = run("report", str(tmp_path))
+    assert (code, out) == (2, "")
+    assert err.startswith(f"ackproof: {tmp_path / 'run.json'} cannot be read: it ")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.proves("E1")
+def test_what_is_nested_too_deeply_is_told_wherever_it_stands(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(f'{{"run": 1, "plan": {{"a": {"[" * 100_000}')
+    code, _, err = run("report", str(tmp_path))
+    assert (code, err) == (2, f"ackproof: {tmp_path / 'run.json'} cannot be read: it is nested too deeply\n")
+    code, _, err = run("run", "acks1-leader-isolated", "--set", f"producer.rate={'[' * 100_000}")
+    assert (code, err) == (2, "ackproof: --set producer.rate: nested too deeply\n")
+
+
+@pytest.mark.proves("E1")
+def test_settings_come_through_a_pipe_and_are_not_without_an_end(tmp_path: Path) -> None:
+    """A shell hands over by a pipe what shall be in no file: --kafka-settings <(...)."""
+    reading, writing = os.pipe()
+    os.write(writing, b"ssl.key.password=swordfish\n")
+    os.close(writing)
+    assert _settings(Path(f"/dev/fd/{reading}")) == {"ssl.key.password": "swordfish"}
+    os.close(reading)
+    for kind in ("without an end", "too large"):
+        no_file(tmp_path / kind, kind)
+        with pytest.raises(UsageProblem, match="cannot be read"):
+            _settings(tmp_path / kind)
 
 
 # A kind of problem: a file that is the good one with one thing changed, or the words of a command.

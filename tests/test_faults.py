@@ -25,13 +25,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyroute2 import IPRoute
+from pyroute2 import IPRoute, NetlinkError
 
 from ackproof import faults
 from ackproof.errors import NotProved, Problem
 from ackproof.faults import Held
 from ackproof.lab import kernel
-from ackproof.lab.network import PROBE_PORT, Network, Trial, carries
+from ackproof.lab.network import NOT_ONLY_OURS, PROBE_PORT, Network, Trial, carries
 from ackproof.lab.processes import Processes
 from ackproof.lab.rules import Match, Rules
 from ackproof.lab.topology import Link, links_of, severed_between, severed_by_groups
@@ -39,6 +39,8 @@ from lab_network import (
     NODES,
     SECONDS_MAX,
     in_a_lab_network,
+    let_connections_through,
+    let_connections_through_for_a_moment,
     move_to_port,
     remove_links,
     remove_rules,
@@ -323,12 +325,14 @@ def _or_no_netem() -> Iterator[None]:
 
 @contextmanager
 def refuted(network: Network, match: str | None = None) -> Iterator[None]:
-    """The proof within fails. It need not be patient: what was sabotaged does not come back."""
+    """The proof within fails, and a probe tells it: not only that somebody else changed the rules. It need not be
+    patient: what was sabotaged does not come back."""
     faults._PATIENCE_S = IMPATIENT_S
     faults.carries = partial(carries, patience_s=IMPATIENT_S)  # type: ignore[attr-defined]
     network.try_links = partial(network.try_links, patience_s=IMPATIENT_S)  # type: ignore[method-assign]
-    with pytest.raises(NotProved, match=match):
+    with pytest.raises(NotProved, match=match) as told:
         yield
+    assert NOT_ONLY_OURS not in str(told.value)
 
 
 @pytest.mark.proves("D1")
@@ -552,6 +556,78 @@ def test_a_fault_that_cannot_be_proved_is_undone() -> None:
         assert not network.cuts
 
     in_a_lab_network(work)
+
+
+@pytest.mark.proves("D1")
+def test_a_rule_of_somebody_else_that_no_probe_meets_is_found_out(rootless: bool) -> None:
+    def work(network: Network) -> None:
+        far = sorted(severed_between(["kafka3"], ["client"]))
+        with faults.severed(network, "f1", BOTH, Match()) as near, faults.severed(network, "f2", far, Match()) as other:
+            let_connections_through(network)
+            assert connects(network, BOTH[0]) == "connected"
+            assert not datagram_arrives(network, BOTH[0])
+            assert_nothing_is_proved(network, near, other)
+
+    in_a_lab_network(work, rootless=rootless)
+
+
+@pytest.mark.proves("D1")
+@each_kind
+def test_a_fault_that_was_opened_between_two_probes_is_found_out(match: Match) -> None:
+    def work(network: Network) -> None:
+        with faults.severed(network, "f1", BOTH, match) as held:
+            held.prove()
+            let_connections_through_for_a_moment(network)
+            assert_nothing_is_proved(network, held)
+
+    in_a_lab_network(work)
+
+
+def assert_nothing_is_proved(network: Network, *standing: Held) -> None:
+    """Not what stands, nor that it is healed, nor a fault to come, whatever we change ourselves."""
+    for held in standing * 2:
+        with pytest.raises(NotProved, match=NOT_ONLY_OURS):
+            held.prove()
+    with pytest.raises(NotProved, match=NOT_ONLY_OURS):
+        faults.prove_open(network, BOTH, Match())
+    network.mend("f1")
+    with pytest.raises(NotProved, match=NOT_ONLY_OURS), faults.severed(network, "f3", BOTH, Match()):
+        pass
+    assert "f3" not in network.rules.names()
+
+
+@pytest.mark.proves("D1")
+def test_a_change_of_somebody_else_just_before_one_of_ours_is_found_out() -> None:
+    def work(network: Network) -> None:
+        with faults.severed(network, "f1", BOTH, Match()) as held:
+            let_connections_through_for_a_moment(network)
+            network.retime("f1", LONG_S)
+            assert_nothing_is_proved(network, held)
+
+    in_a_lab_network(work)
+
+
+def test_what_we_change_the_kernel_ends_and_others_read_or_change_elsewhere_is_no_change_of_somebody_else(
+    rootless: bool,
+) -> None:
+    def work(network: Network) -> None:
+        with faults.severed(network, "f1", BOTH, Match()) as first:
+            for number, match in enumerate(KINDS.values(), start=2):
+                with faults.severed(network, f"f{number}", BOTH, match, for_s=LONG_S):
+                    first.prove()
+                first.prove()
+            with faults.severed(network, "short", BOTH, Match(), for_s=BRIEFLY_S):
+                wait_until(lambda: network.taken("short") == {}, "the kernel has forgotten it")
+                first.prove()
+            with pytest.raises(NetlinkError):
+                network.rules.add("f1", Match(), [])  # there is one already: nothing is changed
+            rule_set(network)
+            with kernel.inside(network.endpoints["kafka1"].namespace):
+                Rules().close()
+            first.prove()
+        faults.prove_open(network, BOTH, Match())
+
+    in_a_lab_network(work, rootless=rootless)
 
 
 # -- faults together -------------------------------------------------------------------------------------------------

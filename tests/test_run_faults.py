@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ackproof import run as running
 from ackproof import runner
-from ackproof.errors import CannotHere, UsageProblem
+from ackproof.errors import CannotHere, NotProved, UsageProblem
 from ackproof.journal import read_stream
 from ackproof.lab import control
 from ackproof.lab.directory import LabDirectory
@@ -101,6 +101,35 @@ def test_an_interrupted_run_ends_its_faults(run: running.Ongoing, lab: StandIn) 
     running._heal_quickly(run)
     assert ("heal", {"faults": ["f1"]}) in lab.asked
     assert journaled(run) == [("healing", "the interrupt"), ("healed", "the interrupt")]
+
+
+def test_a_fault_that_no_longer_holds_is_told_at_once_and_only_once(tmp_path: Path, lab: StandIn) -> None:
+    said: list[str] = []
+    lab.answers["partition"] = lambda: {**PROVED, "faults": ["f1", "f2"]}
+    run = under_way(tmp_path)
+    run.tell = said.append
+    lab.trail.add("held", fault="f1", proof="6 links severed")
+    run.follow_lab()
+    assert (said, run.faults[0].broken) == ([], False)
+    for name in ("f1", "f2"):
+        lab.trail.add("no longer holds", fault=name, problem=f"still reachable, says {name}")
+        run.follow_lab()
+        assert said == ["isolate kafka1 no longer holds: still reachable, says f1"]
+    run.faults[0].end()
+    assert said[1:] == ["healed: f1: open again"]
+    assert [event for event, _ in journaled(run)] == ["broken", "broken", "healing", "healed"]
+
+
+def test_a_fault_whose_healing_is_not_proved_is_told(run: running.Ongoing, lab: StandIn) -> None:
+    def refuse() -> dict[str, Any]:
+        raise NotProved("nothing gets through")
+
+    said: list[str] = []
+    run.tell = said.append
+    lab.answers["heal"] = refuse
+    run.faults[0].end()
+    run.close()
+    assert said == ["healing isolate could not be proved: nothing gets through"]
 
 
 # -- a fault that nobody ends in time ----------------------------------------------------------------------------------

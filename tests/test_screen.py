@@ -12,6 +12,8 @@ import subprocess
 import sys
 import termios
 from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -233,6 +235,20 @@ def test_a_signal_that_comes_with_the_end_of_the_terminal_is_heard(ends: BaseExc
     except (Ended, KeyboardInterrupt):
         with aloud():  # it was heard, and is told to nobody while all is put away
             fails()
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_fault_that_no_longer_holds_is_not_shown_as_one_that_does(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, broken: bool
+) -> None:
+    fault = SimpleNamespace(
+        plan=SimpleNamespace(kind="isolate"), targets=["kafka1"], begun_at=1.0, over=False, broken=broken
+    )
+    live = Live(load(find("acks1-leader-isolated")), quiet=True)
+    clients = SimpleNamespace(producers=[], consumers=[], leaders={})
+    live.follow(SimpleNamespace(faults=[fault], clients=clients, directory=tmp_path))
+    live.counts(dict.fromkeys(("sent", "acked", "failed", "unknown"), 0))
+    assert capsys.readouterr().err.rstrip().endswith("FAULT isolate kafka1" + " NO LONGER HOLDS" * broken)
 
 
 SAYS_MUCH = """

@@ -14,8 +14,9 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Sequence
+from functools import cache
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 
@@ -94,10 +95,16 @@ def _replace_what_cannot_be_shown() -> None:
     os.environ.setdefault("PYTHONIOENCODING", ":replace")
 
 
+@cache
+def _command() -> Any:
+    """Made of all our functions' signatures, once."""
+    return typer.main.get_command(app)
+
+
 def _run() -> int:
     try:
         _refuse_what_is_no_text(sys.argv[1:])
-        code = _exit_code(app(standalone_mode=False, prog_name="ackproof"))
+        code = _exit_code(_command()(standalone_mode=False, prog_name="ackproof"))
         if code == INTERRUPTED:  # what typer makes of Ctrl-C
             print("ackproof: interrupted", file=sys.stderr)
         return code

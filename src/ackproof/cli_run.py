@@ -159,11 +159,12 @@ def judge(
 
 def _settings(path: Path) -> dict[str, str]:
     """As Kafka's own tools read them. No word of a value is ever said."""
+    from ackproof.named_files import LARGEST
     from ackproof.properties import read_properties
 
     made = {}
     try:
-        for number, name, value in read_properties(path):
+        for number, name, value in read_properties(path, LARGEST):
             if not name or value is None:
                 raise UsageProblem(f"{path}, line {number}: write it as NAME=VALUE")
             made[name] = value

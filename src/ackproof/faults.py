@@ -56,12 +56,15 @@ def severed(
 ) -> Iterator[Held]:
     """Cut the links. With `for_s` the kernel itself ends it, counted from the moment it was proved."""
     with ExitStack() as stack:
+        network.expect_only_our_rules()
         old = _old_connections(stack, network, links, match) if match.new_connections else {}
         network.sever(fault, links, match, None if for_s is None else for_s + _PROOF_S)
         stack.callback(network.mend, fault)
 
         def prove() -> str:
-            return _prove_severed(network, fault, links, match, old)
+            proved = _prove_severed(network, fault, links, match, old)
+            network.expect_only_our_rules()
+            return proved
 
         proved = prove()
         if for_s is not None:
@@ -87,6 +90,7 @@ def prove_open(network: Network, links: Collection[Link], match: Match) -> str:
     """After mending: every link that no other fault touches lets a datagram through, and a connection where it was
     connections that were cut."""
     with network.lock:
+        network.expect_only_our_rules()
         touched = network.touched_by_others(None)
         clean = sorted(link for link in links if link not in touched)
         if not clean:

@@ -37,6 +37,7 @@ runs/<name>/logs/<node>.log                   evidence: the nodes' and the clien
 - Nothing reaches the wire that the disk could not know about: numbers are reserved in `blocks` before they are used, so
   after a crash each of them is at least `info`.
 - Every table carries `run`, so that one Spark job can judge many runs, or thousands of small histories, at once.
+  The judge leaves out a file with rows of another run, and names it.
 """
 
 

@@ -1,14 +1,20 @@
 """JSON that is safe to look at: what cannot be printed, or would be obeyed by a terminal, stands there as \\uXXXX.
 
-It is the same document to whoever parses it.
+It is the same document to whoever parses it. What is read may have been written by anybody.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
+
+from ackproof.named_files import read_named
+
+Kind = TypeVar("Kind")
+LARGEST_JSON = 64 * 2**20  # characters: a run.json or a verdict.json has some thousands
 
 _BEYOND_ASCII = re.compile(r"[^ -~\n]")  # between its parts JSON has newlines; in a string they are \n already
 
@@ -16,6 +22,13 @@ _BEYOND_ASCII = re.compile(r"[^ -~\n]")  # between its parts JSON has newlines; 
 def json_text(document: Any) -> bytes:
     text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
     return _BEYOND_ASCII.sub(_safe, text).encode()
+
+
+def read_json(path: Path, kind: type[Kind]) -> Kind:
+    try:
+        return msgspec.json.decode(read_named(path, largest=LARGEST_JSON), type=kind)
+    except RecursionError:
+        raise msgspec.DecodeError("it is nested too deeply") from None
 
 
 def _safe(found: re.Match[str]) -> str:

@@ -80,7 +80,7 @@ class Live:
     def _bar(self, now: dict[str, int]) -> str:
         (first_at, first), (last_at, last) = self._rates[0], self._rates[-1]
         rate = (last - first) / (last_at - first_at) if last_at > first_at else 0.0
-        standing = [f"{fault.plan.kind} {' '.join(fault.targets)}" for fault in self._run.faults if _stands(fault)]
+        standing = [_words(fault) for fault in self._run.faults if _stands(fault)]
         leaders = ", ".join(f"{name} {leader or 'none'}" for name, (leader, _) in sorted(self._leaders.items())[:3])
         parts = [
             f"{bar(now['sent'], self._total)} sent {now['sent']:,} of {self._total:,}",
@@ -122,6 +122,10 @@ class Live:
             with aloud():
                 self._status.stop()
             self._status = None
+
+
+def _words(fault: Any) -> str:
+    return f"{fault.plan.kind} {' '.join(fault.targets)}{' NO LONGER HOLDS' if fault.broken else ''}"
 
 
 def _stands(fault: Any) -> bool:

@@ -7,8 +7,11 @@ what follows as it is, or as \\t, \\n, \\r, \\f or \\uXXXX; a line that begins w
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+from ackproof.named_files import read_named
 
 BLANKS = " \t\f"
 ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -16,9 +19,9 @@ _ENTRY = re.compile(rf"^((?:\\.|[^\\=:{BLANKS}])*)([{BLANKS}]*[=:]?)[{BLANKS}]*(
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)")
 
 
-def read_properties(path: Path) -> Iterator[tuple[int, str, str | None]]:
+def read_properties(path: Path, largest: int = sys.maxsize) -> Iterator[tuple[int, str, str | None]]:
     """Each setting with the number of its first line; null where nothing stands behind its name, not even a `=`."""
-    for number, line in _logical_lines(path.read_text(encoding="latin-1")):
+    for number, line in _logical_lines(read_named(path, "latin-1", largest, pipe=True)):
         ((name, separator, value),) = _ENTRY.findall(line)
         try:
             yield number, _unescaped(name), _unescaped(value) if separator else None

@@ -14,7 +14,7 @@ import msgspec
 
 from ackproof.errors import naming
 from ackproof.journal_tables import SCHEMA_VERSION
-from ackproof.json_text import json_text
+from ackproof.json_text import json_text, read_json
 
 Expected = Literal["required", "allowed", "forbidden"]
 
@@ -123,4 +123,4 @@ def write_record(run_directory: Path, record: RunRecord) -> None:
 
 
 def read_record(run_directory: Path) -> RunRecord:
-    return msgspec.json.decode((run_directory / "run.json").read_bytes(), type=RunRecord)
+    return read_json(run_directory / "run.json", RunRecord)

@@ -86,10 +86,11 @@ class Ongoing:
             kind, at_ns = event["event"], event["at_ns"]
             fault = names.get(event.get("fault", ""))
             if kind in ("held", "no longer holds") and fault is not None:
-                held, text = kind == "held", event.get("proof") or event.get("problem")
+                held, text = kind == "held", event["proof" if kind == "held" else "problem"]
                 self._probes_table.add(fault=fault.number, at_ns=at_ns, held=held, text=text)
                 if not held:
                     self.journal_fault(fault, "broken", at_ns=at_ns, text=text)
+                    fault.tell_broken(text)
             elif kind in ("expired", "healed") and fault is not None:
                 fault.hear(event)
             elif kind == "exited":
@@ -142,6 +143,7 @@ class Fault:
         self.begun_at: float | None = None
         self.done_at: float | None = None  # it stands, or is over
         self.over = False
+        self.broken = False  # it was found not to hold, and that was told
         self._run = run
         self._for_s: float | None = None  # after which it ends though nobody ends it
         self._healed: dict[str, str] = {}  # of its names, those that are over by the lab's own word, and the proof
@@ -234,6 +236,12 @@ class Fault:
         now = self._run.clients.leader_epoch(plan.not_before_new_epoch)
         return now is not None and self._epoch_before is not None and now > self._epoch_before
 
+    def tell_broken(self, seen: str) -> None:
+        """Once, though it has several names: the lab finds out of each by itself."""
+        if not self.broken:
+            self.broken = True
+            self._run.tell(f"{self.plan.kind} {' '.join(self.targets)} no longer holds: {seen}")
+
     def hear(self, event: dict[str, Any]) -> None:
         """What the lab tells of its end."""
         if event["event"] == "healed":
@@ -268,6 +276,7 @@ class Fault:
             if not stands_no_longer or not self._wait_until_told():
                 run.journal_fault(self, "not healed", by=by, text=problem.message)
                 run.note(problems=[*run.record.problems, f"healing {self.plan.kind}: {problem.message}"])
+                run.tell(f"healing {self.plan.kind} could not be proved: {problem.message}")
                 return
         healed_ns = time.monotonic_ns()
         if itself := self._ended_by_itself():

@@ -6,6 +6,7 @@ are named at once, each with its file and line.
 
 from __future__ import annotations
 
+import bisect
 import copy
 import re
 import tomllib
@@ -18,6 +19,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 
 from ackproof.errors import UsageProblem, did_you_mean
+from ackproof.named_files import read_named
 from ackproof.ours import SETTINGS, is_elsewhere, refusal
 from ackproof.scenario import (
     FAULT_KINDS,
@@ -37,6 +39,7 @@ from ackproof.scenario_check import CHECK_NAMES, problems
 
 _ONE_OF = (frozenset({"at_s", "at_messages", "after_s"}), frozenset({"until_s", "until_messages", "until"}))
 _PROBLEMS_MAX = 50
+_DEEPEST = 50  # tables and lists in one another; a scenario has six
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -62,7 +65,7 @@ def find(name: str) -> Source:
     if name.endswith(".toml") or "/" in name:
         path = Path(name)
         try:
-            return read_source(str(path), path.read_text(encoding="utf-8"))
+            return read_source(str(path), read_named(path))
         except OSError as problem:
             raise UsageProblem(f"{name} cannot be read: {problem.strerror}") from problem
         except UnicodeDecodeError:
@@ -77,12 +80,40 @@ def find(name: str) -> Source:
 
 def read_source(path: str, text: str) -> Source:
     try:
-        return Source(path, text, tomllib.loads(text))
+        if (data := _parsed(text)) is not None:
+            return Source(path, text, data)
     except tomllib.TOMLDecodeError as problem:
         what, line = str(problem), re.search(r" \(at line (\d+), column \d+\)", str(problem))
-        if line is None:
-            raise UsageProblem(f"{path}: not TOML: {what}") from None
+        if line is None:  # something that it lacks, at its end
+            last = text.rstrip().count("\n") + 1
+            raise UsageProblem(f"{path}:{last}: not TOML: {what}") from None
         raise UsageProblem(f"{path}:{line[1]}: not TOML: {what.replace(line[0], '')}") from None
+    raise UsageProblem(f"{path}:{_first_deep_line(text)}: nested too deeply")
+
+
+def _parsed(text: str) -> dict[str, Any] | None:
+    """Null where it is nested so deeply that whoever follows it down might not come back."""
+    try:
+        data = tomllib.loads(text)
+    except RecursionError:
+        return None
+    level: list[Any] = [data]
+    for _ in range(_DEEPEST):
+        inside = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [value for value in chain.from_iterable(inside) if isinstance(value, dict | list)]
+    return None if level else data
+
+
+def _first_deep_line(text: str) -> int:
+    lines = text.splitlines(keepends=True)
+
+    def deep(last: int) -> bool:
+        try:
+            return _parsed("".join(lines[: last + 1])) is None
+        except tomllib.TOMLDecodeError:
+            return False
+
+    return bisect.bisect_left(range(len(lines)), True, key=deep) + 1
 
 
 def load(source: Source, shape: str = "base", settings: Sequence[str] = (), seed: int | None = None) -> Scenario:
@@ -212,7 +243,7 @@ def _override(data: dict[str, Any], setting: str) -> None:
         raise UsageProblem(f"--set {setting}: write it as FIELD=VALUE, for example producer.acks=all")
     path = name.strip().split(".")
     plurals = {name: f"{name}s" for name in ("producer", "consumer", "topic", "fault", "claim", "alert")}
-    value = _value(text)
+    value = _value(name, text)
     if path[:2] == ["cluster", "settings"] and len(path) > 3:  # cluster.settings.SCOPE.KEY, as `up --set` has it
         table: Any = data
         for step in path[:3]:
@@ -230,12 +261,15 @@ def _override(data: dict[str, Any], setting: str) -> None:
         _put(data, path, value, setting)
 
 
-def _value(text: str) -> Any:
+def _value(name: str, text: str) -> Any:
     """As TOML reads it; what is no TOML is text. acks is written bare by everybody, and is text."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        data = _parsed(f"value = {text}")
     except tomllib.TOMLDecodeError:
         return text
+    if data is None:
+        raise UsageProblem(f"--set {name}: nested too deeply")
+    return data["value"]
 
 
 def _put(data: Any, path: list[str], value: Any, setting: str) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from ackproof.json_text import read_json
 from ackproof.record import Expected, RunRecord
 
 Result = Literal["confirmed", "refuted", "unknown"]
@@ -130,4 +131,4 @@ def overall(fitness: Sequence[Fitness], checks: Sequence[CheckResult], acked: in
 
 
 def read_verdict(run_directory: Path) -> Verdict:
-    return msgspec.json.decode((run_directory / "verdict" / "verdict.json").read_bytes(), type=Verdict)
+    return read_json(run_directory / "verdict" / "verdict.json", Verdict)

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from real_lab import User, mentioning, ourselves
 
+import lab_network
+from ackproof.lab.network import NOT_ONLY_OURS
 from ackproof.lab.rules import TABLE
 from ackproof.record import read_record
 from ackproof.verdict import read_verdict
@@ -30,6 +32,12 @@ REMOVE = f"""
 from pyroute2.nftables.main import NFTables
 with NFTables(nfgen_family=2) as nft:
     nft.table("del", name={TABLE!r})
+"""
+LET_CONNECTIONS_THROUGH = f"""
+import sys
+sys.path.insert(0, {str(Path(lab_network.__file__).parent)!r})
+from lab_network import let_connections_through
+let_connections_through(None)
 """
 
 
@@ -71,6 +79,7 @@ def assert_found_out(run: subprocess.Popen[str], out: Path, why: str) -> str:
     verdict = read_verdict(directory)
     assert verdict.result == "unknown"
     assert why in verdict.sentence
+    assert err.count(" no longer holds: ") == 1, "told while the run goes on, and once"
     return f"exit 3. {verdict.sentence}"
 
 
@@ -88,6 +97,20 @@ def test_a_run_whose_rules_are_removed_while_it_goes_on_is_unknown_and_says_why(
         assert done.returncode == 0, done.stderr
         told = assert_found_out(run, tmp_path, "did not hold for all of its time")
     record_property("figure", f"rules removed while a run went on: {told}")
+
+
+@pytest.mark.long
+@pytest.mark.proves("D1")
+def test_a_run_whose_severed_broker_somebody_else_lets_connect_is_unknown_and_says_why(
+    us: User, tmp_path: Path, record_property: Told
+) -> None:
+    """The laboratory's probes are datagrams, and none of them gets through."""
+    with begun(us, tmp_path, "acks1-leader-isolated", *small()) as run:
+        until(run, "severed")
+        done = us.run(*of_its_lab(us, "exec", "observer", "--", us.python, "-c", LET_CONNECTIONS_THROUGH))
+        assert done.returncode == 0, done.stderr
+        told = assert_found_out(run, tmp_path, NOT_ONLY_OURS)
+    record_property("figure", f"a rule that lets connections through while a run went on: {told}")
 
 
 @pytest.mark.long

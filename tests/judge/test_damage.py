@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,11 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from histories import History
+from histories import FIRST_RUN, History
 
-from ackproof.journal import DIFFERS, FOOTER_CHECKSUM, Writer, read_stream
+from ackproof.journal import DIFFERS, FOOTER_CHECKSUM, Writer, read_stream, write_sealed
 from ackproof.journal_tables import TABLES
+from ackproof.judge.from_kafka import is_about_the_copy
 from ackproof.judge.sources import SMALL, damaged_inside, opened
+from ackproof.verdict import Fitness
 from proving import size
 
 Told = Callable[[str, object], None]
@@ -170,7 +173,7 @@ def test_a_stream_with_a_wrong_bit_gives_no_wrong_row(stream: Path, record_prope
 
 
 def test_a_batch_that_differs_from_its_checksum_makes_a_run_unfit(run: Path, tmp_path: Path) -> None:
-    writer = Writer(run, "probes", 7, "another")
+    writer = Writer(run, "probes", FIRST_RUN, "another")
     for fault in (1, 2):
         writer.add(fault=fault, at_ns=1_234_567, held=True, text="a proof that can be found in the file")
         writer.flush()
@@ -184,6 +187,61 @@ def test_a_batch_that_differs_from_its_checksum_makes_a_run_unfit(run: Path, tmp
         assert DIFFERS in line.text
         assert [row["fault"] for row in source.small["probes"]] == [1]
     (run / "journal" / "probes" / "another.parquet").unlink()
+
+
+def mixed(run: Path, other: Path) -> None:
+    """As files are that were put together, half of it of another run."""
+    path = run / "journal" / "log" / "a+b.parquet"
+    halves = [pq.read_table(each / "journal" / "log" / "writer.parquet") for each in (run, other)]
+    write_sealed(pa.concat_tables(halves), path, TABLES["log"].order)
+    (run / "journal" / "log" / "writer.parquet").unlink()
+
+
+def without_statistics(run: Path, other: Path) -> None:
+    rows = pq.read_table(other / "journal" / "log" / "writer.parquet")
+    pq.write_table(rows, run / "journal" / "log" / "writer.parquet", write_statistics=False)
+
+
+def unsealed(run: Path, other: Path) -> None:
+    writer = Writer(run, "log", FIRST_RUN + 1, "b")
+    rows = pq.read_table(other / "journal" / "log" / "writer.parquet").drop_columns(["run"])
+    writer.add(**rows.to_pylist()[0])
+    writer.close(seal=False)
+
+
+def copied(run: Path, other: Path) -> None:
+    for table in ("log", "ends"):
+        place = Path("journal") / table / "writer.parquet"
+        shutil.copy(other / place, run / place)
+
+
+@pytest.mark.parametrize(
+    ("plant", "name"),
+    [(copied, "writer"), (mixed, "a+b"), (without_statistics, "writer"), (unsealed, "b")],
+)
+@pytest.mark.proves("B2")
+def test_a_file_of_another_run_is_named_and_left_out(
+    plant: Callable[[Path, Path], None], name: str, tmp_path: Path
+) -> None:
+    one, other = (
+        History(run=FIRST_RUN + place).send(0, 0).log(0, 0).write(tmp_path / str(place)) for place in range(2)
+    )
+    plant(one, other)
+    with opened(one) as source:
+        assert [path.stem for path in source.files["log"] if path.stem == name] == []
+        said = Fitness("journal", False, f"log/{name}.parquet is of another run and was left out.")
+        assert said in source.remarks
+        assert is_about_the_copy(said)
+        assert [row["run"] for row in source.small["ends"] if row["run"] != FIRST_RUN] == []
+
+
+def test_files_of_this_run_are_read_also_without_statistics_and_empty(tmp_path: Path) -> None:
+    run = History().send(0, 0).log(0, 0).write(tmp_path / "run")
+    without_statistics(run, run)
+    Writer(run, "log", FIRST_RUN, "empty").close(seal=True)
+    with opened(run) as source:
+        assert [path.stem for path in source.files["log"]] == ["empty", "writer"]
+        assert source.remarks == ()
 
 
 def test_a_stream_of_before_checksums_is_read(tmp_path: Path) -> None:

@@ -152,6 +152,34 @@ def test_a_probe_that_failed_is_a_fault_that_did_not_hold(tmp_path: Path) -> Non
     assert [name for name, _ in unfit(evidence(tmp_path, history))] == ["faults"]
 
 
+@pytest.mark.proves("D1")
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("got through", ", got through"),
+        ("nothing\nbut a dot.", ", nothing but a dot"),
+        ("x " * questions.SEEN_MAX, ", " + "x " * (questions.SEEN_MAX // 2 - 1) + "…"),
+        ("", ""),
+    ],
+)
+def test_when_a_fault_was_first_seen_not_to_hold_is_told_and_what_was_seen(
+    tmp_path: Path, text: str, seen: str
+) -> None:
+    history = _with_fault(*LONG, ("broken", 5_511), looks=[1_000])()
+    for when, what in ((5_011, "later"), (3_511, text)):
+        history.rows["probes"].append({"fault": 1, "at_ns": at(when), "held": False, "text": what})
+    ((_, told),) = unfit(evidence(tmp_path, history))
+    assert told.partition(") ")[2] == f"did not hold for all of its time: 3.5 s after its proof{seen}."
+
+
+def test_a_fault_that_was_seen_not_to_hold_before_its_proof_was_written_down_is_told_all_the_same(
+    tmp_path: Path,
+) -> None:
+    history = _with_fault(*GOOD, ("broken", 10.9))()
+    ((_, told),) = unfit(evidence(tmp_path, history))
+    assert told.endswith(": 0.0 s after its proof, broken, as seen.")
+
+
 def test_a_scenario_without_a_fault_says_so_and_is_fit(tmp_path: Path) -> None:
     history = History().send(0, 0).log(0, 0)
     assert unfit(evidence(tmp_path, history)) == []
@@ -228,7 +256,10 @@ def test_numbers_of_a_producer_that_died_are_a_remark(tmp_path: Path) -> None:
     e = evidence(tmp_path, ordinary())
     fated = replace(e, irregular={"unclosed": 3}, fates={"survived": 10, "not_written": 3})
     assert unfit(fated) == []
-    assert any("3 numbers were reserved" in line.text for line in fitness(fated))
+    assert [line.text for line in fitness(fated) if line.name == "reserved"] == [
+        "3 of the sends were reserved by a producer that never reported them: `info`, and perhaps never sent."
+    ]
+    assert "reserved" not in {line.name for line in fitness(e)}
 
 
 @pytest.mark.proves("B4")

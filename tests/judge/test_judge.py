@@ -14,13 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from asking import session
-from histories import FIRST_RUN, History
+from histories import FIRST_RUN, History, at
 
 from ackproof.judge import CHECKS, checks, judge, main, sources
 from ackproof.judge.compare import Findings
 from ackproof.judge.fitness import log_was_read
 from ackproof.judge.spark import Session
 from ackproof.judge.tables import Tables
+from ackproof.record import Marks
 from ackproof.verdict import CheckResult, Verdict, read_verdict
 
 FEW = ("lost", "duplicated", "phantom", "offset_gap", "dual_leader", "claims")
@@ -67,6 +68,11 @@ def _half_column(directory: Path) -> None:
     pq.write_table(pq.read_table(path).drop_columns(["outcome"]), path)
 
 
+def _borrow(directory: Path, other: Path, table: str) -> None:
+    place = Path("journal") / table / "writer.parquet"
+    shutil.copy(other / place, directory / place)
+
+
 def written(folder: Path) -> dict[str, Path]:
     runs: dict[str, History] = {
         "healthy": healthy(0),
@@ -88,12 +94,15 @@ def written(folder: Path) -> dict[str, Path]:
         "empty": History(run=FIRST_RUN + 15),
         "copies": healthy(17),
         "two-faults": healthy(18),
+        "unknown-fault": healthy(20),
     }
     runs["lossy-forbidden"].expect = {"lost": "forbidden"}
     runs["no-bite"].expect = {"lost": "required"}
     runs["default-forbidden"].log(20, 77)
     runs["unfit"].ended = "interrupted"
     runs["two-faults"].fault(("asked", 7), ("proved", 8), ("healed", 9), kind="kill", asked="kafka2", became="kafka2")
+    runs["unknown-fault"].faults.clear()
+    runs["unknown-fault"].marks = Marks(load_begun_ns=at(0), load_ended_ns=at(20))
     runs["unknown-check"].expect = {"group": "forbidden"}
     runs["needs-state"].expect = {"dual_leader": "forbidden"}
     runs["claims-without-any"].expect = {"claims": "forbidden"}
@@ -110,6 +119,9 @@ def written(folder: Path) -> dict[str, Path]:
     (directories["no-run-json"] / "run.json").unlink()
     directories["bad-run-json"] = healthy(16).write(folder / "bad-run-json")
     (directories["bad-run-json"] / "run.json").write_text('{"run": "no number"}')
+    directories["log-of-another"] = healthy(19).write(folder / "log-of-another")
+    for name in ("log", "ends"):
+        _borrow(directories["log-of-another"], directories["lossy"], name)
     directories["not-there"] = folder / "not-there"
     return directories
 
@@ -212,6 +224,8 @@ UNKNOWN = {
     "truncated": "sends/writer.parquet cannot be read",
     "other-schema": "its column offset is int32, not int64",
     "missing-column": "missing: outcome",
+    "unknown-fault": "the journal tells of fault 1, which run.json does not know",
+    "log-of-another": "log/writer.parquet is of another run",
     "empty": "nothing was acknowledged",
     "no-run-json": "run.json is missing",
     "bad-run-json": "run.json cannot be read",

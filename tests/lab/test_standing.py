@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -29,7 +30,7 @@ from ackproof.lab import lab as lab_module
 from ackproof.lab.cluster import Cluster
 from ackproof.lab.events import Events
 from ackproof.lab.lab import Lab
-from ackproof.lab.network import Network
+from ackproof.lab.network import NOT_ONLY_OURS, Network
 from ackproof.lab.rules import Match
 from ackproof.lab.spec import LabSpec, Node
 from ackproof.lab.topology import severed_between
@@ -37,7 +38,14 @@ from ackproof.lab.verbs import Request
 from ackproof.record import write_record
 from ackproof.run import Ongoing
 from ackproof.scenario_file import find, load
-from lab_network import NODES, in_a_lab_network, remove_rules, rule_set, wait_until
+from lab_network import (
+    NODES,
+    in_a_lab_network,
+    let_connections_through_for_a_moment,
+    remove_rules,
+    rule_set,
+    wait_until,
+)
 
 ECHO = (
     "import socket; s = socket.create_server(('{}', 9092))\nwhile True: c, _ = s.accept(); c.send(c.recv(9)); c.close()"
@@ -188,6 +196,22 @@ def test_a_fault_that_no_longer_holds_is_told_in_the_status_and_in_the_trail() -
         remove_rules(lab.network)
         wait_until(lambda: standing.told()["broken"] is not None, "the broken fault is found out")
         assert "still reachable" in told(lab, "no longer holds")[0]["problem"]
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("D1")
+def test_that_somebody_else_changed_the_rules_is_told_once_of_each_fault_and_again_when_it_is_healed() -> None:
+    def work(lab: Lab) -> None:
+        standing = [cut(lab), cut(lab)]
+        let_connections_through_for_a_moment(lab.network)
+        for fault in standing * 2:
+            lab._look_after(fault)
+        broken = [(each["fault"], each["problem"]) for each in told(lab, "no longer holds")]
+        assert broken == [(fault.name, NOT_ONLY_OURS) for fault in standing]
+        with pytest.raises(NotProved, match=NOT_ONLY_OURS):
+            lab.end(standing[0].name)
+        assert [each["problem"] for each in told(lab, "not healed")] == [NOT_ONLY_OURS]
 
     in_a_lab(work)
 
@@ -366,7 +390,13 @@ def test_a_fault_that_no_longer_holds_reaches_the_judge_by_the_runs_journal(sabo
             events, fit, text = what_the_judge_says(ongoing)
             assert events == ["asked", "proved", *["broken"] * sabotaged, "healing", "healed"]
             assert fit is not sabotaged
-            assert text == ("did not hold for all of its time." if sabotaged else "was proved and healed.")
+            if sabotaged:
+                when_and_what = (
+                    r"did not hold for all of its time: \d+\.\d s after its proof, still reachable: kafka1 →"
+                )
+                assert re.match(when_and_what, text)
+            else:
+                assert text == "was proved and healed."
 
     in_a_lab(work)
 

@@ -20,7 +20,7 @@ from ackproof.report.index import compare, write_index
 from ackproof.report.page import write_report
 from ackproof.report.reading import open_run
 from ackproof.report.terminal import terminal_summary
-from ackproof.verdict import CheckResult, Verdict, read_verdict
+from ackproof.verdict import CheckResult, Fitness, Verdict, read_verdict
 
 CONTRACT = ["run", "scenario", "mode", "kafka", "result", "sent", "acked", "failed", "unknown", "high_watermark"]
 CONTRACT += ["lost", "duplicated", "reordered", "fates", "checks", "unavailable_ms", "faults", "report"]
@@ -104,6 +104,13 @@ def test_the_terminal_says_by_words_what_it_says_by_colour(runs: Path, capsys: p
     assert "lost 0 required ? no evidence" in text
     assert "unfit: faults: fault 1 was never proved" in text
     assert "fault not proved: isolate kafka2" in text
+
+
+def test_the_terminal_says_how_many_sends_may_never_have_been(runs: Path) -> None:
+    remark = Fitness("reserved", True, "3 of the sends were reserved")
+    verdict = read_verdict(runs / "unknown")
+    verdict = msgspec.structs.replace(verdict, fitness=[*verdict.fitness, remark])
+    assert [part for part in map(str, terminal_summary(verdict)) if "3 of the sends" in part] == [remark.text]
 
 
 STEPS = [

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from textwrap import shorten
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,7 @@ DRIFT_NS = 1_000_000_000
 UNSEEN_S = 5.0
 LOOKS_EVERY_MS = 125.0  # the observer asks each broker so often, if it answers
 BEHIND_MS = 1_000.0
+SEEN_MAX = 200  # characters of what a probe saw
 # What foreign clients do: whether the run is evidence all the same, and the words for it.
 ODDITIES = {
     "no event": (False, "printed a line that is no event"),
@@ -83,14 +85,13 @@ def faults(e: Evidence) -> list[Fitness]:
     lines = []
     for fault in e.source.record.faults:
         events = {row["event"] for row in e.source.small["faults"] if row["fault"] == fault.id}
-        broken = [row for row in e.source.small["probes"] if row["fault"] == fault.id and not row["held"]]
         what = f"Fault {fault.id} ({fault.kind} {', '.join(fault.asked)})"
         if "asked" not in events and "proved" not in events:
             lines.append(Fitness("faults", False, f"{what} never began."))
         elif "not proved" in events or "proved" not in events:
             lines.append(Fitness("faults", False, f"{what} was not proved."))
-        elif "broken" in events or broken:
-            lines.append(Fitness("faults", False, f"{what} did not hold for all of its time."))
+        elif broken := _broken(e, fault.id):
+            lines.append(Fitness("faults", False, f"{what} did not hold for all of its time: {broken}."))
         elif "not healed" in events or ("healed" not in events and fault.heals):
             lines.append(Fitness("faults", False, f"{what} was not proved to be healed."))
         elif (unseen_s := _unseen_s(e, fault.id)) > UNSEEN_S:
@@ -99,6 +100,20 @@ def faults(e: Evidence) -> list[Fitness]:
             healed = " and healed" if "healed" in events else ""
             lines.append(Fitness("faults", True, f"{what} was proved{healed}."))
     return lines
+
+
+def _broken(e: Evidence, fault: int) -> str:
+    """When a fault that was proved was first seen not to hold, and what was seen; empty where it always held."""
+    rows = [row for row in e.source.small["faults"] if row["fault"] == fault]
+    probes = [row for row in e.source.small["probes"] if row["fault"] == fault and not row["held"]]
+    seen = [*probes, *(row for row in rows if row["event"] == "broken")]
+    if not seen:
+        return ""
+    first = min(seen, key=lambda row: int(row["at_ns"]))
+    proved_ns = min(row["at_ns"] for row in rows if row["event"] == "proved")
+    after_s = max(0.0, (first["at_ns"] - proved_ns) / 1e9)  # the lab may look before the run has written its proof down
+    what = shorten(first["text"] or "", SEEN_MAX, placeholder=" …").rstrip(".")
+    return f"{after_s:.1f} s after its proof" + (f", {what}" if what else "")
 
 
 def _unseen_s(e: Evidence, fault: int) -> float:
@@ -194,8 +209,8 @@ def numbers(e: Evidence) -> list[Fitness]:
         names = ", ".join(p.name for p in e.source.record.producers if p.id in silent)
         lines.append(Fitness("numbers", False, f"Nothing is known of {names}."))
     if unclosed := e.irregular.get("unclosed", 0):
-        text = f"{unclosed:,} numbers were reserved by a producer that never reported them; they are `info`."
-        lines.append(Fitness("numbers", True, text))
+        words = "of the sends were reserved by a producer that never reported them: `info`, and perhaps never sent."
+        lines.append(Fitness("reserved", True, f"{unclosed:,} {words}"))
     return lines or [Fitness("numbers", True, "Every number that a producer reserved and used was reported once.")]
 
 

@@ -63,7 +63,9 @@ def phases(record: RunRecord, faults: Sequence[Row]) -> list[tuple[int, int, str
         if (row["event"] == "proved" or ends) and turns[-1][0] < row["at_ns"] < marks.load_ended_ns:
             begun = asked.get((row["fault"], "healing" if ends else "asked"), int(row["at_ns"]))
             ends_ns.append(max(begun, turns[-1][0]))
-            turns.append((row["at_ns"], ("the end of " if ends else "") + names[row["fault"]]))
+            turns.append(
+                (row["at_ns"], ("the end of " if ends else "") + names.get(row["fault"], f"fault {row['fault']}"))
+            )
         asked.setdefault((row["fault"], row["event"]), row["at_ns"])
     ends_ns.append(marks.load_ended_ns)
     return [

@@ -1,8 +1,8 @@
 """A run directory as the judge finds it: what can be read, and a sentence for whatever cannot.
 
 Everything that may be wrong with a journal before Spark sees it is found here, from the files' footers: a missing
-table, a file cut short, another schema. A damaged file is left out and named; the run is then unfit, and what remains
-is judged all the same. Nothing here raises for the sake of a bad journal.
+table, a file cut short, another schema, rows of another run. Such a file is left out and named; the run is then unfit,
+and what remains is judged all the same. Nothing here raises for the sake of a bad journal.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _record(directory: Path) -> RunRecord:
     except FileNotFoundError:
         raise Unreadable("run.json is missing: this is not a run directory, or its run never began") from None
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise Unreadable(f"run.json cannot be read: {error}") from None
+        raise Unreadable(f"run.json cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if record.schema != SCHEMA_VERSION:
         raise Unreadable(f"its journal is of schema {record.schema}; this judge knows {SCHEMA_VERSION}")
     return record
@@ -140,10 +140,14 @@ def _source(directory: Path, home: Path | None, record: RunRecord) -> Source:
                     contents = _read(path)
                     own = contents.to_pylist() if table in SMALL else []
                 torn = _torn(path, footer.metadata or {})
+                others = not problem and _has_other_runs(path, footer, record.run)
             except (OSError, pa.ArrowException, ValueError) as error:
                 problem = _first_line(error)
             if problem:
                 remarks.append(_damaged(path, problem))
+                continue
+            if others:
+                remarks.append(Fitness("journal", False, f"{table}/{path.name} is of another run and was left out."))
                 continue
             if table in SMALL:
                 small[table] += own
@@ -153,7 +157,14 @@ def _source(directory: Path, home: Path | None, record: RunRecord) -> Source:
         files[table] = tuple(good)
         if table in ESSENTIAL and not good:
             remarks.append(Fitness("journal", False, f"The journal has no table `{table}`."))
+    remarks += _unknown_faults(record, small["faults"])
     return Source(directory, home, record, files, rows, tuple(remarks), small)
+
+
+def _unknown_faults(record: RunRecord, faults: list[dict[str, Any]]) -> list[Fitness]:
+    unknown = sorted({row["fault"] for row in faults} - {fault.id for fault in record.faults})
+    words = "The journal tells of fault {}, which run.json does not know."
+    return [Fitness("faults", False, words.format(number)) for number in unknown]
 
 
 def _rows(paths: tuple[Path, ...]) -> list[dict[str, Any]]:
@@ -175,6 +186,16 @@ def _other_schema(found: pa.Schema, table: Table) -> str | None:
         if not found.field(name).type.equals(known.field(name).type) and not pa.types.is_list(known.field(name).type):
             return f"its column {name} is {found.field(name).type}, not {known.field(name).type}"
     return None
+
+
+def _has_other_runs(path: Path, footer: pq.FileMetaData, run: int) -> bool:
+    """From the footer's statistics; where somebody wrote a file without any, from the column itself."""
+    column = footer.schema.names.index("run")
+    told = [footer.row_group(group).column(column).statistics for group in range(footer.num_row_groups)]
+    if all(each is not None and each.has_min_max for each in told):
+        return any((each.min, each.max) != (run, run) for each in told)
+    with pq.ParquetFile(path) as file:
+        return any(batch["run"].unique().to_pylist() != [run] for batch in file.iter_batches(columns=["run"]))
 
 
 def damaged_inside(source: Source) -> dict[Path, str]:

@@ -8,6 +8,7 @@ can touch.
 Probing: the supervisor holds a datagram socket and a listening socket in every node's namespace, whatever the node's
 process does. A datagram tries one direction of one pair; where it does not arrive, a rule's own counter must have
 counted it. Both are looked for until each probe is accounted for, so a proof takes milliseconds and never a guess.
+What holds for a datagram holds for all that passes, and since the last probe, as long as nobody else changed the rules.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ from ackproof.lab.topology import Link
 
 PROBE_PORT = 7
 OBSERVER = "observer"
+NOT_ONLY_OURS = (
+    "somebody else changed the packet rules of the lab: what they let pass is not known, until a new lab is up"
+)
 T = TypeVar("T")
 _PROBE = struct.Struct("!8sI")
 _SCOPE_LINK = 253
@@ -165,6 +169,12 @@ class Network:
         """Links on which some other fault stands, so that what happens there is not this fault's doing alone."""
         with self.lock:
             return frozenset(link for name, (_, links) in self.cuts.items() if name != fault for link in links)
+
+    def expect_only_our_rules(self) -> None:
+        """NotProved from the moment on at which somebody else changed a rule: it may let through what no probe is."""
+        with self.lock:
+            if not self._ask(self.rules.only_ours):
+                raise NotProved(NOT_ONLY_OURS)
 
     def _addresses(self, link: Link) -> tuple[str, str]:
         return self.endpoints[link[0]].address, self.endpoints[link[1]].address

@@ -9,16 +9,20 @@ packet that it means to stop, whoever else would have stopped it too, and healin
 
 Every element of a set counts its own packets (the proof of each single link) and may carry a time-out, after which the
 kernel forgets it with nobody alive. The look-up stands last in its rule, so only packets that the fault takes count.
+
+The kernel numbers the generations of a namespace's rules: each transaction that changes something, whoever asks for it,
+makes a new one, and a link whose time is up makes none. So it is known whether anybody else has changed them.
 """
 
 from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pyroute2.netlink import NLM_F_REQUEST
 from pyroute2.netlink.nfnetlink import nftsocket
 from pyroute2.nftables.expressions import genex, verdict
 from pyroute2.nftables.main import NFTables
@@ -115,18 +119,39 @@ class Rules:
 
     def __init__(self) -> None:
         self._nft = NFTables(nfgen_family=socket.AF_INET)
-        self._nft.table("add", name=TABLE)
+        self._ours = self._generation()
+        self._commit(self._nft.table, "add", name=TABLE)
         for name, priority in (("mark", 0), ("act", 10)):
-            self._nft.chain(
-                "add", table=TABLE, name=name, hook="forward", type="filter", policy=_ACCEPT, priority=priority
-            )
+            place = {"hook": "forward", "type": "filter", "policy": _ACCEPT, "priority": priority}
+            self._commit(self._nft.chain, "add", table=TABLE, name=name, **place)
         self._rule("act", _has_mark(_DROP_MARK), verdict(_DROP))
         reset = [genex("reject", {"type": 1, "icmp_code": 0})]
         self._rule("act", _has_mark(_RESET_MARK), _is_tcp(), reset)
         self._rule("act", _has_mark(_RESET_MARK), verdict(_DROP))
 
+    def _commit(self, command: Callable[..., Any], *arguments: Any, **fields: Any) -> None:
+        """One transaction of ours. Its generation is known to be ours if it follows on one that is: once another came
+        in between, none is ours any more."""
+        before = self._generation()
+        command(*arguments, **fields)
+        after = self._generation()
+        if before == self._ours and after - before <= 1:  # 0: there was nothing to change, as in a set that is empty
+            self._ours = after
+
+    def _generation(self) -> int:
+        async def ask() -> list[Any]:
+            question, kind = nftsocket.nft_gen_msg(), nftsocket.NFT_MSG_GETGEN
+            return [part async for part in await self._nft.asyncore.request_get(question, kind, NLM_F_REQUEST)]
+
+        (answer,) = self._nft._run_with_cleanup(ask)
+        return int(answer.get_attr("NFTA_GEN_ID"))
+
+    def only_ours(self) -> bool:
+        """Whether nobody else has changed any rule of this namespace since these were made."""
+        return self._generation() == self._ours
+
     def _rule(self, chain: str, *expressions: list[Any]) -> None:
-        self._nft.rule("add", table=TABLE, chain=chain, expressions=expressions)
+        self._commit(self._nft.rule, "add", table=TABLE, chain=chain, expressions=expressions)
 
     def add(self, name: str, match: Match, links: Collection[AddressLink], timeout_s: float | None = None) -> None:
         """Sever the links at one instant: the set is filled, in one message, after its rules stand."""
@@ -143,7 +168,7 @@ class Rules:
             "NFTA_SET_ID": 1,
             "NFTA_SET_FLAGS": {"NFT_SET_TIMEOUT"},
         }
-        self._nft._command(nftsocket.nft_set_msg, {"create": nftsocket.NFT_MSG_NEWSET}, "create", fields)
+        self._commit(self._nft._command, nftsocket.nft_set_msg, {"create": nftsocket.NFT_MSG_NEWSET}, "create", fields)
         only = (_opens_connection() if match.new_connections else []) + (
             _by_lot(match.loss) if match.loss is not None else []
         )
@@ -159,7 +184,7 @@ class Rules:
         self._elements("add", nftsocket.NFT_MSG_NEWSETELEM, {"table": TABLE, "set": name, "elements": elements})
 
     def _elements(self, command: str, number: int, fields: Mapping[str, Any]) -> None:
-        self._nft._command(nftsocket.nft_set_elem_list_msg, {command: number}, command, dict(fields))
+        self._commit(self._nft._command, nftsocket.nft_set_elem_list_msg, {command: number}, command, dict(fields))
 
     def counted(self, name: str) -> dict[AddressLink, int]:
         """The links that this fault severs at this moment, each with the packets it has taken so far."""
@@ -193,9 +218,9 @@ class Rules:
         for rule in self._nft.get_rules():
             if rule.get_attr("NFTA_RULE_CHAIN") == "mark" and _looks_up(rule, name):
                 handle = rule.get_attr("NFTA_RULE_HANDLE")
-                self._nft.rule("del", table=TABLE, chain="mark", handle=handle)
+                self._commit(self._nft.rule, "del", table=TABLE, chain="mark", handle=handle)
         fields = {"NFTA_SET_TABLE": TABLE, "NFTA_SET_NAME": name}
-        self._nft._command(nftsocket.nft_set_msg, {"del": nftsocket.NFT_MSG_DELSET}, "del", fields)
+        self._commit(self._nft._command, nftsocket.nft_set_msg, {"del": nftsocket.NFT_MSG_DELSET}, "del", fields)
 
     def names(self) -> list[str]:
         """The faults that have rules, as the kernel says."""

@@ -108,13 +108,14 @@ def open_run(directory: Path) -> Run:
     except FileNotFoundError:
         raise UsageProblem(f"{directory} is no run directory: it has no run.json") from None
     except (msgspec.MsgspecError, OSError, UnicodeDecodeError) as error:
-        raise UsageProblem(f"{directory / 'run.json'} cannot be read: {error}") from None
+        why = getattr(error, "strerror", None) or error
+        raise UsageProblem(f"{directory / 'run.json'} cannot be read: {why}") from None
     run = Run(directory, record, None, list(record.problems))
     try:
         run.verdict = read_verdict(directory)
     except FileNotFoundError:
         pass
-    except (msgspec.MsgspecError, OSError) as error:
+    except (msgspec.MsgspecError, OSError, UnicodeDecodeError) as error:
         run.problems.append(f"verdict/verdict.json cannot be read, so the run counts as not judged: {error}")
     return run
 

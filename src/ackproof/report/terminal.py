@@ -42,6 +42,8 @@ def terminal_summary(verdict: Verdict) -> list[Any]:
     for entry in verdict.fitness:
         if not entry.fit:
             parts.append(Text(f"unfit: {plain(entry.name)}: {plain(entry.text)}", style="yellow"))
+        elif entry.name == "reserved":  # else the first number of all, what was sent, would be taken at its word
+            parts.append(Text(plain(entry.text)))
     for check in verdict.checks:
         if fit and check.result in ("refuted", "unknown") and check.name not in HEADLINE:
             parts.append(Text(_told(check), style=_STYLES[check.result]))

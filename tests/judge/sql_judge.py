@@ -5,12 +5,6 @@ Each question is one statement over the journal's tables, of all histories at on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-import duckdb
-import pyarrow as pa
-
 _PLACED = """placed as (
     select run, producer, seq, topic, partition, "offset", sent_ns, done_ns
     from sends where outcome = 'ok' and "offset" is not null and partition >= 0)"""
@@ -315,10 +309,3 @@ select h.run, h.topic, h.partition, h.held, w.producer, w."transaction",
 from times h join limits l using (run) left join writers w using (run, topic, partition, held)
 where ms > l.limit_ms""",
 }
-
-
-def answers(question: str, tables: Mapping[str, pa.Table]) -> list[tuple[Any, ...]]:
-    with duckdb.connect() as database:
-        for name, table in tables.items():
-            database.register(name, table)
-        return database.sql(QUESTIONS[question]).fetchall()

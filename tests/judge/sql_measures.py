@@ -6,11 +6,6 @@ Beside the journal's tables it has what `run.json` says: `plan` (one row a run: 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-import duckdb
-import pyarrow as pa
 from sql_judge import QUESTIONS as OF_MESSAGES
 
 _FATES = OF_MESSAGES["fates"]
@@ -250,10 +245,3 @@ with {_MOMENTS}, answers as (
     qualify row_number() over (partition by e.run, e.topic, e.partition, m.place order by e.at_ns desc) = 1)
 select * from answers where len(eligible) + len(last_known) > 0""",
 }
-
-
-def answers(question: str, tables: Mapping[str, pa.Table]) -> list[tuple[Any, ...]]:
-    with duckdb.connect() as database:
-        for name, table in tables.items():
-            database.register(name, table)
-        return database.sql(QUESTIONS[question]).fetchall()

@@ -5,11 +5,6 @@ without code of the other two. Its tables are the journal's, and those of `run.j
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-import duckdb
-import pyarrow as pa
 from sql_judge import QUESTIONS as EARLIER
 
 _FATES = f"fates as ({EARLIER['fates']})"
@@ -290,10 +285,3 @@ select f.run, f.topic, f.partition, f.replicas, d.made[f.partition + 1], d.start
 from first_seen f left join drawn d using (run, topic)
 union all select run, topic, partition, replicas, null, null, null, true, problem from problems""",
 }
-
-
-def answers(question: str, tables: Mapping[str, pa.Table]) -> list[tuple[Any, ...]]:
-    with duckdb.connect() as database:
-        for name, table in tables.items():
-            database.register(name, table)
-        return database.sql(QUESTIONS[question]).fetchall()

@@ -3,15 +3,10 @@ in SQL, asked of all histories at once, in DuckDB. It shares no code with the re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-import duckdb
-import pyarrow as pa
 import sql_judge
 
 # What several questions ask of. A record that is none of ours has -1 for its producer and its number.
-_VIEWS = {
+VIEWS = {
     "fates": sql_judge.QUESTIONS["fates"],
     "copied": """
 select m.run, m.topic, r.partition, r."offset", r.producer, r.seq, r.digest
@@ -177,15 +172,3 @@ qualify row_number() over (
     partition by s.run, s.topic, s.partition, m.place
     order by s.leader_epoch desc, (s.leader is not distinct from s.broker) desc, s.at_ns desc) = 1""",
 }
-
-
-def answers(question: str, tables: Mapping[str, pa.Table]) -> list[tuple[Any, ...]]:
-    with duckdb.connect() as database:
-        for name, table in tables.items():
-            database.register(name, table)
-        for name, view in _VIEWS.items():
-            database.execute(f"create view {name} as {view}")
-        return [
-            tuple(tuple(each) if isinstance(each, list) else each for each in row)
-            for row in database.sql(QUESTIONS[question]).fetchall()
-        ]

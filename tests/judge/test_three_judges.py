@@ -4,25 +4,24 @@ by Spark once more, in the way that it has for large journals."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
-from functools import cache, partial
+from collections import Counter
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from random import Random
-from typing import Any
 
 import pyarrow as pa
 import pytest
 import reference
 import sql_judge
-from asking import spark, tables_of, written
-from histories import FIRST_RUN, History
+from asking import spark, tables_of
+from histories import History
+from pyspark.sql import DataFrame
+from reference import Rows
+from three_judges import Judges
 
-from ackproof.journal_tables import TABLES
 from ackproof.judge.checks import CHECKS
 from ackproof.judge.fates import FATES
 from ackproof.judge.reserved import producers_of
-from ackproof.judge.spark import collected
 from ackproof.judge.tables import Tables
 from proving import size
 
@@ -202,62 +201,21 @@ def _hold_up(history: History, lots: Random) -> None:
             end = lots.choice([end, end, end, end, stable])
 
 
-@cache
-def histories() -> list[History]:
-    return [made(FIRST_RUN + place) for place in range(HISTORIES)]
-
-
-@cache
-def rows() -> dict[int, reference.Rows]:
-    """Each history as its judges see it; with the groups that read it, which are a matter of `run.json`."""
-    found = {}
-    for history in histories():
-        plans = dict(enumerate(history.consumers))
-        members = [
+def members(history: History) -> Rows:
+    """The groups that read it, which are a matter of `run.json`."""
+    return {
+        "members_of": [
             {
                 "consumer": c.id,
                 "name": c.name,
                 "group": c.group,
                 "topic": c.topic,
                 "start": c.start,
-                "isolation": plans[c.id]["isolation"],
+                "isolation": history.consumers[c.id]["isolation"],
             }
             for c in history.record().consumers
         ]
-        found[history.run] = {**{name: history.complete()[name] for name in ASKED_OF}, "members_of": members}
-    return found
-
-
-@cache
-def arrow() -> dict[str, pa.Table]:
-    numbers, words = ("consumer", "group", "topic"), ("name", "start", "isolation")
-    columns = [(name, pa.int32()) for name in numbers] + [(name, pa.string()) for name in words]
-    members = pa.schema([("run", pa.int64()), *columns])
-    schemas = {**{name: TABLES[name].schema for name in ASKED_OF}, "members_of": members}
-    return {
-        name: pa.Table.from_pylist([{"run": run, **row} for run, own in rows().items() for row in own[name]], schema)
-        for name, schema in schemas.items()
     }
-
-
-@cache
-def tables() -> Tables:
-    return tables_of(spark(), *histories())
-
-
-@cache
-def answers_at_large() -> dict[str, list[dict[str, Any]]]:
-    """Of the first histories, by Spark without taking anything for small: several partitions, exchanges, broadcasts,
-    plans that adapt, answers that are written as files; and without a join where no producer's numbers have a hole."""
-    own = histories()[:AT_LARGE]
-    plain = tables_of(spark(), *own)
-    producers = producers_of(plain.sends, plain.blocks)
-    assert all(each.unbroken for each in producers)
-    numbers = [(each.run, each.producer, each.first_seq, each.last_seq) for each in producers]
-    large = tables_of(spark(small=False), *own, small=False, numbers=numbers)
-    questions = {check: partial(CHECKS[check].function, large) for check in COLUMNS}
-    fates = large.fates.select("run", *COLUMNS_OF_FATES)
-    return written({**questions, "fates": lambda: fates}, [history.run for history in own])
 
 
 READ = ("consumer", "read_ns", "topic", "partition", "offset", "producer", "seq")
@@ -306,53 +264,59 @@ COLUMNS = {
         "ms",
         "limit_ms",
     ),
+    "fates": ("producer", "seq", "fate"),
 }
-COLUMNS_OF_FATES = ("producer", "seq", "fate")
-Answers = dict[int, set[tuple[Any, ...]]]
 Told = Callable[[str, object], None]
 
 
-def by_run(found: Iterable[tuple[Any, ...]]) -> Answers:
-    answers: Answers = defaultdict(set)
-    for run, *witness in found:
-        answers[run].add(tuple(witness))
-    return answers
+class OfAnyRun(Judges):
+    def tables_of(self, histories: Sequence[History], small: bool) -> Tables:
+        """As large, without a join where no producer's numbers have a hole, and none of these has one."""
+        plain = super().tables_of(histories, small=True)
+        if small:
+            return plain
+        producers = producers_of(plain.sends, plain.blocks)
+        assert all(each.unbroken for each in producers)
+        numbers = [(each.run, each.producer, each.first_seq, each.last_seq) for each in producers]
+        return tables_of(spark(small=False), *histories, small=False, numbers=numbers)
+
+    def question(self, check: str, tables: Tables) -> DataFrame:
+        return tables.fates if check == "fates" else super().question(check, tables)
 
 
-def by_spark(check: str) -> Answers:
-    columns, own = ("run", *COLUMNS[check]), tables()
-    spark()  # after whatever another test has set it up for
-    return by_run(tuple(row[name] for name in columns) for row in collected(CHECKS[check].function(own)))
-
-
-def by_hand(check: str, runs: Iterable[int]) -> Answers:
-    return {run: getattr(reference, check)(rows()[run]) for run in runs}
-
-
-def counts(check: str, witness: tuple[Any, ...]) -> bool:
-    """Of a measure only marked rows count."""
-    marked = CHECKS[check].marked
-    return marked is None or bool(witness[COLUMNS[check].index(marked)])
+JUDGES = OfAnyRun(
+    COLUMNS,
+    plain=reference,
+    sql=sql_judge,
+    made=made,
+    journal=ASKED_OF,
+    planned=members,
+    schemas={
+        "members_of": {
+            **dict.fromkeys(("consumer", "group", "topic"), pa.int32()),
+            **dict.fromkeys(("name", "start", "isolation"), pa.string()),
+        }
+    },
+    histories=HISTORIES,
+    at_large=AT_LARGE,
+)
 
 
 @pytest.mark.proves("C3")
-@pytest.mark.parametrize("check", COLUMNS)
+@pytest.mark.parametrize("check", [name for name in COLUMNS if name != "fates"])
 def test_all_judges_find_the_same(check: str, record_property: Told) -> None:
-    found, in_sql, plain = by_spark(check), by_run(sql_judge.answers(check, arrow())), by_hand(check, rows())
-    for run, expected in plain.items():
-        assert found[run] == expected, rows()[run]
-        assert in_sql[run] == expected, rows()[run]
-    hits = {run for run, witnesses in plain.items() if any(counts(check, witness) for witness in witnesses)}
+    hits = JUDGES.hits(check, JUDGES.agreed(check))
     assert len(hits) >= HISTORIES // 20, "the histories hardly ever have this anomaly: they prove little"
-    asked = {run for run, own in rows().items() if all(own[table] for table in CHECKS[check].needs)}
+    asked = {run for run, own in JUDGES.rows.items() if all(own[table] for table in CHECKS[check].needs)}
     assert len(asked - hits) >= HISTORIES // 40, "the histories hardly ever lack this anomaly: they prove little"
-    record_property("figure", f"{HISTORIES:,} histories judged alike by all three, for {len(COLUMNS)} checks and fates")
+    told = f"{HISTORIES:,} histories judged alike by all three, for {len(COLUMNS) - 1} checks and fates"
+    record_property("figure", told)
 
 
 @pytest.mark.proves("C3")
 def test_last_stable_offsets_fall_back_and_stand_again_where_they_stood() -> None:
     again = 0
-    for own in rows().values():
+    for own in JUDGES.rows.values():
         for partition in (0, 1):
             stood = [row["last_stable"] for row in own["stable"] if row["partition"] == partition]
             turns = [after for before, after in pairwise([None, *stood]) if before != after]
@@ -362,21 +326,14 @@ def test_last_stable_offsets_fall_back_and_stand_again_where_they_stood() -> Non
 
 @pytest.mark.proves("C3")
 def test_all_judges_give_every_send_the_same_fate_and_only_one() -> None:
-    own = [tuple(row) for row in collected(tables().fates.select("run", *COLUMNS_OF_FATES))]
-    found, in_sql, plain = by_run(own), by_run(sql_judge.answers("fates", arrow())), by_hand("fates", rows())
-    for run, expected in plain.items():
-        assert found[run] == expected, rows()[run]
-        assert in_sql[run] == expected, rows()[run]
-    assert len(own) == sum(len(history.rows["sends"]) for history in histories())
-    assert {fate for _, _, _, fate in own} == set(FATES)
+    agreed = JUDGES.agreed("fates")
+    sends = Counter({history.run: len(history.rows["sends"]) for history in JUDGES.histories})
+    assert Counter({run: own.total() for run, own in agreed.items()}) == sends
+    assert {fate for own in agreed.values() for _, _, fate in own} == set(FATES)
 
 
 @pytest.mark.proves("C3")
-@pytest.mark.parametrize("check", [*COLUMNS, "fates"])
+@pytest.mark.parametrize("check", COLUMNS)
 def test_what_is_judged_as_large_is_judged_alike(check: str, record_property: Told) -> None:
-    columns = ("run", *COLUMNS.get(check, COLUMNS_OF_FATES))
-    found = by_run(tuple(row[name] for name in columns) for row in answers_at_large()[check])
-    for run, expected in by_hand(check, [history.run for history in histories()[:AT_LARGE]]).items():
-        assert found[run] == expected, rows()[run]
-    assert found, "the histories do not have this anomaly: they prove nothing"
+    JUDGES.assert_agreed_at_large(check)
     record_property("figure", f"{AT_LARGE:,} of them judged alike in the way of large journals")

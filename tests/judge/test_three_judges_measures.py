@@ -5,9 +5,7 @@ beforehand: phases, moments, and the times that faults cover and in which alerts
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable
-from functools import cache, partial
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -15,14 +13,14 @@ import pyarrow as pa
 import pytest
 import reference_measures
 import sql_measures
-from asking import spark, tables_of, written
-from histories import FIRST_RUN, History, at
+from asking import spark, tables_of
+from histories import History, at
 from pyspark.sql import types as T
 from reference import Rows
+from three_judges import Answers, Judges
 
-from ackproof.journal_tables import TABLES
 from ackproof.judge.checks import CHECKS
-from ackproof.judge.spark import collected, few_rows
+from ackproof.judge.spark import few_rows
 from ackproof.judge.tables import Tables
 from ackproof.record import Marks
 from proving import size
@@ -32,17 +30,18 @@ HISTORIES = size(300, 5_000)
 AT_LARGE = size(20, 300)  # as many are judged as large journals are, too
 ASKED_OF = ("sends", "log", "ends", "reads", "state", "faults", "alerts", "eligible")
 OF_THE_PLAN = {
-    "plan": pa.schema(
-        [(name, pa.float64()) for name in ("rate_line", "late_ms", "dip_s")]
-        + [(name, pa.int64()) for name in ("load_begun_ns", "load_ended_ns", "healed_ns", "drained_ns")]
-    ),
-    "planned_faults": pa.schema([("fault", pa.int32()), ("kind", pa.string()), ("asked", pa.list_(pa.string()))]),
-    "expected": pa.schema(
-        [("rule", pa.string()), ("fault", pa.int32()), ("undone_by", pa.int32())]
-        + [(name, pa.float64()) for name in ("within_s", "clears_within_s")]
-    ),
-    "members_of": pa.schema([(name, pa.int32()) for name in ("consumer", "group", "readers")]),
-    "tables_of": pa.schema([(name, pa.int32()) for name in ("producer", "table", "threads")]),
+    "plan": {
+        **dict.fromkeys(("rate_line", "late_ms", "dip_s"), pa.float64()),
+        **dict.fromkeys(("load_begun_ns", "load_ended_ns", "healed_ns", "drained_ns"), pa.int64()),
+    },
+    "planned_faults": {"fault": pa.int32(), "kind": pa.string(), "asked": pa.list_(pa.string())},
+    "expected": {
+        "rule": pa.string(),
+        **dict.fromkeys(("fault", "undone_by"), pa.int32()),
+        **dict.fromkeys(("within_s", "clears_within_s"), pa.float64()),
+    },
+    "members_of": dict.fromkeys(("consumer", "group", "readers"), pa.int32()),
+    "tables_of": dict.fromkeys(("producer", "table", "threads"), pa.int32()),
 }
 GROUP_OF = (0, 0, 1)  # of each consumer
 LEADER_OF = (1, 2, 3, 1)  # of each epoch: it has but one
@@ -206,11 +205,6 @@ def _alert(history: History, lots: Random) -> None:
                 history.expects(rule, fault, within=within, clears=clears, undone_by=undone)
 
 
-@cache
-def histories() -> list[History]:
-    return [made(FIRST_RUN + place) for place in range(HISTORIES)]
-
-
 def _planned(history: History) -> Rows:
     """What `run.json` says of it."""
     record, marks = history.record(), history.marks
@@ -239,41 +233,6 @@ def _planned(history: History) -> Rows:
     }
 
 
-@cache
-def rows() -> dict[int, Rows]:
-    """Each history as its other judges see it."""
-    complete = {history.run: (history.complete(), _planned(history)) for history in histories()}
-    return {run: {**{name: own[name] for name in ASKED_OF}, **plan} for run, (own, plan) in complete.items()}
-
-
-@cache
-def arrow() -> dict[str, pa.Table]:
-    run = pa.field("run", pa.int64())
-    planned = {name: pa.schema([run, *schema]) for name, schema in OF_THE_PLAN.items()}
-    schemas = {**{name: TABLES[name].schema for name in ASKED_OF}, **planned}
-    return {
-        name: pa.Table.from_pylist([{"run": run, **row} for run, own in rows().items() for row in own[name]], schema)
-        for name, schema in schemas.items()
-    }
-
-
-@cache
-def tables() -> Tables:
-    """To every other run belongs a number that was reserved and never reported: it has no time, and counts nowhere."""
-    long, integer = T.LongType(), T.IntegerType()
-    schema = T.StructType([T.StructField(*each) for each in (("run", long), ("producer", integer), ("seq", long))])
-    unreported = few_rows(spark(), [(history.run, 0, 10_000) for history in histories()[::2]], schema)
-    return tables_of(spark(), *histories(), unreported=unreported)
-
-
-@cache
-def answers_at_large() -> dict[str, list[dict[str, Any]]]:
-    """Of the first histories, by Spark without taking anything for small."""
-    own = histories()[:AT_LARGE]
-    large = tables_of(spark(small=False), *own, small=False)
-    return written({check: partial(CHECKS[check].function, large) for check in COLUMNS}, [each.run for each in own])
-
-
 COLUMNS = {
     "failover": (
         "fault",
@@ -297,61 +256,50 @@ COLUMNS = {
     "phases": ("topic", "phase", "after", "sent", "written", "refused", "unknown", "lost", "settled"),
     "eligible": ("topic", "partition", "place", "moment", "eligible", "last_known"),
 }
-Answers = dict[int, "Counter[tuple[Any, ...]]"]
 Told = Callable[[str, object], None]
 
 
-def _figure(value: Any) -> Any:
-    """Lists as they can be compared, and figures to the twelfth digit: each judge divides in its own way."""
-    if isinstance(value, float):
-        return float(f"{value:.12g}")
-    return tuple(value) if isinstance(value, list) else value
+class Measuring(Judges):
+    def tables_of(self, histories: Sequence[History], small: bool) -> Tables:
+        """To every other run belongs a number that was reserved and never reported: it has no time, and counts
+        nowhere. (As large, what was never reported is left out before.)"""
+        if not small:
+            return super().tables_of(histories, small)
+        long, integer = T.LongType(), T.IntegerType()
+        schema = T.StructType([T.StructField(*each) for each in (("run", long), ("producer", integer), ("seq", long))])
+        unreported = few_rows(spark(), [(history.run, 0, 10_000) for history in histories[::2]], schema)
+        return tables_of(spark(), *histories, unreported=unreported)
 
 
-def by_run(found: Iterable[tuple[Any, ...]]) -> Answers:
-    answers: Answers = {history.run: Counter() for history in histories()}
-    for run, *witness in found:
-        answers[run][tuple(map(_figure, witness))] += 1
-    return answers
-
-
-def by_spark(check: str) -> Answers:
-    columns, own = ("run", *COLUMNS[check]), tables()
-    spark()  # after whatever another test has set it up for
-    return by_run(tuple(row[name] for name in columns) for row in collected(CHECKS[check].function(own)))
-
-
-def by_hand(check: str) -> Answers:
-    judge = getattr(reference_measures, check)
-    return by_run((run, *witness) for run, own in rows().items() for witness in judge(own))
+JUDGES = Measuring(
+    COLUMNS,
+    plain=reference_measures,
+    sql=sql_measures,
+    made=made,
+    journal=ASKED_OF,
+    planned=_planned,
+    schemas=OF_THE_PLAN,
+    histories=HISTORIES,
+    at_large=AT_LARGE,
+)
 
 
 @pytest.mark.proves("C3")
 @pytest.mark.parametrize("check", COLUMNS)
 def test_all_judges_measure_the_same(check: str, record_property: Told) -> None:
-    found, in_sql, plain = by_spark(check), by_run(sql_measures.answers(check, arrow())), by_hand(check)
-    for run, expected in plain.items():
-        assert found[run] == expected, rows()[run]
-        assert in_sql[run] == expected, rows()[run]
-    marked = CHECKS[check].marked
-    counts = [bool(marked is None or each[COLUMNS[check].index(marked)]) for own in plain.values() for each in own]
+    agreed, marked = JUDGES.agreed(check), CHECKS[check].marked
+    counts = [bool(marked is None or each[COLUMNS[check].index(marked)]) for own in agreed.values() for each in own]
     assert sum(counts) >= HISTORIES // 5, "the histories hardly ever have this: they prove little"
-    assert len([own for own in plain.values() if not own]) or marked, (
-        "each history has it: who finds it always is right"
-    )
+    assert marked or not all(agreed.values()), "each history has it: who finds it always is right"
     assert marked is None or counts.count(False) >= HISTORIES // 10, "each of them counts: the mark proves little"
-    assert not _never_seen(check, plain), "what no history comes to is not compared"
+    assert not _never_seen(check, agreed), "what no history comes to is not compared"
     record_property("figure", f"{HISTORIES:,} histories measured alike by all three, for {len(COLUMNS)} more checks")
 
 
 @pytest.mark.proves("C3")
 @pytest.mark.parametrize("check", COLUMNS)
 def test_what_is_measured_as_large_is_measured_alike(check: str, record_property: Told) -> None:
-    found = by_run(tuple(row[name] for name in ("run", *COLUMNS[check])) for row in answers_at_large()[check])
-    plain = by_hand(check)
-    for run in [history.run for history in histories()[:AT_LARGE]]:
-        assert found[run] == plain[run], rows()[run]
-    assert any(found.values()), "the histories do not have this: they prove nothing"
+    JUDGES.assert_agreed_at_large(check)
     record_property("figure", f"{AT_LARGE:,} of them measured alike in the way of large journals")
 
 

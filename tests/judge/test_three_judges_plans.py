@@ -3,10 +3,8 @@ codes, refusals, inputs, claims and replicas. As in `test_three_judges`, with ra
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
 from random import Random
 from typing import Any
 
@@ -14,16 +12,12 @@ import pyarrow as pa
 import pytest
 import reference_plans
 import sql_plans
-from asking import spark, tables_of, written
-from histories import FIRST_RUN, History, at
+from histories import History, at
 from msgspec.structs import replace
 from reference import Rows
+from three_judges import Judges
 
 from ackproof.allocation import documented
-from ackproof.journal_tables import TABLES
-from ackproof.judge.checks import CHECKS
-from ackproof.judge.spark import collected
-from ackproof.judge.tables import Tables
 from ackproof.record import FaultRecord, Marks, ProducerRecord, RunRecord
 from proving import size
 
@@ -362,11 +356,6 @@ def _claim(history: Planned, lots: Random) -> None:
 # -- as the judges see them --------------------------------------------------------------------------------------------
 
 
-@cache
-def histories() -> list[Planned]:
-    return [made(FIRST_RUN + place) for place in range(HISTORIES)]
-
-
 def planned(history: Planned) -> Rows:
     """What `run.json` says, in rows."""
     racks: list[str | None] = [*history.racks] or [None]
@@ -409,43 +398,6 @@ PLANNED = {
     },
     "marks_of": dict.fromkeys(("load_begun_ns", "load_ended_ns", "healed_ns", "drained_ns"), _LONG),
 }
-
-
-@cache
-def rows() -> dict[int, Rows]:
-    found = {}
-    for history in histories():
-        journal = {
-            name: [{**dict.fromkeys(TABLES[name].schema.names), **row} for row in own]
-            for name, own in history.complete().items()
-            if name in JOURNAL
-        }
-        found[history.run] = {**journal, **planned(history)}
-    return found
-
-
-@cache
-def arrow() -> dict[str, pa.Table]:
-    schemas = {name: TABLES[name].schema for name in JOURNAL}
-    schemas |= {name: pa.schema({"run": _LONG, **columns}) for name, columns in PLANNED.items()}
-    return {
-        name: pa.Table.from_pylist([{**row, "run": run} for run, own in rows().items() for row in own[name]], schema)
-        for name, schema in schemas.items()
-    }
-
-
-@cache
-def tables() -> Tables:
-    return tables_of(spark(), *histories())
-
-
-@cache
-def answers_at_large() -> dict[str, list[dict[str, Any]]]:
-    """Of the first histories, by Spark without taking anything for small, as in `test_three_judges`."""
-    own = histories()[:AT_LARGE]
-    large = tables_of(spark(small=False), *own, small=False)
-    questions = {check: partial(CHECKS[check].function, large) for check in COLUMNS}
-    return written(questions, [history.run for history in own])
 
 
 PLACE = ("producer", "topic", "key")
@@ -498,43 +450,26 @@ ASKED_OF = {  # where these hold nothing, nothing can be found
     "allocation": "state",
     "inexact": "log",
 }
-Answers = dict[int, Counter[tuple[Any, ...]]]  # each witness, and how often it was told: once
 Told = Callable[[str, object], None]
-
-
-def by_run(found: Iterable[tuple[Any, ...]]) -> Answers:
-    answers: Answers = defaultdict(Counter)
-    for run, *witness in found:
-        answers[run][tuple(tuple(each) if isinstance(each, list) else each for each in witness)] += 1
-    return answers
-
-
-def by_spark(check: str) -> Answers:
-    columns, own = ("run", *COLUMNS[check]), tables()
-    spark()  # after whatever another test has set it up for
-    return by_run(tuple(row[name] for name in columns) for row in collected(CHECKS[check].function(own)))
-
-
-def by_hand(check: str, runs: Iterable[int]) -> Answers:
-    return {run: Counter(getattr(reference_plans, check)(rows()[run])) for run in runs}
-
-
-def counts(check: str, witness: tuple[Any, ...]) -> bool:
-    """Of a measure only marked rows count."""
-    marked = CHECKS[check].marked
-    return marked is None or bool(witness[COLUMNS[check].index(marked)])
+JUDGES = Judges(
+    COLUMNS,
+    plain=reference_plans,
+    sql=sql_plans,
+    made=made,
+    journal=JOURNAL,
+    planned=planned,
+    schemas=PLANNED,
+    histories=HISTORIES,
+    at_large=AT_LARGE,
+)
 
 
 @pytest.mark.proves("C3")
 @pytest.mark.parametrize("check", COLUMNS)
 def test_all_judges_find_the_same(check: str, record_property: Told) -> None:
-    found, in_sql, plain = by_spark(check), by_run(sql_plans.answers(check, arrow())), by_hand(check, rows())
-    for run, expected in plain.items():
-        assert found[run] == expected, rows()[run]
-        assert in_sql[run] == expected, rows()[run]
-    hits = {run for run, witnesses in plain.items() if any(counts(check, witness) for witness in witnesses)}
+    hits = JUDGES.hits(check, JUDGES.agreed(check))
     assert len(hits) >= HISTORIES // 20, "the histories hardly ever have this anomaly: they prove little"
-    asked = {run for run, own in rows().items() if own[ASKED_OF[check]]}
+    asked = {run for run, own in JUDGES.rows.items() if own[ASKED_OF[check]]}
     assert len(asked - hits) >= HISTORIES // 40, "the histories hardly ever lack this anomaly: they prove little"
     record_property("figure", f"{HISTORIES:,} histories judged alike by all three, for {len(COLUMNS)} checks of plans")
 
@@ -542,9 +477,5 @@ def test_all_judges_find_the_same(check: str, record_property: Told) -> None:
 @pytest.mark.proves("C3")
 @pytest.mark.parametrize("check", COLUMNS)
 def test_what_is_judged_as_large_is_judged_alike(check: str, record_property: Told) -> None:
-    columns = ("run", *COLUMNS[check])
-    found = by_run(tuple(row[name] for name in columns) for row in answers_at_large()[check])
-    for run, expected in by_hand(check, [history.run for history in histories()[:AT_LARGE]]).items():
-        assert found[run] == expected, rows()[run]
-    assert found, "the histories do not have this anomaly: they prove nothing"
+    JUDGES.assert_agreed_at_large(check)
     record_property("figure", f"{AT_LARGE:,} of them judged alike in the way of large journals")

@@ -3,10 +3,8 @@ which mirrors pass over, repeat, exchange and change records, and every witness 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, partial
 from random import Random
 from typing import Any
 
@@ -15,14 +13,10 @@ import pyarrow as pa
 import pytest
 import reference_sites
 import sql_sites
-from asking import spark, tables_of, written
-from histories import FIRST_RUN, History, at
+from histories import History, at
 from reference import Rows
+from three_judges import Judges
 
-from ackproof.journal_tables import TABLES
-from ackproof.judge.checks import CHECKS
-from ackproof.judge.spark import collected
-from ackproof.judge.tables import Tables
 from ackproof.record import Marks, RunRecord
 from proving import size
 
@@ -239,67 +233,30 @@ def _break(history: History, lots: Random) -> None:
     history.marks = Marks(**marks)
 
 
-@cache
-def histories() -> list[Moved]:
-    return [made(FIRST_RUN + place) for place in range(HISTORIES)]
-
-
-@cache
-def rows() -> dict[int, Rows]:
-    """Each history as its judges see it, with what `run.json` tells."""
-    found = {}
-    for history in histories():
-        plans = zip(history.consumed, history.receivers, strict=True)
-        receivers = [
+def told(history: Moved) -> Rows:
+    """What `run.json` tells."""
+    plans = zip(history.consumed, history.receivers, strict=True)
+    return {
+        "topics": [{"topic": number, "name": name} for number, name in enumerate(history.topics)],
+        "mirrors": [{"topic": source, "mirror": mirror} for mirror, source in history.mirrors.items()],
+        "receivers": [
             {"consumer": number, "topic": topic, **plan["receiver"]}
             for number, (topic, plan) in enumerate(plans)
             if "receiver" in plan
-        ]
-        known: Rows = {
-            "topics": [{"topic": number, "name": name} for number, name in enumerate(history.topics)],
-            "mirrors": [{"topic": source, "mirror": mirror} for mirror, source in history.mirrors.items()],
-            "receivers": receivers,
-            "marks": [msgspec.structs.asdict(history.marks)],
-        }
-        complete = history.complete()
-        found[history.run] = {**{name: complete[name] for name in JOURNAL}, **known}
-    return found
-
-
-@cache
-def arrow() -> dict[str, pa.Table]:
-    numbers = {name: pa.int32() for name in ("topic", "mirror", "consumer")}
-    words = {name: pa.string() for name in ("name", "strategy", "copies", "drops")}
-    moments = {name: pa.int64() for name in Marks.__struct_fields__}
-    columns = {
-        "topics": ("topic", "name"),
-        "mirrors": ("topic", "mirror"),
-        "receivers": ("consumer", "topic", "strategy", "copies", "drops"),
-        "marks": tuple(moments),
-    }
-    types = {**numbers, **words, **moments}
-    schemas = {name: TABLES[name].schema for name in JOURNAL}
-    for name, own in columns.items():
-        schemas[name] = pa.schema([("run", pa.int64()), *((column, types[column]) for column in own)])
-    return {
-        name: pa.Table.from_pylist([{"run": run, **row} for run, own in rows().items() for row in own[name]], schema)
-        for name, schema in schemas.items()
+        ],
+        "marks": [msgspec.structs.asdict(history.marks)],
     }
 
 
-@cache
-def tables() -> Tables:
-    return tables_of(spark(), *histories())
-
-
-@cache
-def answers_at_large() -> dict[str, list[dict[str, Any]]]:
-    """Of the first histories, by Spark without taking anything for small."""
-    own = histories()[:AT_LARGE]
-    large = tables_of(spark(small=False), *own, small=False)
-    return written({check: partial(CHECKS[check].function, large) for check in COLUMNS}, [each.run for each in own])
-
-
+TOLD = {
+    "topics": {"topic": pa.int32(), "name": pa.string()},
+    "mirrors": {"topic": pa.int32(), "mirror": pa.int32()},
+    "receivers": {
+        **dict.fromkeys(("consumer", "topic"), pa.int32()),
+        **dict.fromkeys(("strategy", "copies", "drops"), pa.string()),
+    },
+    "marks": dict.fromkeys(Marks.__struct_fields__, pa.int64()),
+}
 _LEFT_BEHIND = (
     *("topic", "partition", "offset", "producer", "seq"),
     *("done_ns", "moved_ns", "copied_to", "mirror_offset", "explained"),
@@ -332,73 +289,44 @@ COLUMNS = {
         *("leader", "leader_epoch", "isr", "replicas"),
     ),
 }
-Answers = dict[int, set[tuple[Any, ...]]]
 Told = Callable[[str, object], None]
-
-
-def by_run(found: Iterable[tuple[Any, ...]]) -> Answers:
-    """Each witness once: one that is told twice is no witness more."""
-    every = list(found)
-    assert len(every) == len(set(every))
-    answers: Answers = defaultdict(set)
-    for run, *witness in every:
-        answers[run].add(tuple(witness))
-    return answers
-
-
-def by_spark(check: str) -> Answers:
-    columns, own = ("run", *COLUMNS[check]), tables()
-    spark()  # after whatever another test has set it up for
-    return by_run(_told(row, columns) for row in collected(CHECKS[check].function(own)))
-
-
-def _told(row: Any, columns: Iterable[str]) -> tuple[Any, ...]:
-    return tuple(tuple(row[name]) if isinstance(row[name], list) else row[name] for name in columns)
-
-
-def by_hand(check: str, most: int | None = None) -> Answers:
-    return {run: getattr(reference_sites, check)(own) for run, own in list(rows().items())[:most]}
-
-
-def counts(check: str, witness: tuple[Any, ...]) -> bool:
-    """Of a measure only marked rows count."""
-    marked = CHECKS[check].marked
-    return marked is None or bool(witness[COLUMNS[check].index(marked)])
+JUDGES = Judges(
+    COLUMNS,
+    plain=reference_sites,
+    sql=sql_sites,
+    made=made,
+    journal=JOURNAL,
+    planned=told,
+    schemas=TOLD,
+    histories=HISTORIES,
+    at_large=AT_LARGE,
+)
 
 
 def test_the_histories_have_whatever_these_checks_tell_apart() -> None:
-    def told(check: str, column: str) -> set[Any]:
+    def words(check: str, column: str) -> set[Any]:
         place = COLUMNS[check].index(column)
-        return {witness[place] for found in by_hand(check).values() for witness in found}
+        return {witness[place] for found in JUDGES.by_hand(check).values() for witness in found}
 
-    assert told("mirror_differs", "difference") == {"missing", "extra", "changed", "out of order"}
-    assert told("translated", "again") >= {0, 1, 2}
-    assert told("site_gap", "again") >= {None, 0, 1, 2}
-    assert told("left_behind", "explained") == {True, False}
-    assert told("moves", "moment") >= {"start", "before 1", "during 1", "before 2", "during 2", "end"}
+    assert words("mirror_differs", "difference") == {"missing", "extra", "changed", "out of order"}
+    assert words("translated", "again") >= {0, 1, 2}
+    assert words("site_gap", "again") >= {None, 0, 1, 2}
+    assert words("left_behind", "explained") == {True, False}
+    assert words("moves", "moment") >= {"start", "before 1", "during 1", "before 2", "during 2", "end"}
 
 
 @pytest.mark.proves("C3")
 @pytest.mark.parametrize("check", COLUMNS)
 def test_all_judges_find_the_same(check: str, record_property: Told) -> None:
-    found, in_sql, plain = by_spark(check), by_run(sql_sites.answers(check, arrow())), by_hand(check)
-    for run, expected in plain.items():
-        assert in_sql[run] == expected, rows()[run]
-        assert found[run] == expected, rows()[run]
-    hits = {run for run, witnesses in plain.items() if any(counts(check, witness) for witness in witnesses)}
+    hits = JUDGES.hits(check, JUDGES.agreed(check))
     assert len(hits) >= HISTORIES // 20, "the histories hardly ever have this anomaly: they prove little"
-    assert len(plain.keys() - hits) >= HISTORIES // 100, (
-        "the histories hardly ever lack this anomaly: they prove little"
-    )
-    told = f"{HISTORIES:,} more histories judged alike by all three, for {len(COLUMNS)} checks of receivers and sites"
-    record_property("figure", told)
+    assert HISTORIES - len(hits) >= HISTORIES // 100, "the histories hardly ever lack this anomaly: they prove little"
+    what = f"{len(COLUMNS)} checks of receivers and sites"
+    record_property("figure", f"{HISTORIES:,} more histories judged alike by all three, for {what}")
 
 
 @pytest.mark.proves("C3")
 @pytest.mark.parametrize("check", COLUMNS)
 def test_what_is_judged_as_large_is_judged_alike(check: str, record_property: Told) -> None:
-    found = by_run(_told(row, ("run", *COLUMNS[check])) for row in answers_at_large()[check])
-    for run, expected in by_hand(check, AT_LARGE).items():
-        assert found[run] == expected, rows()[run]
-    assert found, "the histories do not have this anomaly: they prove nothing"
+    JUDGES.assert_agreed_at_large(check)
     record_property("figure", f"{AT_LARGE:,} of these judged alike in the way of large journals")

@@ -4,7 +4,8 @@
 are run by pytest, at full size or with `--quick` those of CI at their size. What came of each proof is kept in
 `docs/trust.json` with its date and commit, and the page is written anew from that after each proof. A proof that passed
 with this very code is not run again, nor is a case that passed before the proof was interrupted (`.proofs/`); a proof
-of other code is shown as older than the code. What no test proves is not proved yet.
+of other code is shown as older than the code. What no test proves is not proved yet. `--at-once 3` runs three cases
+beside each other, each with processes, mounts and a network of its own, so that none takes another's for left behind.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,6 +35,15 @@ SOURCE, TESTS, CAME = (HOME / name for name in ("src", "tests", ".proofs"))
 PAGE, DATA, PROMISES = (HOME / "docs" / name for name in ("trust.md", "trust.json", "proofs.toml"))
 TIMEOUT_S = {"quick": 600, "full": 6 * 3600}  # of one test
 MEMORY = {"quick": "2g", "full": "6g"}  # of Java, where one Spark judges all histories
+APART = ["unshare", "--pid", "--mount", "--net", "--mount-proc", "--fork", "--kill-child"]
+APART += ["sh", "-c", '"$@"; exit $?', "sh"]  # it takes in what others leave behind when they die
+PYTEST = ["-m", "pytest"]
+PYTEST_APART = [
+    "-c",
+    "import sys, pytest, pyroute2; pyroute2.IPRoute().link('set', index=1, state='up'); sys.exit(pytest.main())",
+]
+OF_CLUSTERS = "tests/cluster/"
+AS_CI = ["-n", "2", "--dist", "loadfile"]  # what has no cluster
 
 
 class Promise(msgspec.Struct, frozen=True):
@@ -74,6 +86,22 @@ class Proof(msgspec.Struct, frozen=True):
     machine: str = ""
 
 
+class Share(msgspec.Struct, frozen=True):
+    """CI's share, when all of it was run in one go: how long that took."""
+
+    cases: int
+    seconds: float
+    date: str
+    commit: str
+
+
+class Data(msgspec.Struct, frozen=True):
+    """What is kept."""
+
+    proofs: list[Proof] = []
+    share: Share | None = None
+
+
 Kept = dict[tuple[str, str], Proof]
 Cases = dict[str, list[str]]  # of each test, as pytest names them
 
@@ -84,6 +112,7 @@ def main() -> int:
     options.add_argument("--only", type=lambda text: text.split(","), metavar="A1,C3", help="these alone")
     options.add_argument("--quick", action="store_true", help="CI's share, at its size")
     options.add_argument("--again", action="store_true", help="also what passed with this very code")
+    options.add_argument("--at-once", type=int, default=1, metavar="N", help="so many cases beside each other, as root")
     options.add_argument("--only-write", action="store_true", help="write the page from what is there; run nothing")
     given = options.parse_args()
     if unknown := [name for name in given.only or () if name not in promises]:
@@ -93,11 +122,11 @@ def main() -> int:
     passed = True
     if not given.only_write:
         try:
-            passed = prove(asked, size, promises, given.again)
+            passed = prove(asked, size, promises, given.again, given.at_once)
         except KeyboardInterrupt:
             say("interrupted; what passed is kept: the same command goes on from there")
             return 130
-    write_page(promises, read_kept())
+    write_page(promises, read_data())
     print(f"{PAGE.relative_to(HOME)} is written", file=sys.stderr)
     return 0 if passed else 1
 
@@ -108,24 +137,31 @@ def read_promises() -> dict[str, Promise]:
     return {name: msgspec.convert(table, Promise) for name, table in document.items() if name != "groups"}
 
 
-def read_kept() -> Kept:
-    kept = msgspec.json.decode(DATA.read_bytes(), type=list[Proof]) if DATA.exists() else []
-    return {(proof.id, proof.size): proof for proof in kept}
+def read_data() -> Data:
+    return msgspec.json.decode(DATA.read_bytes(), type=Data) if DATA.exists() else Data()
+
+
+def by_id(proofs: Iterable[Proof]) -> Kept:
+    return {(proof.id, proof.size): proof for proof in proofs}
 
 
 # -- proving ---------------------------------------------------------------------------------------------------------
 
 
-def prove(asked: list[str], size: str, promises: dict[str, Promise], again: bool) -> bool:
+def prove(asked: list[str], size: str, promises: dict[str, Promise], again: bool, at_once: int) -> bool:
     tests, cases = what_proves(size)
-    kept = read_kept()
+    kept, told, began = by_id(read_data().proofs), file_of(size), time.monotonic()
     done = {name for name in asked if not again and is_done(kept.get((name, size)), tests[name])}
     todo = [name for name in asked if tests[name] and name not in done]
     known = {} if again else came_before(size)  # a test that proves two promises is run once
     if done_before := {case for name in todo for test in tests[name] for case in cases[test]} & set(known):
         say(f"{len(done_before)} cases had passed with this very code before, and are not run again")
-    if size == "quick":  # in one go, as CI does: what they share is started once
-        run_tests([test for name in todo for test in tests[name]], cases, size, known)
+    if size == "quick" or at_once > 1:  # in one go: what they share is started once
+        run_tests([test for name in todo for test in tests[name]], cases, size, known, at_once)
+    if size == "quick" and not (done or done_before) and set(todo) == {name for name in promises if tests[name]}:
+        came = max(known.values(), key=lambda case: case.date)
+        share = Share(len(known), round(time.monotonic() - began, 1), came.date, came.commit)
+        write_data(msgspec.structs.replace(read_data(), share=share), promises)
     failed = []
     for place, name in enumerate(asked, start=1):
         before = f"{place} of {len(asked)}: {name}"
@@ -136,7 +172,10 @@ def prove(asked: list[str], size: str, promises: dict[str, Promise], again: bool
             say(f"{before} passed already: {kept[name, size].figure}")
         else:
             say(f"{before} ...")
-            proof = proved(name, size, promises[name], {test: cases[test] for test in tests[name]}, known)
+            own = {test: cases[test] for test in tests[name]}
+            proof = proved(name, size, promises[name], own, known, at_once)
+            if file_of(size) != told:
+                sys.exit("the code was changed while it was proved: what came of it is of no code that there is")
             keep(proof, promises)
             say(f"{before} {'passed' if proof.passed else 'FAILED'} in {proof.seconds:.0f} s: {proof.figure}")
             for hole in proof.holes:
@@ -162,7 +201,11 @@ def what_proves(size: str) -> tuple[dict[str, list[str]], Cases]:
     CAME.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CAME) as folder:
         told = Path(folder) / "cases"
-        pytest_says(["--collect-only"], size, told, subprocess.DEVNULL)
+        with Path(folder, "said").open("w+b") as said:
+            code = pytest_says(["--collect-only"], size, told, said)
+            if code:  # what cannot be read would prove nothing, silently
+                said.seek(0)
+                sys.exit(f"{said.read().decode()}pytest cannot read all tests (exit {code}), so nothing can be proved")
         for line in lines_of(told):
             test = line["test"].partition("[")[0]
             cases[test].append(line["test"])
@@ -181,18 +224,14 @@ def read_came(lines: list[Any]) -> dict[str, Came]:
     return {came.test: came for came in (msgspec.convert(line, Came) for line in lines)}
 
 
-def proved(name: str, size: str, promise: Promise, cases: Cases, known: dict[str, Came]) -> Proof:
+def proved(name: str, size: str, promise: Promise, cases: Cases, known: dict[str, Came], at_once: int = 1) -> Proof:
     tests = sorted(cases)
-    code, tests_code = digest_of_code(promise.of), digest_of(files_of(tests))
-    run_tests(tests, cases, size, known)
+    run_tests(tests, cases, size, known, at_once)
     asked = [case for test in tests for case in cases[test]]
     all_came = [known[case] for case in asked if case in known]
     silent = [case for case in asked if case not in known]
     failed = [came for came in all_came if came.outcome == "failed"]
     passed = [came for came in all_came if came.outcome == "passed"]
-    digest_of_code.cache_clear()
-    if (code, tests_code) != (digest_of_code(promise.of), digest_of(files_of(tests))):
-        silent.append("the code was changed while it was proved, so that it")
     return Proof(
         id=name,
         size=size,
@@ -204,26 +243,63 @@ def proved(name: str, size: str, promise: Promise, cases: Cases, known: dict[str
         tests=tests,
         date=max((came.date for came in all_came), default=""),
         commit=max(((came.date, came.commit) for came in all_came), default=("", ""))[1],
-        command=f"scripts/prove --only {name}" + (" --quick" if size == "quick" else ""),
+        command=" ".join(["scripts/prove --only", name, *how_of(size, at_once)]),
         seconds=round(sum(came.seconds for came in all_came), 1),
-        code=code,
-        tests_code=tests_code,
+        code=digest_of_code(promise.of),
+        tests_code=digest_of(files_of(tests)),
         machine=machine(),
     )
 
 
-def run_tests(tests: list[str], cases: Cases, size: str, known: dict[str, Came]) -> None:
-    missing: list[str] = []
+def how_of(size: str, at_once: int) -> list[str]:
+    return ["--quick"] * (size == "quick") + [f"--at-once {at_once}"] * (at_once > 1)
+
+
+def run_tests(tests: list[str], cases: Cases, size: str, known: dict[str, Came], at_once: int = 1) -> None:
+    missing: dict[str, list[str]] = {}  # by test, those of its cases that are to be run; of all of them, its own name
     for test in dict.fromkeys(tests):
         left = [case for case in cases[test] if case not in known]
-        missing += [test] if left == cases[test] else left
+        if left:
+            missing[test] = [test] if at_once == 1 and left == cases[test] else left
     if missing:
         told = file_of(size)
         before = len(lines_of(told))
-        code = pytest_says([f"--timeout={TIMEOUT_S[size]}", *missing], size, told, sys.stderr)
-        if code not in (0, 1):
-            say(f"pytest ended with {code}")
+        if at_once > 1:
+            parts = parts_of(missing)
+        else:
+            parts = as_ci(missing) if size == "quick" else [[case for own in missing.values() for case in own]]
+
+        def run(part: list[str]) -> None:
+            code = pytest_says([f"--timeout={TIMEOUT_S[size]}", *part], size, told, apart=at_once > 1)
+            if code not in (0, 1):
+                say(f"pytest ended with {code}")
+
+        in_turn(parts, at_once, run)
         known |= read_came(lines_of(told)[before:])
+
+
+def as_ci(missing: dict[str, list[str]]) -> list[list[str]]:
+    """What starts no cluster, two files at once; then the others, one after the other."""
+    clusters = [case for test, own in missing.items() if test.startswith(OF_CLUSTERS) for case in own]
+    others = [case for test, own in missing.items() if not test.startswith(OF_CLUSTERS) for case in own]
+    return [part for part in (others and [*AS_CI, *others], clusters) if part]
+
+
+def parts_of(missing: dict[str, list[str]]) -> list[list[str]]:
+    """What can be run apart from the rest: a case of clusters, but all of a file where they may share a Spark."""
+    files = defaultdict[str, list[str]](list)
+    for test, own in missing.items():
+        for case in own:
+            files[case if test.startswith(OF_CLUSTERS) else test.partition("::")[0]].append(case)
+    return list(files.values())
+
+
+def in_turn(parts: list[list[str]], at_once: int, do: Callable[[list[str]], object]) -> None:
+    with ThreadPoolExecutor(at_once) as hands:
+        try:
+            list(hands.map(do, parts))
+        finally:
+            hands.shutdown(cancel_futures=True)
 
 
 def figure_of(passed: list[Came], failed: list[Came], silent: list[str]) -> str:
@@ -243,13 +319,14 @@ def shortened(text: str) -> str:
     return line if len(line) <= 200 else f"{line[:200]}…"
 
 
-def pytest_says(arguments: list[str], size: str, told: Path, out: Any) -> int:
+def pytest_says(arguments: list[str], size: str, told: Path, out: Any = sys.stderr, apart: bool = False) -> int:
     """The plugin in tests/proving.py writes down what came of each case; what pytest itself says goes to `out`."""
     paths = [str(SOURCE), str(TESTS), os.environ.get("PYTHONPATH", "")]
     environment = {"ACKPROOF_JUDGE_MEMORY": MEMORY[size], **os.environ, "ACKPROOF_PROVE": size}
     environment["PYTHONPATH"] = ":".join(filter(None, paths))
-    command = [sys.executable, "-P", "-m", "pytest", "-p", "proving", "-p", "no:cacheprovider", "-q"]
-    command += ["-m", "not long" if size == "quick" else "", "--proofs", str(told), *arguments]
+    command = [*APART, sys.executable, "-P", *PYTEST_APART] if apart else [sys.executable, "-P", *PYTEST]
+    command += ["-p", "proving", "-p", "no:cacheprovider", "-q", "-m", "not long" if size == "quick" else ""]
+    command += ["--proofs", str(told), *arguments]
     environment |= {"ACKPROOF_COMMIT": commit()}
     with subprocess.Popen(command, cwd=HOME, env=environment, stdout=out) as running:
         try:
@@ -305,14 +382,13 @@ def is_older_than_its_tests(proof: Proof) -> bool:
 
 
 def files_of(tests: Iterable[str]) -> list[Path]:
-    """Their own files, those of tests that they import, and all that tests share: other judges, recorded runs."""
+    """Their own files, those of tests that they import, and what tests share: all that is no test below the folders of
+    these (helpers, other judges, programs that are started by their path), beside all folders, and recorded runs."""
     own = {HOME / test.partition("::")[0] for test in tests}
-    return sorted(path for path in with_imported(own) | shared_by_tests() if path.is_relative_to(TESTS))
-
-
-@cache
-def shared_by_tests() -> frozenset[Path]:
-    return frozenset(path for path in files_below(TESTS) if not path.name.startswith("test_"))
+    found = {path for path in with_imported(own) if path.is_relative_to(TESTS)}
+    folders = {TESTS / "runs", *(path.parent for path in found)} - {TESTS}
+    shared = [*TESTS.iterdir(), *(path for folder in folders for path in files_below(folder))]
+    return sorted(found | {path for path in shared if path.is_file() and not path.name.startswith("test_")})
 
 
 @cache
@@ -413,19 +489,23 @@ that machine. Real clusters are ZooKeeper's where a test does not say that it is
 
 
 def keep(proof: Proof, promises: dict[str, Promise]) -> None:
-    kept = read_kept()
-    kept[proof.id, proof.size] = proof
+    data = read_data()
+    kept = {**by_id(data.proofs), (proof.id, proof.size): proof}
     in_order = sorted(kept.values(), key=lambda each: (place_of(each.id, promises), each.size))
-    write(DATA, msgspec.json.format(msgspec.json.encode(in_order)) + b"\n")
-    write_page(promises, kept)
+    write_data(msgspec.structs.replace(data, proofs=in_order), promises)
+
+
+def write_data(data: Data, promises: dict[str, Promise]) -> None:
+    write(DATA, msgspec.json.format(msgspec.json.encode(data)) + b"\n")
+    write_page(promises, data)
 
 
 def place_of(name: str, promises: dict[str, Promise]) -> int:
     return list(promises).index(name) if name in promises else len(promises)
 
 
-def write_page(promises: dict[str, Promise], kept: Kept) -> None:
-    write(PAGE, page(promises, kept).encode())
+def write_page(promises: dict[str, Promise], data: Data) -> None:
+    write(PAGE, page(promises, data).encode())
 
 
 def write(path: Path, content: bytes) -> None:
@@ -435,9 +515,10 @@ def write(path: Path, content: bytes) -> None:
     aside.replace(path)
 
 
-def page(promises: dict[str, Promise], kept: Kept) -> str:
+def page(promises: dict[str, Promise], data: Data) -> str:
+    kept = by_id(data.proofs)
     groups: dict[str, str] = tomllib.loads(PROMISES.read_text(encoding="utf-8"))["groups"]
-    parts = [HEAD, in_short(promises, kept)]
+    parts = [HEAD, in_short(promises, kept, data.share)]
     for letter, title in groups.items():
         parts.append(f"\n## {letter}. {title}\n")
         parts.append("| | promised | bar | measured | tests |\n| --- | --- | --- | --- | --- |")
@@ -460,7 +541,7 @@ def machines(promises: dict[str, Promise], kept: Kept) -> str:
     return "\n".join(f"- {what}: {', '.join(names)}" for what, names in of.items()) or "nothing was measured yet"
 
 
-def in_short(promises: dict[str, Promise], kept: Kept) -> str:
+def in_short(promises: dict[str, Promise], kept: Kept, share: Share | None) -> str:
     of: dict[str, list[str]] = defaultdict(list)
     for name in promises:
         proofs = shown(name, kept)
@@ -474,8 +555,11 @@ def in_short(promises: dict[str, Promise], kept: Kept) -> str:
             hole = ", with a hole" if best.holes else ""
             of[f"passed at {best.size} size{part}{hole}{age(best)}"].append(name)
     lines = [f"- {what}: {len(names)} ({', '.join(names)})" for what, names in of.items()]
-    quick_s = sum(proof.seconds for proof in kept.values() if proof.size == "quick")
-    lines.append(f"- at quick size, which is CI's share, the proofs took {quick_s / 60:.1f} minutes together")
+    if share:
+        took = f"its {share.cases:,} cases took {share.seconds / 60:.1f} minutes"
+        lines.append(
+            f"- quick size is CI's share; {took} (`scripts/prove --quick`, {share.date}, commit {share.commit})"
+        )
     return f"**In short**, of {len(promises)} promises:\n\n" + "\n".join(lines) + "\n"
 
 

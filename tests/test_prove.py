@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import msgspec
 import pytest
 
 import proving
+from conftest import cannot_run
 from scripts_as_modules import SCRIPTS, script
 
 prove: Any = script("prove")
@@ -80,7 +82,8 @@ def test_a_proof_that_was_interrupted_goes_on_where_it_was(monkeypatch: pytest.M
     cases = [f"{TESTS[0]}[{case}]" for case in range(4)]
     ran = []
 
-    def pytest_says(arguments: list[str], _size: str, told: Path, _out: object) -> int:
+    def pytest_says(arguments: list[str], _size: str, told: Path, apart: bool) -> int:
+        assert not apart
         ran.append(arguments[1:])
         outcomes = ["passed", "passed", "failed"] if len(ran) == 1 else ["passed"] * 2
         left = cases if len(ran) == 1 else cases[2:]
@@ -102,6 +105,69 @@ def test_a_proof_that_was_interrupted_goes_on_where_it_was(monkeypatch: pytest.M
     assert list(known) == cases[:1]
     prove.run_tests(TESTS, {TESTS[0]: cases}, "full", known)
     assert ran[1] == cases[1:]
+
+
+MISSING = {
+    "tests/cluster/test_run.py::test_a": [
+        "tests/cluster/test_run.py::test_a[1]",
+        "tests/cluster/test_run.py::test_a[2]",
+    ],
+    "tests/judge/test_lost.py::test_b": ["tests/judge/test_lost.py::test_b[1]", "tests/judge/test_lost.py::test_b[2]"],
+    "tests/judge/test_lost.py::test_c": ["tests/judge/test_lost.py::test_c"],
+}
+
+
+def test_ci_runs_clusters_one_after_the_other_and_all_else_two_files_at_once() -> None:
+    clusters, first, second = MISSING.values()
+    others = [*prove.AS_CI, *first, *second]
+    assert prove.as_ci(MISSING) == [others, clusters]
+    assert prove.as_ci(dict([*MISSING.items()][:1])) == [clusters]
+    assert prove.as_ci(dict([*MISSING.items()][1:])) == [others]
+
+
+def test_apart_from_the_rest_are_each_case_of_a_cluster_and_each_file_of_others() -> None:
+    (one, two), first, second = MISSING.values()
+    assert prove.parts_of(MISSING) == [[one], [two], [*first, *second]]
+
+
+def test_what_is_run_apart_sees_no_process_and_no_network_but_its_own(tmp_path: Path) -> None:
+    if os.getuid() != 0:
+        cannot_run("`scripts/prove --at-once` takes root")
+    test = tmp_path / "test_apart.py"
+    test.write_text(APART)
+    command = [*prove.APART, sys.executable, "-P", *prove.PYTEST_APART, "-q", "-p", "no:cacheprovider", str(test)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, "1 failed, 1 passed" in done.stdout) == (1, True), done.stdout
+
+
+APART = """
+import os, socket, subprocess, time
+from pathlib import Path
+
+def test_it_is_apart():
+    assert len(list(Path("/proc").glob("[0-9]*"))) <= 3
+    assert [name for _, name in socket.if_nameindex()] == ["lo"]
+    socket.create_server(("127.0.0.1", 0))
+    orphan = int(subprocess.check_output(["sh", "-c", "sleep 0.1 >/dev/null & echo $!"]))
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{orphan}").exists():
+        assert time.monotonic() < deadline, "somebody takes it in"
+
+def test_that_fails():
+    assert False
+"""
+
+
+def test_tests_that_cannot_be_read_prove_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(prove, "CAME", tmp_path)
+
+    def pytest_says(_arguments: list[str], _size: str, _told: Path, out: Any) -> int:
+        out.write(b"ImportError\n")
+        return 2
+
+    monkeypatch.setattr(prove, "pytest_says", pytest_says)
+    with pytest.raises(SystemExit, match=r"ImportError\npytest cannot read all tests \(exit 2\)"):
+        prove.what_proves("full")
 
 
 def test_a_line_that_was_torn_is_left_out(tmp_path: Path) -> None:
@@ -163,16 +229,20 @@ def test_a_quick_proof_that_failed_is_shown_beside_a_full_one() -> None:
 
 
 def test_a_proof_is_older_than_its_tests_when_something_that_they_share_has_changed() -> None:
-    shared = {path.name for path in prove.shared_by_tests()}
-    assert {"reference.py", "sql_judge.py", "planting.py", "survivors.toml", "real_lab.py", "proving.py"} <= shared
-    assert not any(name.startswith("test_") for name in shared)
+    shared = {path.name for path in prove.files_of(["tests/judge/test_mutants.py::test_one"])}
+    assert {"reference.py", "sql_judge.py", "planting.py", "survivors.toml", "proving.py", "run.json"} <= shared
+    assert {name for name in shared if name.startswith("test_")} == {"test_mutants.py"}
+    assert "real_lab.py" not in shared, "what tests of clusters share is nothing to the judge's"
+    of_clusters = {path.name for path in prove.files_of(["tests/cluster/test_killed.py::test_one"])}
+    assert {"real_lab.py", "stand_in.py", "fake_ivy.py", "run.json"} <= of_clusters
+    assert "planting.py" not in of_clusters
     before = proof(tests_code="before")
     assert "*older than its tests*" in prove.words_of(before)
 
 
 def test_a_hole_is_no_plain_pass() -> None:
     kept = {("F1", "full"): proof(id="F1", holes=["no browser"])}
-    assert "passed at full size, with a hole: 1 (F1)" in prove.in_short({"F1": prove.Promise("all", "60")}, kept)
+    assert "passed at full size, with a hole: 1 (F1)" in prove.in_short({"F1": prove.Promise("all", "60")}, kept, None)
 
 
 def test_what_is_done_is_not_run_again_unless_something_has_changed() -> None:
@@ -185,16 +255,14 @@ def test_what_is_done_is_not_run_again_unless_something_has_changed() -> None:
 
 def test_the_page_says_what_failed_what_is_missing_and_what_has_a_hole() -> None:
     promises = prove.read_promises()
-    kept = {
-        ("C3", "full"): proof(passed=False, figure="1 tests failed"),
-        ("F1", "full"): proof(id="F1", holes=["no browser"]),
-    }
-    page = prove.page(promises, kept)
+    kept = [proof(passed=False, figure="1 tests failed"), proof(id="F1", holes=["no browser"])]
+    page = prove.page(promises, prove.Data(kept, prove.Share(883, 660.0, "2026-11-18T01:00", "1111111")))
     lines = {line.split(" | ")[0].strip("| "): line for line in page.splitlines() if line.startswith("| ")}
     assert "**FAILED**: 1 tests failed" in lines["C3"]
     assert "**Hole**: no browser" in lines["F1"]
     assert "not proved yet" in lines["A1"]
     assert "- **FAILED**: 1 (C3)" in page
+    assert "its 883 cases took 11.0 minutes" in page
 
 
 def test_every_promise_is_in_a_group_and_every_marked_test_proves_one() -> None:

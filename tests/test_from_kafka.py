@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from io import BytesIO
 from itertools import count
@@ -127,27 +128,53 @@ def test_a_log_that_moved_while_it_was_read_does_not_end_where_it_did(mark: int,
 
 
 BEGAN_MS, ENDED_MS = 1_700_000_000_000, 1_700_000_030_000
+HOUR_MS = 3_600_000
+
+
+def a_run(set_ms: int = 0) -> Any:
+    """By its wall clock, which is set by so much in the middle, before anything is sent."""
+    ended_at = Clock((ENDED_MS + set_ms) * 10**6, (ENDED_MS - BEGAN_MS) * 10**6)
+    return SimpleNamespace(began=Clock(BEGAN_MS * 10**6, 0), ended_at=ended_at)
 
 
 @pytest.mark.parametrize(
-    ("times", "ended", "fits"),
+    ("times", "fits"),
     [
-        ((BEGAN_MS, ENDED_MS), True, True),
-        ((BEGAN_MS - 9 * APART_MS, BEGAN_MS - APART_MS), True, True),
-        ((BEGAN_MS - 9 * APART_MS, BEGAN_MS - APART_MS - 1), True, False),
-        ((ENDED_MS + APART_MS, ENDED_MS + 9 * APART_MS), True, True),
-        ((ENDED_MS + APART_MS + 1, ENDED_MS + 9 * APART_MS), True, False),
-        ((ENDED_MS + APART_MS + 1, ENDED_MS + 9 * APART_MS), False, True),  # nobody knows when it ended
-        ((BEGAN_MS - 9 * APART_MS, ENDED_MS + 9 * APART_MS), True, True),
-        (None, True, True),
+        ((BEGAN_MS, ENDED_MS), True),
+        ((BEGAN_MS - 9 * APART_MS, BEGAN_MS - APART_MS), True),
+        ((BEGAN_MS - 9 * APART_MS, BEGAN_MS - APART_MS - 1), False),
+        ((ENDED_MS + APART_MS, ENDED_MS + 9 * APART_MS), True),
+        ((ENDED_MS + APART_MS + 1, ENDED_MS + 9 * APART_MS), False),
+        ((BEGAN_MS - 9 * APART_MS, ENDED_MS + 9 * APART_MS), True),
+        (None, True),
     ],
 )
-def test_records_of_another_time_are_of_another_run(times: tuple[int, int] | None, ended: bool, fits: bool) -> None:
-    record: Any = SimpleNamespace(
-        began=Clock(BEGAN_MS * 10**6, 0), ended_at=Clock(ENDED_MS * 10**6, 0) if ended else None
-    )
-    told = of_another_time(record, times)
+def test_records_of_another_time_are_of_another_run(times: tuple[int, int] | None, fits: bool) -> None:
+    told = of_another_time(a_run(), times)
     assert (told == []) == fits
     if told:
         assert told[0].text.endswith("and the run began at 2023-11-14 22:13:20 UTC: it is not its log.")
         assert not told[0].fit
+
+
+@pytest.mark.proves("B5")
+@pytest.mark.parametrize("set_ms", [HOUR_MS, -HOUR_MS])
+def test_records_of_a_run_whose_wall_clock_was_set_are_its_own(
+    set_ms: int, record_property: Callable[[str, object], None]
+) -> None:
+    sent = (BEGAN_MS + 10_000 + set_ms, ENDED_MS + set_ms)
+    assert of_another_time(a_run(set_ms), sent) == []
+    assert [line.fit for line in of_another_time(a_run(), sent)] == [False], "of a run without, they are another's"
+    for beyond in (BEGAN_MS - HOUR_MS - APART_MS - 1, ENDED_MS + set_ms + HOUR_MS + APART_MS + 1):
+        assert [line.fit for line in of_another_time(a_run(set_ms), (beyond, beyond))] == [False]
+    hours = set_ms // HOUR_MS
+    record_property("figure", f"a log read from Kafka, the wall clock set by {hours:+} h before the load: its own")
+
+
+@pytest.mark.proves("B5")
+@pytest.mark.parametrize("sent", [BEGAN_MS - HOUR_MS, BEGAN_MS, ENDED_MS + HOUR_MS])
+def test_records_are_not_told_by_their_time_where_nobody_knows_whether_the_clock_was_set(sent: int) -> None:
+    record: Any = SimpleNamespace(began=Clock(BEGAN_MS * 10**6, 0), ended_at=None)
+    (told,) = of_another_time(record, (sent, sent))
+    assert told.fit
+    assert "whether the wall clock was set is not known" in told.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -189,17 +190,55 @@ class Grown:
         return len(batch)
 
 
+def config_in(folder: Path, *, count: int, rate: float | None, grows: bool = False) -> ProducerConfig:
+    return ProducerConfig(
+        run=1, directory=str(folder), id=0, name="producer1", topic="orders", topic_id=0, bootstrap="nowhere",
+        count=count, rate=rate, acks="all", size=16, keys=None, print=False, go=str(folder / "go"),
+        progress=str(folder / "progress"), flush_s=1, grows=grows,
+    )  # fmt: skip
+
+
 def test_where_the_topic_grows_each_message_is_asked_for_its_partition(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(producer, "KafkaProducer", Grown)
     monkeypatch.setattr(producer, "check_topic", lambda *_: 1)
     (tmp_path / "go").write_text("0")
-    config = ProducerConfig(
-        run=1, directory=str(tmp_path), id=0, name="producer1", topic="orders", topic_id=0, bootstrap="nowhere",
-        count=2, rate=None, acks="all", size=16, keys=None, print=False, go=str(tmp_path / "go"),
-        progress=str(tmp_path / "progress"), flush_s=1, grows=True,
-    )  # fmt: skip
-    Load(config).run()
+    Load(config_in(tmp_path, count=2, rate=None, grows=True)).run()
     sends = read_stream(tmp_path / "journal" / "sends" / "producer1.arrows")[0].to_pylist()
     assert [(row["seq"], row["partition"]) for row in sends] == [(0, 0), (1, 1)]
+
+
+class Waits(Grown):
+    """A client whose queue is full for so long; and polls on a clock of ours, the fifth of which takes longer."""
+
+    full_s = longer_s = 0.0
+    now_ns = polls = 0
+
+    def __len__(self) -> int:
+        return producer.QUEUE_MESSAGES if Waits.now_ns < Waits.full_s * 1e9 else 0
+
+    def poll(self, wait_s: float) -> None:
+        Waits.polls += 1
+        Waits.now_ns += round((wait_s + (Waits.longer_s if Waits.polls == 5 else 0)) * 1e9) + 1_000
+
+
+@pytest.mark.proves("D3")
+@pytest.mark.parametrize(
+    ("full_s", "longer_s", "behind_ms"), [(0, 0, 0), (3, 0, 0), (0, 3, 3_000), (9, 3, 3_000)],
+    ids=["in time", "held up by Kafka", "without a processor", "both"],
+)  # fmt: skip
+def test_a_producer_tells_by_how_much_it_was_late_itself_and_not_for_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full_s: float, longer_s: float, behind_ms: int
+) -> None:
+    for name, value in {"full_s": full_s, "longer_s": longer_s, "now_ns": 0, "polls": 0}.items():
+        monkeypatch.setattr(Waits, name, value)
+    clock = SimpleNamespace(monotonic_ns=lambda: Waits.now_ns, monotonic=lambda: Waits.now_ns / 1e9)
+    monkeypatch.setattr(producer, "time", clock)
+    monkeypatch.setattr(producer, "KafkaProducer", Waits)
+    monkeypatch.setattr(producer, "check_topic", lambda *_: 2)
+    (tmp_path / "go").write_text("0")
+    Load(config_in(tmp_path, count=2, rate=5.0)).run()
+    first, closed = read_stream(tmp_path / "journal" / "blocks" / "producer1.arrows")[0].to_pylist()
+    assert first["behind_ns"] is None
+    assert closed["behind_ns"] // 10**6 == behind_ms

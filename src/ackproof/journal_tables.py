@@ -93,6 +93,14 @@ TABLES: dict[str, Table] = {
                 Column("count", _LONG, "How many numbers were reserved."),
                 Column("used", _LONG, "How many of them were used, where the producer lived to say so.", True),
                 _AT,
+                Column(
+                    "behind_ns",
+                    _LONG,
+                    "By how much a producer of ours was late itself, at its latest until then: what one turn of its "
+                    "loop took beyond what it wanted to wait. Null where nobody measured it.",
+                    True,
+                    added=True,
+                ),
             ),
             ("producer", "first_seq", "at_ns"),
         ),

@@ -142,6 +142,15 @@ def with_stand_ins_that_serve(user: User) -> Iterator[User]:
 
 
 @contextmanager
+def with_brokers_that_never_serve(user: User) -> Iterator[User]:
+    """The same user with a Java that answers as ZooKeeper, and as a broker never."""
+    asked = "'clientPort=' in pathlib.Path(sys.argv[-1]).read_text()"
+    chosen = f"import pathlib, sys, time\nexec({STAND_IN!r}) if {asked} else time.sleep(3600)\n"
+    with a_java(user, f"#!{user.python} -IS\n{chosen}") as found:
+        yield found
+
+
+@contextmanager
 def a_java(user: User, program: str, version: str = "17.0.1") -> Iterator[User]:
     """The same user with this program as Java."""
     with tempfile.TemporaryDirectory(prefix="ackproof-test-") as folder:

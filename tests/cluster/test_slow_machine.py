@@ -7,13 +7,18 @@ import os
 import signal
 import subprocess
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from real_lab import User, mentioning, ourselves, wait_until
 
+from ackproof.record import read_record
 from ackproof.verdict import Verdict, read_verdict
 from conftest import cannot_run
 from proving import size
@@ -24,6 +29,8 @@ Told = Callable[[str, object], None]
 SHARES = size([50], [50, 25])  # percent of one processor
 PERIOD_US = 100_000
 STOPPED_S = 4
+LATE_MS = 1_000
+ASKED_EVERY_NS = 125_000_000
 CGROUPS = Path("/sys/fs/cgroup")
 SMALL = {"producer.count": 6000, "producer.rate": 500, "faults.0.at_messages": 2000, "cluster.quorum": 1}
 
@@ -62,18 +69,42 @@ def started(us: User, out: Path, scenario: str, **changes: object) -> subprocess
     return us.start("run", scenario, *words, "--out", str(out))
 
 
-def judged(command: subprocess.Popen[str], out: Path) -> Verdict:
+def judged(command: subprocess.Popen[str], out: Path) -> tuple[Verdict, bool]:
+    """What came of it, and whether the laboratory was late itself."""
     _, said = command.communicate(timeout=700)
     assert command.returncode in (0, 1, 3), said
     (run,) = out.iterdir()
-    return read_verdict(run)
+    return read_verdict(run), late_ms(run) >= LATE_MS
 
 
-def judged_with(share: int, us: User, out: Path, scenario: str, **changes: object) -> Verdict:
+def judged_with(share: int, us: User, out: Path, scenario: str, **changes: object) -> tuple[Verdict, bool]:
     with limited_to(share) as group:
         command = started(us, out, scenario, **changes)
         (group / "cgroup.procs").write_text(str(command.pid))
         return judged(command, out)
+
+
+def late_ms(run: Path) -> float:
+    """How late the laboratory was itself, from its journal and without the judge: from when a broker should have been
+    asked again, or had answered, until it was; and what the producer tells of itself."""
+    marks = read_record(run).marks
+    asked: dict[int, dict[int, int]] = defaultdict(dict)  # broker: when: how long the answer took
+    for row in rows(run, "state"):
+        if (marks.load_begun_ns or 0) <= row["at_ns"] <= (marks.load_ended_ns or row["at_ns"]):
+            asked[row["broker"]][row["at_ns"]] = row["took_ns"]
+    waits_ns: list[int] = [
+        then_ns - at_ns - max(took_ns, ASKED_EVERY_NS)
+        for own in asked.values()
+        for (at_ns, took_ns), (then_ns, _) in pairwise(sorted(own.items()))
+    ]
+    told_ns: list[int] = [row["behind_ns"] for row in rows(run, "blocks") if row["used"] is not None]
+    assert waits_ns
+    assert told_ns
+    return max(*waits_ns, *told_ns) / 1e6
+
+
+def rows(run: Path, table: str) -> list[dict[str, Any]]:
+    return [row for path in (run / "journal" / table).glob("*.parquet") for row in pq.read_table(path).to_pylist()]
 
 
 @pytest.mark.proves("D3")
@@ -81,7 +112,7 @@ def judged_with(share: int, us: User, out: Path, scenario: str, **changes: objec
 def test_a_loss_is_found_with_a_share_of_a_processor(
     us: User, tmp_path: Path, share: int, record_property: Told
 ) -> None:
-    verdict = judged_with(share, us, tmp_path, "acks1-leader-isolated")
+    verdict, _ = judged_with(share, us, tmp_path, "acks1-leader-isolated")
     assert verdict.result == "confirmed", verdict.sentence
     assert verdict.lost
     record_property("figure", f"{share} % of a processor: {verdict.lost:,} of {verdict.acked:,} lost, confirmed")
@@ -92,35 +123,36 @@ def test_a_loss_is_found_with_a_share_of_a_processor(
 def test_none_is_found_where_none_can_be_and_what_took_long_is_no_refutation(
     us: User, tmp_path: Path, share: int, record_property: Told
 ) -> None:
-    verdict = judged_with(share, us, tmp_path, "acksall-leader-isolated", **{"expect.unavailable": "forbidden"})
+    verdict, late = judged_with(share, us, tmp_path, "acksall-leader-isolated", **{"expect.unavailable": "forbidden"})
     results = {check.name: check.result for check in verdict.checks}
     assert (verdict.lost, results["lost"]) == (0, "confirmed"), verdict.sentence
-    late = [line.text for line in verdict.fitness if "itself was late" in line.text]
-    assert results["unavailable"] == ("unknown" if late else "refuted"), verdict.sentence
+    told = [line.text for line in verdict.fitness if "itself was late" in line.text]
+    assert (len(told), results["unavailable"]) == ((1, "unknown") if late else (0, "refuted")), verdict.sentence
     assert verdict.result == results["unavailable"], verdict.sentence
-    how = late[0] if late else "The laboratory itself was not late."
+    how = told[0] if late else "The laboratory itself was not late."
     record_property(
         "figure", f"{share} % of a processor: none of {verdict.acked:,} lost; a wait is {verdict.result}. {how}"
     )
 
 
 @pytest.mark.proves("D3")
-@pytest.mark.parametrize("late", [True, False], ids=["late", "in time"])
-def test_what_took_long_is_no_refutation_where_the_observer_of_a_run_was_stopped(
-    us: User, tmp_path: Path, late: bool, record_property: Told
+@pytest.mark.parametrize("stopped", ["observer", "producer", None])
+def test_what_took_long_is_no_refutation_where_a_process_of_the_laboratory_was_stopped(
+    us: User, tmp_path: Path, stopped: str | None, record_property: Told
 ) -> None:
     command = started(us, tmp_path, "acksall-leader-isolated", **{"expect.unavailable": "forbidden"})
     assert command.stderr is not None
     assert any("severed" in line for line in command.stderr)
-    if late:
-        ((observer, _),) = mentioning("ackproof.clients.observer") & us.processes()
-        os.kill(observer, signal.SIGSTOP)
+    if stopped:
+        ((process, _),) = mentioning(f"ackproof.clients.{stopped}") & us.processes()
+        os.kill(process, signal.SIGSTOP)
         time.sleep(STOPPED_S)
-        os.kill(observer, signal.SIGCONT)
-    verdict = judged(command, tmp_path)
+        os.kill(process, signal.SIGCONT)
+    verdict, late = judged(command, tmp_path)
+    assert late == bool(stopped)
     results = {check.name: check.result for check in verdict.checks}
     told = [line.text for line in verdict.fitness if "itself was late" in line.text]
     assert (len(told), results["unavailable"]) == ((1, "unknown") if late else (0, "refuted")), verdict.sentence
     assert (verdict.lost, results["lost"], verdict.result) == (0, "confirmed", results["unavailable"])
-    how = f"stopped for {STOPPED_S} s" if late else "not stopped"
-    record_property("figure", f"an observer {how}: a wait is {verdict.result}. {' '.join(told)}".strip())
+    how = f"its {stopped} stopped for {STOPPED_S} s" if stopped else "nothing stopped"
+    record_property("figure", f"a laboratory with {how}: a wait is {verdict.result}. {' '.join(told)}".strip())

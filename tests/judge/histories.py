@@ -98,12 +98,15 @@ class History:
         )
         return self
 
-    def block(self, first: int, count: int, used: int | None = None, *, producer: int = 0) -> History:
+    def block(
+        self, first: int, count: int, used: int | None = None, *, producer: int = 0, behind: float | None = None
+    ) -> History:
         self.own_blocks = True
         reserved = {"producer": producer, "first_seq": first, "count": count, "used": None, "at_ns": at(0)}
         self.rows["blocks"].append(reserved)
         if used is not None:
-            self.rows["blocks"].append({**reserved, "used": used, "at_ns": at(1)})
+            behind_ns = None if behind is None else round(behind * MS)
+            self.rows["blocks"].append({**reserved, "used": used, "at_ns": at(1), "behind_ns": behind_ns})
         return self
 
     def log(

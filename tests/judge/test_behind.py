@@ -18,13 +18,18 @@ LATE = [look for look in ON_TIME if not 2_000 < look[0] < 3_500]
 WAITED = [(when, 1_500.0 if when == 2_000 else took) for when, took in LATE]  # for a broker that took its time
 
 
-def run(check: str, looks: Iterable[tuple[float, float]]) -> History:
-    """Twenty messages; the last was lost, the one before acknowledged after two seconds."""
-    history = History(expect={check: "forbidden"}).fault(("asked", 5.0), ("proved", 6.0), ("healed", 90.0))
+def run(check: str, looks: Iterable[tuple[float, float]], behind: float | None = None, paused: str = "") -> History:
+    """Twenty messages; the last was lost, the one before acknowledged after two seconds. The producer was late itself
+    by so much; if it is the one that a fault froze, by that."""
+    history = History(expect={check: "forbidden"})
+    history.fault(
+        ("asked", 5.0), ("proved", 6.0), ("healed", 90.0), kind="pause" if paused else "isolate", became=paused
+    )
     for seq in range(20):
         history.send(seq, seq, sent=seq, done=2_100 if seq == 18 else seq + 1)
         if seq != 19:
             history.log(seq, seq)
+    history.block(0, 20, 20, behind=behind)
     for when, took in looks:
         history.state(when, 1, leader=1, epoch=0, took=took)
     history.marks = Marks(load_begun_ns=at(0), load_ended_ns=at(5_000))
@@ -38,6 +43,14 @@ CASES: dict[str, tuple[History, str]] = {
     "a wait, seen by a laboratory on time": (run("unavailable", ON_TIME), "refuted"),
     "a wait, and the laboratory late too": (run("unavailable", LATE), "unknown"),
     "a loss, and the laboratory late too": (run("lost", LATE), "refuted"),
+    "a loss, and the producer late itself": (run("lost", ON_TIME, 1_375), "refuted"),
+    "late acknowledgements, and the producer late itself": (run("late", ON_TIME, 1_375), "unknown"),
+    "late acknowledgements, the producer late itself, seen by nobody else": (run("late", [], 1_375), "unknown"),
+    "late acknowledgements, the producer hardly late": (run("late", ON_TIME, 999), "refuted"),
+    "late acknowledgements of a producer that a fault froze": (run("late", ON_TIME, 1_375, "producer0"), "refuted"),
+    "late acknowledgements, another than the producer was frozen": (run("late", ON_TIME, 1_375, "kafka1"), "unknown"),
+    "a wait, and the producer late itself": (run("unavailable", ON_TIME, 1_375), "unknown"),
+    "a wait, the producer hardly late": (run("unavailable", ON_TIME, 999), "refuted"),
 }
 
 

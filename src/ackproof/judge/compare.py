@@ -10,9 +10,10 @@ from typing import Any, Literal
 
 from ackproof.errors import naming
 from ackproof.json_text import json_text
+from ackproof.judge.behind import behind_ms, is_behind
 from ackproof.judge.checks import CHECKS, Check
 from ackproof.judge.fates import FATES, IN_LOG, LOST
-from ackproof.judge.fitness import Evidence, behind_ms, fitness, is_behind, log_was_read, missing
+from ackproof.judge.fitness import Evidence, fitness, log_was_read, missing
 from ackproof.judge.reserved import Producer
 from ackproof.judge.runbook import runbook
 from ackproof.judge.sentences import check_text, sentence

@@ -14,10 +14,9 @@ from itertools import pairwise
 from textwrap import shorten
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow.parquet as pq
 
 from ackproof.journal_tables import TABLES
+from ackproof.judge.behind import behind_ms, is_behind, looks_ms
 from ackproof.judge.fates import FATES, IN_LOG
 from ackproof.judge.moments import exits
 from ackproof.judge.reserved import Producer
@@ -30,8 +29,6 @@ ENDING = ("kill", "stop")
 DRIFT_NS = 1_000_000_000
 # The lab looks at a fault that stands about once a second. A slow machine is late at that, and yet not blind.
 UNSEEN_S = 5.0
-LOOKS_EVERY_MS = 125.0  # the observer asks each broker so often, if it answers
-BEHIND_MS = 1_000.0
 SEEN_MAX = 200  # characters of what a probe saw
 # What foreign clients do: whether the run is evidence all the same, and the words for it.
 ODDITIES = {
@@ -312,45 +309,16 @@ def _servers(e: Evidence) -> set[str]:
 
 def views(e: Evidence) -> list[Fitness]:
     """How often each broker was asked for its own view during the load: what happened in between, nobody saw."""
-    gaps_ms, _ = _looks_ms(e.source)
-    if not len(gaps_ms):
-        return []
-    middle, longest = float(np.median(gaps_ms)), float(gaps_ms.max())
-    text = f"Each broker was asked for its view every {middle:,.0f} ms, and at the longest after {longest:,.0f} ms."
-    lines = [Fitness("views", True, text)]
+    lines = []
+    gaps_ms, _ = looks_ms(e.source)
+    if len(gaps_ms):
+        middle, longest = float(np.median(gaps_ms)), float(gaps_ms.max())
+        text = f"Each broker was asked for its view every {middle:,.0f} ms, and at the longest after {longest:,.0f} ms."
+        lines.append(Fitness("views", True, text))
     if is_behind(behind := behind_ms(e.source)):
         text = f"The laboratory itself was late by up to {behind:,.0f} ms: nothing that depends on time is refuted."
         lines.append(Fitness("views", True, text))
     return lines
-
-
-def is_behind(ms: float) -> bool:
-    return ms >= BEHIND_MS
-
-
-def behind_ms(source: Source) -> float:
-    """How late the laboratory was at its latest during the load: from the moment at which it wanted to ask a broker
-    again, which is no earlier than the last answer, until it did."""
-    gaps_ms, took_ms = _looks_ms(source)
-    return float((gaps_ms - np.maximum(took_ms, LOOKS_EVERY_MS)).max(initial=0.0))
-
-
-def _looks_ms(source: Source) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """From each look at a broker to the next, and how long the first of the two took. By topic too: brokers of two
-    clusters may have the same number, and no topic in common."""
-    marks, names = source.record.marks, ["broker", "topic", "at_ns", "took_ns"]
-    asked = [pq.read_table(path, columns=names) for path in source.files["state"]]
-    brokers, topics, at_ns, took_ns = (
-        np.concatenate([np.zeros(0, np.int64), *(table[name].to_numpy() for table in asked)]) for name in names
-    )
-    during = (at_ns >= (marks.load_begun_ns or 0)) & (at_ns <= (marks.load_ended_ns or at_ns.max(initial=0)))
-    gaps, took = [np.zeros(0)], [np.zeros(0)]
-    for broker, topic in np.unique(np.stack([brokers, topics]), axis=1).T:
-        own = during & (brokers == broker) & (topics == topic)
-        looks, first = np.unique(at_ns[own], return_index=True)
-        gaps.append(np.diff(looks) / 1e6)
-        took.append(took_ns[own][first][:-1] / 1e6)
-    return np.concatenate(gaps), np.concatenate(took)
 
 
 QUESTIONS: tuple[Callable[[Evidence], list[Fitness]], ...] = (

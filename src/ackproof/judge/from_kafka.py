@@ -107,18 +107,22 @@ def with_log_of(
 
 
 def of_another_time(record: RunRecord, times: Times) -> list[Fitness]:
-    """Nothing in a message tells another run of the same scenario from this one; when it was written does."""
+    """Nothing in a message tells another run of the same scenario from this one; when it was written does, by a clock
+    that may have been set meanwhile: by how much is known where both clocks were read at the run's end."""
     if times is None:
         return []
-    began_ms = record.began.wall_ns // 10**6 - APART_MS
-    ended_ms = record.ended_at.wall_ns // 10**6 + APART_MS if record.ended_at else times[0]
-    if began_ms <= times[1] and times[0] <= ended_ms:
+    began, ended = record.began, record.ended_at
+    if ended is None:
+        words = "When the log's records were written says nothing: whether the wall clock was set is not known."
+        return [Fitness("journal", True, words)]
+    set_ns = (ended.wall_ns - began.wall_ns) - (ended.monotonic_ns - began.monotonic_ns)
+    apart_ms = APART_MS + abs(set_ns) // 10**6
+    began_ms, ended_ms = began.wall_ns // 10**6, ended.wall_ns // 10**6
+    if began_ms - apart_ms <= times[1] and times[0] <= ended_ms + apart_ms:
         return []
-    first, last, began = (f"{datetime.fromtimestamp(ms // 1000, UTC):%F %T}" for ms in (*times, began_ms + APART_MS))
-    words = (
-        f"The log's records were written from {first} to {last}, and the run began at {began} UTC: it is not its log."
-    )
-    return [Fitness("journal", False, words)]
+    told = (f"{datetime.fromtimestamp(ms // 1000, UTC):%F %T}" for ms in (*times, began_ms))
+    words = "The log's records were written from {} to {}, and the run began at {} UTC: it is not its log."
+    return [Fitness("journal", False, words.format(*told))]
 
 
 def _partitions(ends: Ends) -> str:

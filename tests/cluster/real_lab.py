@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from pyroute2 import IPRoute
 
 import ackproof
 from ackproof.journal import read_stream
@@ -174,6 +175,13 @@ def with_an_empty_cache(user: User) -> Iterator[User]:
 def without_network() -> None:
     """What a process does `first` to be where there is no network at all, not even loopback."""
     own_namespaces(kernel.CLONE_NEWNET)
+
+
+def with_loopback_only() -> None:
+    """What a process does `first` to be where there is nothing but loopback, over which the judge talks to its Java."""
+    without_network()
+    with IPRoute() as network:
+        network.link("set", index=1, state="up")
 
 
 def own_namespaces(kinds: int) -> None:

@@ -90,6 +90,56 @@ def test_an_isolated_leader_with_acks_1_loses_what_it_acknowledged(
     )
 
 
+# Without a rate nobody knows beforehand how long it lasts, so the fault may be put where it comes too late.
+TOO_LATE = """
+name = "too-late"
+section = "A"
+title = "A fault after the load"
+summary = "All was sent when it came."
+
+[cluster]
+brokers = 1
+quorum = 1
+
+[[topics]]
+name = "orders"
+replication = 1
+
+[[producers]]
+topic = "orders"
+count = 200
+
+[[faults]]
+kind = "pause"
+targets = ["kafka1"]
+at_s = 30
+until_s = 32
+
+[expect]
+lost = "forbidden"
+"""
+
+
+@pytest.mark.long
+@pytest.mark.proves("C7")
+@pytest.mark.timeout(900)
+def test_a_run_whose_load_is_over_before_its_fault_is_no_evidence_and_says_why(
+    us: User, tmp_path: Path, record_property: Told
+) -> None:
+    scenario, out = tmp_path / "too-late.toml", tmp_path / "runs"
+    scenario.write_text(TOO_LATE)
+    done = us.run("run", str(scenario), "--out", str(out), "--json", timeout_s=500)
+    assert done.returncode == 3, done.stderr
+    (told,) = json.loads(done.stdout)["runs"]
+    assert (told["result"], told["sent"], told["acked"]) == ("unknown", 200, 200)
+    verdict = read_verdict(only_run(out))
+    assert verdict is not None
+    assert "never began" in verdict.sentence
+    again = us.run("judge", str(only_run(out)), timeout_s=300)
+    assert (again.returncode, read_verdict(only_run(out))) == (3, verdict)
+    record_property("figure", f"a run whose load was over before its fault: exit 3. {verdict.sentence}")
+
+
 def intents(directory: Path) -> dict[int, int]:
     """By producer, the numbers that it used of those that it had reserved on disk before."""
     closed = [row for row in rows(directory, "blocks") if row["used"] is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -32,6 +33,7 @@ from real_lab import (
     wait_until,
     with_an_empty_cache,
     with_brokers_that_never_serve,
+    with_loopback_only,
     without_network,
 )
 
@@ -86,6 +88,53 @@ def test_zookeeper_without_root_and_network_comes_up_serves_and_goes_down(
         made.close()
     assert host() == before
     record_property("figure", "`up` and `down` from the cache, in a network namespace without even loopback")
+
+
+SHORT = """
+name = "short"
+section = "A"
+title = "A short run"
+summary = "A broker is paused for a moment."
+
+[cluster]
+brokers = 1
+quorum = 1
+
+[[topics]]
+name = "orders"
+replication = 1
+
+[[producers]]
+topic = "orders"
+count = 400
+rate = 40
+
+[[faults]]
+kind = "pause"
+targets = ["kafka1"]
+at_messages = 100
+until_messages = 200
+
+[expect]
+lost = "forbidden"
+"""
+
+
+@pytest.mark.long
+@pytest.mark.proves("F7")
+@pytest.mark.timeout(900)
+def test_a_run_that_was_fetched_for_before_is_run_and_judged_with_loopback_only(
+    us: User, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    scenario = tmp_path / "short.toml"
+    scenario.write_text(SHORT)
+    for mode in ("zookeeper", "kraft"):
+        asked = ("run", str(scenario), "--mode", mode, "--out", str(tmp_path / mode), "--json")
+        done = us.run(*asked, timeout_s=440, first=with_loopback_only)
+        assert done.returncode == 0, done.stderr
+        (told,) = json.loads(done.stdout)["runs"]
+        assert (told["result"], told["sent"], told["acked"], told["lost"]) == ("confirmed", 400, 400, 0)
+    record_property("figure", "`run`, judged, with ZooKeeper and with KRaft, from the cache: loopback and nothing else")
 
 
 @pytest.mark.proves("A5", "E4")

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from asking import verdicts_of
-from histories import History
+from histories import FIRST_RUN, History
+from typer.testing import CliRunner
 
+from ackproof.cli import app
 from ackproof.judge import judge
-from ackproof.verdict import EXIT_CODES, Verdict
+from ackproof.verdict import EXIT_CODES, Verdict, read_verdict
 
 Told = Callable[[str, object], None]
 
@@ -46,8 +51,13 @@ CASES: dict[str, tuple[History, str | None]] = {
 
 
 @pytest.fixture(scope="module")
-def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdict]:
-    return verdicts_of(CASES, tmp_path_factory.mktemp("runs"))
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def verdicts(folder: Path) -> dict[str, Verdict]:
+    return verdicts_of(CASES, folder)
 
 
 @pytest.mark.proves("C7")
@@ -60,6 +70,60 @@ def test_without_evidence_it_is_unknown_and_says_why(
     assert reason is None or reason in verdict.sentence
     without = sum(reason is not None for _, reason in CASES.values())
     record_property("figure", f"{without} runs without evidence: exit 3 with the reason; near misses confirmed")
+
+
+class Judged:
+    """In the place of the judge's process: what was found already."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        pass
+
+    def judge(self, directories: list[Path], *_: object) -> list[Verdict]:
+        found = [read_verdict(directory) for directory in directories]
+        return [verdict for verdict in found if verdict is not None]
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.proves("C7")
+@pytest.mark.parametrize("case", CASES)
+def test_the_commands_exit_code_is_that_of_no_evidence_and_its_reason_is_told(
+    verdicts: dict[str, Verdict], folder: Path, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, reason = list(CASES).index(case), CASES[case][1]
+    monkeypatch.setattr("ackproof.runner.Judging", Judged)
+    done = CliRunner().invoke(app, ["judge", str(folder / f"run{place}")])
+    assert done.exit_code == (0 if reason is None else 3), done.output
+    said = " ".join(done.output.split())
+    assert verdicts[case].sentence in said
+    assert reason is None or reason in said
+
+
+@pytest.mark.long
+@pytest.mark.proves("C7")
+@pytest.mark.timeout(600)
+def test_runs_without_evidence_given_to_the_command_end_with_3_and_each_says_why(
+    tmp_path: Path, record_property: Told
+) -> None:
+    directories = []
+    for place, (history, _) in enumerate(CASES.values()):
+        history.run = FIRST_RUN + place
+        directories.append(history.write(tmp_path / f"run{place}"))
+    done = subprocess.run(
+        [sys.executable, "-m", "ackproof", "judge", *map(str, directories), "--json"],
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert done.returncode == 3, done.stderr
+    told = json.loads(done.stdout)["runs"]
+    for case, one, directory in zip(CASES, told, directories, strict=True):
+        reason, verdict = CASES[case][1], read_verdict(directory)
+        assert one["result"] == ("confirmed" if reason is None else "unknown"), case
+        assert reason is None or (verdict is not None and reason in verdict.sentence), case
+    record_property("figure", f"{len(told)} runs given to `ackproof judge` at once: exit 3, and each with its reason")
 
 
 def test_a_directory_that_cannot_be_looked_at_is_unknown_and_says_why(

@@ -1,15 +1,19 @@
 """Real runs, recorded once and judged again: the same journal gives the same numbers, today and next year.
 
 `tests/runs/NAME` holds the `run.json` and the `journal/` of a run as it left them, without its logs; small ones, most
-of them of the slow shape. To record another: copy these two, judge it, and write down here what was found.
+of them of the slow shape. `tests/judge/recorded/NAME.json` is the `verdict.json` of each, whole, with the witnesses. To
+record another: copy these two, judge it, keep its `verdict.json` there, and write down here what was found.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from asking import session
 
@@ -17,6 +21,7 @@ from ackproof.judge import judge
 from ackproof.verdict import Verdict
 
 RUNS = Path(__file__).parents[1] / "runs"
+KEPT = Path(__file__).parent / "recorded"
 
 # result, sent, acknowledged, high watermark, lost; the fates that are not zero; the checks that found something
 EXPECTED: dict[str, tuple[tuple[Any, ...], dict[str, int], dict[str, int]]] = {
@@ -91,8 +96,26 @@ def test_a_recorded_run_is_judged_as_it_was(verdicts: dict[str, Verdict], name: 
     assert {check.name: check.found for check in verdict.checks if check.found and check.name != "moves"} == found
 
 
+@pytest.mark.proves("B6")
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_recorded_run_has_the_very_verdict_that_it_had(
+    verdicts: dict[str, Verdict], name: str, record_property: Callable[[str, object], None]
+) -> None:
+    """Every number, sentence and witness. Checks that came later are not in it."""
+    then = json.loads((KEPT / f"{name}.json").read_text())
+    now = json.loads(msgspec.json.encode(verdicts[name]))
+    asked = {check["name"]: check for check in then.pop("checks")}
+    answered = {check["name"]: check for check in now.pop("checks")}
+    assert now == then
+    for check, told in asked.items():
+        assert answered[check] == told
+    witnesses = sum(len(check["witnesses"]) for check in asked.values())
+    record_property("figure", f"{name}: {len(asked)} checks and {witnesses} witnesses as they were")
+
+
 def test_every_recorded_run_is_judged() -> None:
     assert {path.name for path in RUNS.iterdir()} == set(EXPECTED)
+    assert {path.stem for path in KEPT.iterdir()} == set(EXPECTED)
 
 
 def test_a_run_that_did_not_go_to_its_end_says_so_first(verdicts: dict[str, Verdict]) -> None:

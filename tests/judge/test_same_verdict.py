@@ -6,12 +6,13 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any
 
 import msgspec
 import planting
+import planting_scenarios as scenarios
 import pyarrow.parquet as pq
 import pytest
 from asking import session
@@ -30,7 +32,7 @@ import ackproof
 from ackproof.judge import judge, large
 from ackproof.judge import main as judge_main
 from ackproof.record import Clock, read_record, write_record
-from ackproof.verdict import Verdict
+from ackproof.verdict import WITNESSES_SHOWN, Verdict
 from conftest import cannot_run
 from proving import size
 
@@ -60,15 +62,33 @@ KINDS = (
 )
 
 
+EVERY_KIND = (*planting.ANOMALIES, *scenarios.ANOMALIES)
+IN = {**planting.IN, **scenarios.IN}
+PLAIN = size(4, 50)
+RUNS = PLAIN + size(0, len(EVERY_KIND))
+
+
 def made(place: int) -> History:
-    """A run with a fault, and a handful of anomalies, each in a partition of its own."""
+    """A run with a fault, and a handful of anomalies, each in a partition of its own; past those, one run for each kind
+    of anomaly there is, in a world of its kind: with transactions, keys, receivers, a mirror and a move to it."""
     lots = Random(place)  # noqa: S311 - the same runs every time
+    if place >= PLAIN:
+        return made_of(EVERY_KIND[place - PLAIN], FIRST_RUN + place, lots)
     world = World(FIRST_RUN + place, PARTITIONS, 20)
     for partition in lots.sample(range(PARTITIONS), lots.randint(0, PARTITIONS)):
         lots.choice(KINDS)(world, partition, lots.randint(0, 3))
     history = world.finished()
     history.expect = {"lost": lots.choice(["required", "allowed", "forbidden"])}
     return history.fault(("asked", 50), ("proved", 51), ("healed", 150))
+
+
+def made_of(plant: planting.Plant, run: int, lots: Random) -> History:
+    world = IN.get(plant, World)(run, PARTITIONS, 25)
+    if plant is scenarios.held_twice:
+        scenarios.tell_of_replicas(world)
+    for partition, k in sorted(lots.sample(world.slots, 3)):
+        plant(world, partition, k)
+    return world.finished()
 
 
 # -- the same run, told otherwise ------------------------------------------------------------------------------------
@@ -96,9 +116,22 @@ def split(history: History, directory: Path) -> None:
         path.unlink()
 
 
+OTHER_NAMES = {"orders": "a.topic_of-another-name", "payments": "Zahlungen-"}
+
+
 def renamed(history: History, directory: Path) -> None:
-    history.topics = ("a.topic_of-another-name",)
+    """Every topic, wherever its name stands: in the scenario, in claims, in what a fault was aimed at."""
+    for row in history.rows["faults"]:
+        row["asked"] = [in_other_names(each) for each in row["asked"]]
     history.write(directory)
+    path = directory / "run.json"
+    path.write_text(in_other_names(path.read_text()))
+
+
+def in_other_names(text: str) -> str:
+    for name, other in OTHER_NAMES.items():
+        text = text.replace(name, other)
+    return text
 
 
 def renumbered(history: History, directory: Path) -> None:
@@ -107,7 +140,25 @@ def renumbered(history: History, directory: Path) -> None:
         for row in rows:
             if row.get("partition", -1) >= 0:
                 row["partition"] = PARTITIONS - 1 - row["partition"]
+    for claim in history.claims:
+        claim["partitions"] = numbered_back(claim["partitions"])
     history.write(directory)
+
+
+def numbered_back(value: Any) -> Any:
+    """The same with each partition of a witness, or of a text, under the number that it has in the other way."""
+    if isinstance(value, str):
+        return re.sub(r"(?<=orders/)\d+", lambda found: str(PARTITIONS - 1 - int(found[0])), value)
+    if isinstance(value, list):
+        return [numbered_back(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: PARTITIONS - 1 - each
+        if name.startswith("partition") and isinstance(each, int) and each >= 0
+        else numbered_back(each)
+        for name, each in value.items()
+    }
 
 
 def later(history: History, directory: Path) -> None:
@@ -122,7 +173,9 @@ def later(history: History, directory: Path) -> None:
     assert record.ended_at is not None
     began = Clock(record.began.wall_ns, START + HOUR)
     ended = Clock(record.ended_at.wall_ns, record.ended_at.monotonic_ns + HOUR)
-    write_record(directory, msgspec.structs.replace(record, began=began, ended_at=ended))
+    marks = {name: ns + HOUR for name, ns in msgspec.structs.asdict(record.marks).items() if ns is not None}
+    marked = msgspec.structs.replace(record.marks, **marks)
+    write_record(directory, msgspec.structs.replace(record, began=began, ended_at=ended, marks=marked))
 
 
 def with_the_wall_clock_set(by: int) -> Callable[[History, Path], None]:
@@ -146,7 +199,6 @@ TOLD: dict[str, Callable[[History, Path], None]] = {
     "wall clock forward": with_the_wall_clock_set(HOUR),
     "wall clock back": with_the_wall_clock_set(-HOUR),
 }
-RUNS = size(4, 50)
 
 
 @cache
@@ -216,7 +268,7 @@ def test_what_is_folded_gives_the_same_verdict(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Told
 ) -> None:
     """However small a run is: as a large one is judged, from the first step to the last."""
-    in_full = verdicts(folder)["as it is"]
+    in_full = verdicts(folder)["as it is"][:PLAIN]
     folded: list[bool] = []
 
     def looking(*given: Any) -> Any:
@@ -226,26 +278,46 @@ def test_what_is_folded_gives_the_same_verdict(
 
     monkeypatch.setattr(judge_main, "NARROW_ROWS", 0)
     monkeypatch.setattr(judge_main, "look", looking)
-    directories = [tmp_path / f"run{place}" for place in range(RUNS)]
+    directories = [tmp_path / f"run{place}" for place in range(PLAIN)]
     for place, directory in enumerate(directories):
         made(place).write(directory)
     for own, other in zip(in_full, judge(directories, session=session()), strict=True):
         assert plain(own) == plain(other)
-    assert folded == [True] * RUNS
-    record_property("figure", f"{RUNS} runs of all kinds of evidence folded: the same verdicts, whole")
+    assert folded == [True] * PLAIN
+    record_property("figure", f"{PLAIN} runs of all kinds of evidence folded: the same verdicts, whole")
 
 
 @pytest.mark.proves("C4")
 def test_a_topic_of_another_name_is_the_same_topic(folder: Path) -> None:
     for own, other in zip(verdicts(folder)["as it is"], verdicts(folder)["renamed"], strict=True):
-        text = msgspec.json.encode(other).decode().replace("a.topic_of-another-name", "orders")
+        text = msgspec.json.encode(other).decode()
+        assert "orders" not in text
+        for name, another in OTHER_NAMES.items():
+            text = text.replace(another, name)
         assert json.loads(text) == plain(own)
 
 
 @pytest.mark.proves("C4")
-def test_partitions_of_other_numbers_give_the_same_figures(folder: Path) -> None:
+def test_partitions_of_other_numbers_give_the_same_figures_and_the_same_witnesses(
+    folder: Path, record_property: Told
+) -> None:
+    """But for where replicas stand: the rule that allocation is compared with goes from one partition to the next."""
+    compared = 0
     for own, other in zip(verdicts(folder)["as it is"], verdicts(folder)["renumbered"], strict=True):
-        assert figures(own) == figures(other)
+        told = any(line.name == "allocation" and line.found for line in own.checks)
+        but = ("allocation", "result", "sentence") if told else ()
+        assert without(figures(own), but) == without(figures(other), but)
+        for one, another in zip(own.checks, other.checks, strict=True):
+            if one.name not in but and len(one.witnesses) < WITNESSES_SHOWN:
+                back = numbered_back(json.loads(msgspec.json.encode(another.witnesses)))
+                assert sorted(map(repr, one.witnesses)) == sorted(map(repr, back)), one.name
+                compared += len(one.witnesses)
+    assert compared
+    record_property("figure", f"{compared:,} witnesses of {RUNS} runs: the same with partitions of other numbers")
+
+
+def without(told: dict[str, Any], but: Sequence[str]) -> dict[str, Any]:
+    return {name: value for name, value in told.items() if name not in but}
 
 
 @pytest.mark.proves("C4")
@@ -274,7 +346,13 @@ def test_they_are_evidence_of_all_kinds(folder: Path) -> None:
     assert len(found) > 8
 
 
-JUDGE = "import sys; from pathlib import Path; from ackproof.judge import judge; judge([Path(sys.argv[1])], 'local[1]')"
+JUDGE = """
+import sys
+from pathlib import Path
+from ackproof.judge import judge
+
+judge([Path(each) for each in sys.argv[1:]], "local[1]")
+"""
 ANOTHER_UID = 65534
 
 
@@ -294,7 +372,7 @@ def by_somebody_else(environment: dict[str, str], *program: str) -> subprocess.C
                 capture_output=True,
                 text=True,
                 check=False,
-                timeout=110,
+                timeout=size(110, 1000),
             )
     return cannot_run(f"no {version} that another user can run")
 
@@ -306,25 +384,47 @@ def somewhere_else() -> Iterator[Path]:
         yield Path(folder)
 
 
+def verdict_files(directory: Path) -> dict[str, bytes]:
+    """All that the judge left: the verdict, and the witnesses of each check."""
+    folder = directory / "verdict"
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+RECORDED = sorted((Path(__file__).parents[1] / "runs").iterdir())
+
+
 @pytest.mark.proves("G3")
+@pytest.mark.timeout(size(300, 1200))
 def test_judged_elsewhere_by_somebody_else_it_is_the_same_byte_for_byte(
     tmp_path: Path, somewhere_else: Path, record_property: Told
 ) -> None:
     if os.getuid() != 0:
         cannot_run("only root can become somebody else")
-    here, there = tmp_path / "run0", somewhere_else / "run0"
-    made(0).write(here)
-    shutil.copytree(here, there)
-    for path in (there, *there.rglob("*")):
-        os.chown(path, ANOTHER_UID, ANOTHER_UID)
-    judge([here], session=session())
-    home = there / "home"
+    here, there, home = tmp_path / "runs", somewhere_else / "runs", somewhere_else / "home"
+    for place in range(size(1, RUNS)):
+        made(place).write(here / f"made{place}")
+    for recorded in size([], RECORDED):
+        shutil.copytree(recorded, here / recorded.name)
     home.mkdir()
-    os.chown(home, ANOTHER_UID, ANOTHER_UID)
+    shutil.copytree(here, there)
+    for path in (home, there, *there.rglob("*")):
+        os.chown(path, ANOTHER_UID, ANOTHER_UID)
+    names = sorted(path.name for path in here.iterdir())
+    judge([here / name for name in names], session=session())
     kept = {name: os.environ[name] for name in ("PATH", "JAVA_HOME") if name in os.environ}
     environment = {**kept, "HOME": str(home), "TMPDIR": str(home), "LC_ALL": "C", "TZ": "Asia/Tokyo"}
-    done = by_somebody_else(environment, JUDGE, str(there))
+    done = by_somebody_else(environment, JUDGE, *(str(there / name) for name in names))
     assert done.returncode == 0, done.stderr
-    assert (here / "verdict" / "verdict.json").read_bytes() == (there / "verdict" / "verdict.json").read_bytes()
-    assert (there / "verdict" / "verdict.json").stat().st_uid == ANOTHER_UID
-    record_property("figure", "the same bytes by another user, in another place, locale and time zone")
+    files = 0
+    for name in names:
+        own, other = verdict_files(here / name), verdict_files(there / name)
+        assert own.keys() == other.keys()
+        assert [path for path in own if own[path] != other[path]] == []
+        assert (there / name / "verdict" / "verdict.json").stat().st_uid == ANOTHER_UID
+        files += len(own)
+    assert files > len(names), "none of them has a witness"
+    record_property(
+        "figure",
+        f"{files} files of the verdicts of {len(names)} runs: the same bytes by another user, in another place, locale "
+        "and time zone",
+    )

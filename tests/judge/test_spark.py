@@ -16,7 +16,10 @@ import pytest
 from histories import History
 
 from ackproof.judge import CHECKS
+from ackproof.lab import kernel
 from ackproof.lab.processes import below
+from ackproof.verdict import Verdict, read_verdict
+from conftest import cannot_run
 from proving import size
 
 PROGRAM = textwrap.dedent(
@@ -81,6 +84,22 @@ def test_without_java_it_is_said_in_words(tmp_path: Path) -> None:
     out, err = run(tmp_path, JAVA_HOME=str(tmp_path), TMPDIR=str(tmp_path))
     assert err == ""
     assert out.startswith("4 Spark's Java did not start; is Java 17 or newer on the PATH?")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_loopback_it_is_said_in_words(tmp_path: Path) -> None:
+    if os.getuid() != 0:
+        cannot_run("only root can go where there is no loopback without more ado")
+    ended = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        preexec_fn=lambda: kernel.unshare(kernel.CLONE_NEWNET),
+        check=False,
+    )
+    assert ended.stdout.startswith("4 Spark talks to us over loopback, and 127.0.0.1 cannot be reached"), ended.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -152,6 +171,75 @@ def test_a_small_heap_is_enough_or_it_is_unknown(
     assert result in ("confirmed", "unknown")
     assert contents(directory / "journal") == before
     record_property("figure", f"{count:,} messages in a heap of 512 MB: {result}, the journal the same bytes")
+
+
+# What takes the place of checks in the judge's own process, which the command starts.
+BREAKS = """
+import sys
+if "ackproof.judging" in sys.orig_argv:
+    from ackproof.judge.checks import CHECKS, Check
+
+    def throws(t):
+        raise ZeroDivisionError("no such thing")
+
+    def throws_in_spark(t):
+        return t.sends.selectExpr("run", "cast(raise_error('broke in the job') as int) as what")
+
+    def keeps_too_much(t):  # 200 million numbers of each message: 1.6 GB at once
+        return t.sends.selectExpr("run", "size(sequence(seq % 1, 200000000L)) as what")
+
+"""
+BROKEN = {  # which checks are broken, in which heap, and what is said
+    "checks that throw": ({"duplicated": "throws", "phantom": "throws_in_spark"}, "2g", "duplicated, phantom"),
+    "a heap that is too small": ({"duplicated": "keeps_too_much"}, "512m", "needs more than its heap of 512m"),
+}
+
+
+@pytest.mark.long
+@pytest.mark.proves("C8")
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("what", BROKEN)
+def test_what_breaks_under_the_command_gives_unknown_and_judging_again_works(
+    tmp_path: Path, what: str, record_property: Callable[[str, object], None]
+) -> None:
+    broken, heap, reason = BROKEN[what]
+    history = History(expect={"lost": "required"})
+    for seq in range(20):
+        history.send(seq, seq)
+    for seq in range(17):
+        history.log(seq, seq)
+    directory = history.write(tmp_path / "run")
+    before = contents(directory / "journal")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "sitecustomize.py").write_text(
+        BREAKS
+        + "".join(f"    CHECKS[{name!r}] = Check({function}, 'what is broken')\n" for name, function in broken.items())
+    )
+    paths = f"{tmp_path / 'broken'}:{os.environ.get('PYTHONPATH', '')}"
+    code, verdict = judged(directory, PYTHONPATH=paths, ACKPROOF_JUDGE_MEMORY=heap)
+    assert (code, verdict.result) == (3, "unknown")
+    assert reason in verdict.sentence
+    assert contents(directory / "journal") == before
+    code, verdict = judged(directory)
+    assert (code, verdict.result, verdict.lost) == (0, "confirmed", 3)
+    assert contents(directory / "journal") == before
+    record_property("figure", f"{what}: exit 3, the journal the same bytes; judged again: exit 0 and 3 lost, as it was")
+
+
+def judged(directory: Path, **environment: str) -> tuple[int, Verdict]:
+    """What `ackproof judge` makes of it: the exit code, and the verdict that it wrote."""
+    done = subprocess.run(
+        [sys.executable, "-m", "ackproof", "judge", str(directory)],
+        capture_output=True,
+        text=True,
+        timeout=420,
+        env={**os.environ, **environment},
+        check=False,
+    )
+    verdict = read_verdict(directory)
+    assert verdict is not None, done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    return done.returncode, verdict
 
 
 @pytest.mark.proves("A1")

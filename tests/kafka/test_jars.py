@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -18,7 +19,7 @@ import pytest
 from ackproof.errors import CannotHere, UsageProblem
 from ackproof.kafka import ivy, jars
 from ackproof.kafka.java import Java, find_java
-from fake_ivy import fake_ivy, publish
+from fake_ivy import fake_ivy, publish, put
 from lab_network import wait_until
 
 
@@ -252,16 +253,86 @@ def test_only_a_release_of_three_or_four_is_a_version(version: str, repository: 
     assert repository.calls == 0
 
 
+# -- Spark's connector -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def connector(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Its jars, of the modules that are pinned, each with bytes and a checksum of its own."""
+    modules = (resources.files("ackproof.kafka") / "checksums" / f"{jars.CONNECTOR}.modules").read_text()
+    names = ["-".join(line.split(":")[1:]) for line in modules.split()]
+    for name in names:
+        put(repository.place / "repository", name)
+    sums = [f"{hashlib.sha256(f'the bytes of {name}'.encode()).hexdigest()}  {name}.jar\n" for name in names]
+    pinned = {f"{jars.CONNECTOR}.modules": modules, f"{jars.CONNECTOR}.sha256": "".join(sums)}
+    monkeypatch.setattr(jars, "_pinned", pinned.get)
+    found = jars.ensure_connector(repository.java)
+    assert [path.name for path in found] == sorted(f"{name}.jar" for name in names)
+    assert jars.ensure_connector(repository.java) == found
+    assert repository.calls == 1
+    return found
+
+
 @pytest.mark.proves("F7")
-@pytest.mark.parametrize("version", [jars.DEFAULT_ZOOKEEPER, jars.DEFAULT_KRAFT])
-def test_the_pinned_lists_agree_and_have_one_logging_backend(version: str) -> None:
+@pytest.mark.parametrize("harm", ["damaged", "cut short", "missing", "a stranger beside it"])
+@pytest.mark.parametrize("place", range(4))
+def test_a_harmed_jar_of_sparks_connector_is_mended(
+    harm: str, place: int, repository: Repository, connector: list[Path]
+) -> None:
+    jar, before = connector[place], connector[place].read_bytes()
+    if harm == "damaged":
+        jar.write_bytes(before.replace(b"b", b"B", 1))
+    elif harm == "cut short":
+        jar.write_bytes(b"")
+    elif harm == "missing":
+        jar.unlink()
+    else:
+        (jar.parent / "stranger-1.jar").write_text("unchecked")
+    assert jars.ensure_connector(repository.java) == connector
+    assert jar.read_bytes() == before
+    assert repository.calls == 2
+
+
+@pytest.mark.proves("F7")
+@pytest.mark.parametrize("place", range(4))
+def test_a_jar_of_sparks_connector_that_is_not_the_pinned_one_is_never_used(
+    place: int, repository: Repository, connector: list[Path]
+) -> None:
+    jar = connector[place]
+    jar.unlink()
+    (repository.place / "repository" / jar.name).write_text("another file of the same name")
+    (jars.cache_root() / "ivy" / jar.name).unlink()
+    with pytest.raises(CannotHere, match=rf"{jar.name} as fetched for Spark's connector .* was deleted"):
+        jars.ensure_connector(repository.java)
+    assert not jar.exists()
+
+
+@pytest.mark.proves("F7")
+def test_sparks_connector_is_held_to_the_checksums_that_the_project_pins(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
+) -> None:
+    """Jars of the right names and of other bytes, all four of them."""
+    folder = resources.files("ackproof.kafka") / "checksums"
+    monkeypatch.setattr(jars, "_pinned", lambda name: (folder / name).read_text())
+    names = {line.split("  ")[1] for line in (folder / f"{jars.CONNECTOR}.sha256").read_text().splitlines()}
+    for name in names:
+        put(repository.place / "repository", name.removesuffix(".jar"))
+    with pytest.raises(CannotHere, match="as fetched for Spark's connector to Kafka is not the file whose checksum"):
+        jars.ensure_connector(repository.java)
+    assert left_over() == []
+    record_property("figure", f"{len(names)} jars of Spark's connector, each harmed in turn: mended, or never used")
+
+
+@pytest.mark.proves("F7")
+@pytest.mark.parametrize("version", [jars.DEFAULT_ZOOKEEPER, jars.DEFAULT_KRAFT, jars.CONNECTOR])
+def test_the_pinned_lists_agree_and_have_one_logging_backend_where_kafka_runs(version: str) -> None:
     folder = resources.files("ackproof.kafka") / "checksums"
     lines = [line.split("  ") for line in (folder / f"{version}.sha256").read_text().splitlines()]
     sums = {name: digest for digest, name in lines}
     modules = jars._pinned_modules(version)
     assert {f"{module.name}-{module.version}.jar" for module in modules} == sums.keys()
     assert all(len(digest) == 64 for digest in sums.values())
-    assert len([name for name in sums if jars.BINDING.match(name)]) == 1
+    assert len([name for name in sums if jars.BINDING.match(name)]) == (version != jars.CONNECTOR)  # Spark has its own
 
 
 @pytest.mark.cluster

@@ -31,7 +31,7 @@ from ackproof.judge.parts import TABLES as FOLDED
 from ackproof.judge.parts import Hands, SoFar
 from ackproof.judge.reserved import Producer, irregular, producers_of, unreported, unreported_counts
 from ackproof.judge.sources import Source, Unreadable, damaged_inside, opened
-from ackproof.judge.spark import LARGE_ROWS, Session, cores, few_rows, first_line, fit_to, warm
+from ackproof.judge.spark import LARGE_ROWS, MEMORY, Session, cores, few_rows, first_line, fit_to, warm
 from ackproof.judge.tables import TP, Span, Tables, looking_closer, make_tables, read_table
 from ackproof.judge.windows import awaited, covers
 from ackproof.judge.witnesses import run_checks
@@ -47,6 +47,7 @@ ALWAYS_S = 30.0  # for Java to start and to compile what the questions need, how
 EVENTS_A_SECOND = 1_200_000  # that one processor folds, more or less
 ROWS_A_SECOND = 50_000  # where every row is looked at
 LONG_S = 60.0
+OUT_OF_HEAP = 52  # with which Spark ends its own Java
 NARROW_ROWS = 200_000  # below, everything is looked at sooner than folded
 _PRODUCER = T.StructType([T.StructField("run", T.LongType()), T.StructField("producer", T.IntegerType())])
 
@@ -139,8 +140,12 @@ def _why(session: Session, error: Exception) -> str:
     if session.jvm is not None:
         with suppress(subprocess.TimeoutExpired):
             code = session.jvm.process.wait(timeout=1)
-            how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-            return f"Spark's Java was ended {how} in the middle of it, as the kernel does where memory runs out"
+            if code == OUT_OF_HEAP:
+                return f"Spark's Java needs more than its heap of {MEMORY} for it; set ACKPROOF_JUDGE_MEMORY to more"
+            if code < 0:
+                how = f"by signal {-code} in the middle of it, as the kernel does where memory runs out"
+                return f"Spark's Java was ended {how}"
+            return f"Spark's Java ended with exit code {code} in the middle of it"
     return first_line(error)
 
 

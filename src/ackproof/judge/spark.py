@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import socket
 import sys
 import tempfile
 import warnings
@@ -174,6 +175,7 @@ def _start(master: str, folder: Path, large: bool, extras: Extras) -> tuple[Spar
     with (folder / "spark.log").open("wb") as log:
         try:
             if master.startswith("local"):
+                _look_for_loopback()
                 jvm = start(settings, _java_options(folder, large), folder, log, extras.memory, extras.jars)
                 gateway = _connect(jvm)
             else:
@@ -204,6 +206,17 @@ def _start(master: str, folder: Path, large: bool, extras: Extras) -> tuple[Spar
         if master.startswith("spark://") and "stopped SparkContext" in why:  # all that Spark says of it
             raise CannotHere(f"no Spark master answers at {master}: start it, or name another") from error
         raise CannotHere("Spark did not start:", [why]) from error
+
+
+def _look_for_loopback() -> None:
+    """In a network namespace of its own it is down until somebody brings it up; of that Java says nothing clear."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as tried:
+            tried.connect(("127.0.0.1", 9))  # looks for a way there, and sends nothing
+    except OSError as error:
+        raise CannotHere(
+            f"Spark talks to us over loopback, and 127.0.0.1 cannot be reached ({error.strerror}): `ip link set lo up`"
+        ) from error
 
 
 def _connect(jvm: Jvm) -> Any:

@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 import ackproof
 from ackproof.journal import read_stream
 from ackproof.lab import kernel
+from ackproof.lab.directory import LabDirectory
 from conftest import cannot_run
 
 ORDINARY_UID = 65534
@@ -328,16 +329,16 @@ def stopped(pid: int) -> bool:
 @contextmanager
 def left_stubborn(made: RealLab, *nodes: str) -> Iterator[set[Identity]]:
     """The processes of a lab with a daemon and a child that are deaf, and with these nodes stopped behind its back."""
-    made.do("exec", "client", "--", "sh", "-c", DAEMON)
-    deaf = made.user.start("exec", "--name", made.name, "client", "--", "sh", "-c", DEAF)
+    deaf = made.user.start("exec", "--name", made.name, "client", "--", "sh", "-c", f"({DAEMON}); {DEAF}")
     try:
         assert deaf.stdout is not None
         assert deaf.stdout.readline() == "deaf\n"
-        told = made.status()
-        processes = processes_of(told["supervisor_pid"])
-        assert len(processes & daemons()) == 1, "it is in the lab, and has left the command that started it"
-        assert processes & mentioning("sleep\0987653")
-        pids = [node["pid"] for node in told["nodes"] if node["name"] in nodes]
+        supervisor = LabDirectory(made.folder).started().supervisor_pid
+        wait_until(lambda: len(processes_of(supervisor) & daemons()) == 1, "there is a daemon in the lab")
+        processes = processes_of(supervisor)
+        assert len(processes & mentioning("sleep\0987653")) == 1
+        pids = [pid for node in nodes for pid, _ in processes & mentioning(f"{made.folder}/settings/{node}/")]
+        assert len(pids) == len(nodes)
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
         wait_until(lambda: all(map(stopped, pids)), f"{' and '.join(nodes)} are stopped")

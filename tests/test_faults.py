@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import socket
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -20,7 +21,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, permutations
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -30,11 +32,15 @@ from pyroute2 import IPRoute, NetlinkError
 from ackproof import faults
 from ackproof.errors import NotProved, Problem
 from ackproof.faults import Held
-from ackproof.lab import kernel
+from ackproof.lab import kernel, node_verbs, verbs
+from ackproof.lab.cluster import Cluster
+from ackproof.lab.events import Events
+from ackproof.lab.lab import Lab
 from ackproof.lab.network import NOT_ONLY_OURS, PROBE_PORT, Network, Trial, carries
-from ackproof.lab.processes import Processes
 from ackproof.lab.rules import Match, Rules
+from ackproof.lab.spec import LabSpec
 from ackproof.lab.topology import Link, links_of, severed_between, severed_by_groups
+from ackproof.lab.verbs import Request, Server
 from lab_network import (
     NODES,
     SECONDS_MAX,
@@ -734,33 +740,29 @@ OPERATIONS = st.integers(0, 30).flatmap(
 def test_any_sequence_of_faults_and_heals_is_the_union_of_what_stands(rootless: bool, record_property: Told) -> None:
     def work(network: Network) -> Counter[str]:
         baseline, played = rule_set(network), Counter[str]()
-        processes = Processes(lambda *_: None)
-        for name in NODES[:2]:
-            sleep = ["/bin/sleep", str(SECONDS_MAX)]
-            place = network.endpoints[name].namespace
-            processes.spawn(name, sleep, namespace=place, output=Path("/dev/null"), environment={})
 
         @settings(max_examples=size(8, 100), deadline=None, database=None)
         @given(operations=OPERATIONS)
         def follows_the_model(operations: list[Cut | str | int]) -> None:
-            with ExitStack() as everything:
-                play = Play(network, processes, everything)
+            play = Play(lab)
+            try:
                 for operation in operations:
                     play.do(operation)
                     play.expect()
-                for held in play.proofs():
-                    held.prove()
+                play.prove()
                 play.expect_connections()
-            assert rule_set(network) == baseline
-            assert open_pairs(network) == ALL_PAIRS
-            assert {processes.state(name) for name in NODES[:2]} == {"running"}
+                play.heal_all()
+                assert rule_set(network) == baseline
+                assert open_pairs(network) == ALL_PAIRS
+                assert {lab.processes.state(name) for name in NODES[:2]} == {"running"}
+            finally:
+                for name in list(lab.standing):
+                    lab.mend(name)
             played.update(sequences=1, operations=len(operations))
 
-        try:
+        with a_lab_of_sleepers(network) as lab:
             follows_the_model()
-        finally:
-            for name in NODES[:2]:
-                processes.send(name, signal.SIGKILL, ends=True)
+            assert [each for each in lab.events.read() if each["event"] == "not healed"] == []
         return played
 
     played = in_a_lab_network(work, rootless=rootless)
@@ -768,47 +770,73 @@ def test_any_sequence_of_faults_and_heals_is_the_union_of_what_stands(rootless: 
     record_property("figure", f"{how}: {played['sequences']} sequences of {played['operations']:,} faults and heals")
 
 
-class Play:
-    """Faults that stand, and what they must come to together."""
+@contextmanager
+def a_lab_of_sleepers(network: Network) -> Iterator[Lab]:
+    """Nodes that can be paused, and never answer anybody."""
+    with tempfile.TemporaryDirectory() as folder:
+        lab = Lab(network, Events(Path(folder) / "events.jsonl"))
+        nodes = {name: LabSpec(kafka="3.9.2").broker(number) for number, name in enumerate(NODES[:2], start=1)}
+        lab.cluster = cast(Cluster, SimpleNamespace(nodes=nodes, answers=lambda *_: False))
+        for name in nodes:
+            sleep = ["/bin/sleep", str(SECONDS_MAX)]
+            place = network.endpoints[name].namespace
+            lab.processes.spawn(name, sleep, namespace=place, output=Path("/dev/null"), environment={})
+        try:
+            yield lab
+        finally:
+            for name in nodes:
+                lab.processes.send(name, signal.SIGKILL, ends=True)
 
-    def __init__(self, network: Network, processes: Processes, everything: ExitStack) -> None:
-        self._network = network
-        self._processes = processes
-        self._everything = everything
-        self._standing: list[tuple[ExitStack, Cut | str, Held | None]] = []
-        self._count = 0
+
+class Play:
+    """Faults that stand in a lab, and what they must come to together."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self._network = lab.network
+        self._server = cast(Server, SimpleNamespace(lab=lab))
+        self._standing: dict[str, Cut | str] = {}
 
     def do(self, operation: Cut | str | int) -> None:
         if isinstance(operation, int):
             if self._standing:
-                self._standing.pop(operation % len(self._standing))[0].close()
+                self._heal(list(self._standing)[operation % len(self._standing)])
         elif isinstance(operation, Cut):
             self._cut(operation)
         elif operation not in self._paused():
-            stack = self._everything.enter_context(ExitStack())
-            stack.enter_context(self._processes.frozen(operation))
-            self._standing.append((stack, operation, None))
+            name, node = self._lab.next_name(), self._lab.cluster.nodes[operation]
+            self._lab.begin(name, "pause", [operation], node_verbs._paused(self._lab, node, False))
+            self._standing[name] = operation
+
+    def _heal(self, *names: str) -> None:
+        healed = verbs.heal(self._server, asked(faults=list(names)))["healed"]
+        for name in healed:
+            del self._standing[name]
+
+    def heal_all(self) -> None:
+        self._heal()
+        assert (self._standing, self._lab.standing) == ({}, {})
 
     def _cut(self, cut: Cut) -> None:
-        name = f"f{self._count}"
-        self._count += 1
-        stack = self._everything.enter_context(ExitStack())
-        fault = faults.severed(self._network, name, sorted(cut.links), cut.match, cut.for_s)
-        held = stack.enter_context(fault)
+        told = verbs._sever(self._server, asked(for_s=cut.for_s), "cut", sorted(NODES), cut.links, cut.match)
+        name = told["fault"]
         assert (self._network.left_s(name) or 0) > (LONG_S / 2 if cut.for_s == LONG_S else -1)
         if cut.for_s == BRIEFLY_S:
             wait_until(lambda: self._network.taken(name) == {}, f"the kernel has ended {name}")
             cut = replace(cut, links=frozenset())  # its rules stay until it is healed, and take nothing
-        self._standing.append((stack, cut, held))
+        self._standing[name] = cut
 
     def _paused(self) -> set[str]:
-        return {what for _, what, _ in self._standing if isinstance(what, str)}
+        return {what for what in self._standing.values() if isinstance(what, str)}
 
     def _cuts(self) -> list[Cut]:
-        return [what for _, what, _ in self._standing if isinstance(what, Cut)]
+        return [what for what in self._standing.values() if isinstance(what, Cut)]
 
-    def proofs(self) -> list[Held]:
-        return [held for _, what, held in self._standing if held is not None and isinstance(what, Cut) and what.links]
+    def prove(self) -> None:
+        """Again, whatever the kernel has not ended."""
+        for name, what in self._standing.items():
+            if isinstance(what, str) or what.links:
+                self._lab.standing[name].held.prove()
 
     def expect(self) -> None:
         """Datagrams arrive where no fault takes them, and nowhere else; where some are lost, either will do."""
@@ -823,7 +851,7 @@ class Play:
         wait_until(all_open, "every link is open that no fault severs")
         assert not seen & severed
         for name in NODES[:2]:
-            assert self._processes.state(name) == ("paused" if name in self._paused() else "running")
+            assert self._lab.processes.state(name) == ("paused" if name in self._paused() else "running")
 
     def expect_connections(self) -> None:
         """On every link and by two ports at once: a new connection comes about, is refused, or hears nothing."""
@@ -856,3 +884,7 @@ class Play:
         if any(not match.reset for match in there):
             return "silent"
         return "refused" if there else "silent" if back else "connected"
+
+
+def asked(**arguments: Any) -> Request:
+    return Request(arguments, lambda _: None)

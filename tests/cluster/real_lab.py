@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import sysconfig
 import tempfile
 import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from pyroute2 import IPRoute
 import ackproof
 from ackproof.journal import read_stream
 from ackproof.lab import kernel
+from ackproof.lab.directory import LabDirectory
 from conftest import cannot_run
 
 ORDINARY_UID = 65534
@@ -72,10 +74,15 @@ class User:
     ) -> subprocess.Popen[str]:
         """With `terminal`, on that and as the leader of its session, as a shell's window has it. `first` is done by the
         process itself, before it is the command."""
+        return self.start_python("-m", "ackproof", *arguments, terminal=terminal, first=first)
+
+    def start_python(
+        self, *words: str, terminal: int | None = None, first: Callable[[], None] | None = None
+    ) -> subprocess.Popen[str]:
         stream = subprocess.PIPE if terminal is None else terminal
         identity: dict[str, Any] = {} if self.uid is None else {"user": self.uid, "group": self.uid, "extra_groups": []}
         return subprocess.Popen(
-            [self.python, "-m", "ackproof", *arguments],
+            [self.python, *words],
             stdin=stream,
             stdout=stream,
             stderr=stream,
@@ -322,6 +329,42 @@ def lab(user: User, name: str, *options: str, timeout_s: float = 120) -> Iterato
         made.close()
 
 
+# -- what will not end by itself --------------------------------------------------------------------------------------
+
+DAEMON = "trap '' TERM; setsid sleep 987654 </dev/null >/dev/null 2>&1 &"  # deaf, and nobody's child
+DEAF = "trap '' TERM INT HUP; echo deaf; while :; do sleep 987653; done"
+
+
+def daemons() -> set[Identity]:
+    return mentioning("sleep\0987654")
+
+
+def stopped(pid: int) -> bool:
+    return "State:\tT" in Path(f"/proc/{pid}/status").read_text()
+
+
+@contextmanager
+def left_stubborn(made: RealLab, *nodes: str) -> Iterator[set[Identity]]:
+    """The processes of a lab with a daemon and a child that are deaf, and with these nodes stopped behind its back."""
+    deaf = made.user.start("exec", "--name", made.name, "client", "--", "sh", "-c", f"({DAEMON}); {DEAF}")
+    try:
+        assert deaf.stdout is not None
+        assert deaf.stdout.readline() == "deaf\n"
+        supervisor = LabDirectory(made.folder).started().supervisor_pid
+        wait_until(lambda: len(processes_of(supervisor) & daemons()) == 1, "there is a daemon in the lab")
+        processes = processes_of(supervisor)
+        assert len(processes & mentioning("sleep\0987653")) == 1
+        pids = [pid for node in nodes for pid, _ in processes & mentioning(f"{made.folder}/settings/{node}/")]
+        assert len(pids) == len(nodes)
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        wait_until(lambda: all(map(stopped, pids)), f"{' and '.join(nodes)} are stopped")
+        yield processes
+    finally:
+        deaf.kill()
+        deaf.communicate()
+
+
 # -- what is left ----------------------------------------------------------------------------------------------------
 
 Identity = tuple[int, str]
@@ -427,6 +470,24 @@ def _groups() -> list[str]:
         if ours != "/":
             found += Path("/sys/fs/cgroup", kinds, ours.lstrip("/")).glob("**/cgroup.procs")
     return sorted(map(str, found))
+
+
+Host = tuple[dict[str, Any], set[Path]]
+
+
+def on_the_host() -> Host:
+    return host(), network_namespaces()
+
+
+def assert_clean(user: User, before: Host, but: Collection[int] = ()) -> None:
+    """Nothing of this user's commands runs, but for these pids, no file of theirs is left but a killed lab's logs, and
+    the host is as it was."""
+    things, namespaces = before
+    wait_until(lambda: {pid for pid, _ in user.processes()} <= set(but), "every process is gone")
+    wait_until(lambda: not user.temporary_files(), f"{user.environment['TMPDIR']} is empty")
+    wait_until(lambda: network_namespaces() <= namespaces, "every network is gone")
+    wait_until(lambda: host() == things, "the host is as before")
+    assert [*(user.state / "ackproof").glob("labs/*/data/*")] == [], "the nodes' disks are memory of their lab"
 
 
 def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = GONE_S) -> None:

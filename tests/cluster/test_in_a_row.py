@@ -1,76 +1,63 @@
-"""Labs in a row, made by one process: what it holds open, its memory and its files stay as they are."""
+"""Labs in a row, made by one process: what it holds open, its memory, its files and the host stay as they are."""
 
 from __future__ import annotations
 
-import gc
-import os
-import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+import json
+import subprocess
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
-from real_lab import ourselves
+from real_lab import User, an_ordinary_user, assert_clean, on_the_host, ourselves
 
-from ackproof.cli_lab import gather
-from ackproof.errors import CannotHere
-from ackproof.kafka.jars import DEFAULT_ZOOKEEPER
-from ackproof.lab import control, launch
-from ackproof.lab.processes import resident_mb
-from ackproof.lab.spec import LabSpec
-from ackproof.screen import Steps
 from proving import size
 
 pytestmark = pytest.mark.cluster
 LABS = size(4, 50)
 REAL_EVERY = 5
 GROWTH_MB = 5.0
-SPEC = LabSpec(kafka=DEFAULT_ZOOKEEPER, name="row", mode="zookeeper", brokers=1, quorum=1)
-
-
-@pytest.fixture
-def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    with ourselves() as user:
-        monkeypatch.setenv("XDG_STATE_HOME", str(user.state))
-        monkeypatch.setenv("TMPDIR", user.environment["TMPDIR"])
-        monkeypatch.setattr(tempfile, "tempdir", None)
-        yield user.state
+ROW = (Path(__file__).parent / "row.py").read_text()
 
 
 @pytest.mark.proves("A8")
 @pytest.mark.timeout(60 + 30 * LABS)
+@pytest.mark.parametrize(
+    "who", [ourselves, pytest.param(an_ordinary_user, marks=pytest.mark.long)], ids=["root", "rootless"]
+)
 def test_labs_in_a_row_use_up_neither_descriptors_nor_memory_nor_files(
-    folder: Path, tmp_path: Path, record_property: Callable[[str, object], None]
+    who: Callable[[], AbstractContextManager[User]], record_property: Callable[[str, object], None]
 ) -> None:
-    dies = tmp_path / "java"
-    dies.write_text("#!/bin/sh\nexit 1\n")
-    dies.chmod(0o755)
-    ingredients = gather(SPEC, Steps("row"))
-
-    def real() -> None:
-        launch.launch(SPEC, ingredients, lambda _: None).detach()
-        assert {node["state"] for node in control.status(SPEC.name)["nodes"]} == {"running", "namespace"}
-        control.down(SPEC.name)
-
-    def stand_in() -> None:
-        with pytest.raises(CannotHere, match="died while starting"):
-            launch.launch(SPEC, replace(ingredients, java=str(dies)), lambda _: None)
-
-    def held() -> tuple[int, list[str]]:
-        gc.collect()
-        return len(list(Path("/proc/self/fd").iterdir())), sorted(str(path) for path in folder.rglob("*"))
-
-    real()
-    stand_in()
-    before, memory_mb = held(), resident_mb(os.getpid())
-    for number in range(LABS):
-        real() if number % REAL_EVERY == 0 else stand_in()
-        assert held() == before
-    grown_mb = resident_mb(os.getpid()) - memory_mb
+    before = on_the_host()
+    with who() as user:
+        row = user.start_python("-c", ROW, str(LABS), str(REAL_EVERY))
+        try:
+            first = told = next_of(row)
+            for _ in range(LABS):
+                told = next_of(row)
+                assert (told["descriptors"], told["files"]) == (first["descriptors"], first["files"])
+                assert_clean(user, before, but=[row.pid])
+        finally:
+            row.kill()
+            row.communicate()
+    grown_mb = told["memory_mb"] - first["memory_mb"]
     assert grown_mb < GROWTH_MB
     reals = len(range(0, LABS, REAL_EVERY))
     record_property(
         "figure",
-        f"{LABS} labs in a row, {reals} of them with real nodes: {before[0]} descriptors and {len(before[1])} files "
-        f"before and after, {grown_mb:+.1f} MB",
+        f"{who.__name__.replace('_', ' ')}: {LABS} labs in a row, {reals} of them with real nodes: "
+        f"{first['descriptors']} descriptors and {len(first['files'])} files before and after, {grown_mb:+.1f} MB",
     )
+
+
+def next_of(row: subprocess.Popen[str]) -> dict[str, Any]:
+    """What it tells after one more lab."""
+    assert row.stdin is not None
+    assert row.stdout is not None
+    row.stdin.write("\n")
+    row.stdin.flush()
+    line = row.stdout.readline()
+    assert line, row.communicate()[1]
+    told: dict[str, Any] = json.loads(line)
+    return told

@@ -27,10 +27,10 @@ from real_lab import (
     User,
     a_java,
     an_ordinary_user,
-    host,
+    assert_clean,
     journal_rows,
     mentioning,
-    network_namespaces,
+    on_the_host,
     ourselves,
     wait_until,
     with_an_empty_cache,
@@ -47,21 +47,6 @@ from proving import size
 
 pytestmark = pytest.mark.cluster
 Told = Callable[[str, object], None]
-
-
-def on_the_host() -> tuple[dict[str, object], set[Path]]:
-    return host(), network_namespaces()
-
-
-def assert_clean(user: User, before: tuple[dict[str, object], set[Path]]) -> None:
-    """Nothing of this user's commands runs, no file of theirs is left but a killed lab's logs, and the host is as it
-    was."""
-    things, namespaces = before
-    wait_until(lambda: not user.processes(), "every process is gone")
-    wait_until(lambda: not user.temporary_files(), f"{user.environment['TMPDIR']} is empty")
-    wait_until(lambda: network_namespaces() <= namespaces, "every network is gone")
-    wait_until(lambda: host() == things, "the host is as before")
-    assert [*(user.state / "ackproof").glob("labs/*/data/*")] == [], "the nodes' disks are memory of their lab"
 
 
 # -- while it fetches ------------------------------------------------------------------------------------------------

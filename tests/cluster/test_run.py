@@ -9,14 +9,27 @@ import signal
 import subprocess
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from real_lab import User, journal_rows, ourselves, own_namespaces, wait_until
+from real_lab import (
+    Host,
+    RealLab,
+    User,
+    alive,
+    an_ordinary_user,
+    assert_clean,
+    journal_rows,
+    left_stubborn,
+    on_the_host,
+    ourselves,
+    own_namespaces,
+    wait_until,
+)
 
 from ackproof.journal import sealed_files
 from ackproof.lab import kernel
@@ -32,6 +45,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 Told = Callable[[str, object], None]
 SMALL = ("--set", "producer.count=8000", "--set", "producer.rate=1000", "--set", "faults.0.at_messages=2000")
+SLOW = ("--no-judge", "--set", "producer.count=6000", "--set", "producer.rate=100", "--set", "faults.0.at_messages=200")
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +54,14 @@ def us() -> Iterator[User]:
         yield user
 
 
-def begun(us: User, out: Path, until: str) -> subprocess.Popen[str]:
+@pytest.fixture
+def before() -> Host:
+    return on_the_host()
+
+
+def begun(us: User, out: Path, until: str, words: Sequence[str] = SMALL) -> subprocess.Popen[str]:
     """A run that has come so far that it says this."""
-    run = us.start("run", "acks1-leader-isolated", *SMALL, "--out", str(out))
+    run = us.start("run", "acks1-leader-isolated", *words, "--out", str(out))
     said_until(run, until)
     return run
 
@@ -214,33 +233,48 @@ def hold_mounted(pid: int, folder: Path) -> None:
 
 @pytest.mark.proves("A2")
 @pytest.mark.parametrize(
-    ("moment", "number", "code", "ended"),
-    [("severed", signal.SIGINT, 130, "interrupted"), ("judging", signal.SIGTERM, 143, "complete")],
+    ("who", "moment", "number", "ended"),
+    [
+        (ourselves, "severed", signal.SIGINT, "interrupted"),
+        (ourselves, "judging", signal.SIGTERM, "complete"),
+        pytest.param(ourselves, "severed", signal.SIGTERM, "interrupted", marks=pytest.mark.long),
+        pytest.param(an_ordinary_user, "severed", signal.SIGINT, "interrupted", marks=pytest.mark.long),
+    ],
 )
 def test_an_interrupted_run_heals_seals_and_says_that_it_was_not_judged(
-    us: User, tmp_path: Path, moment: str, number: signal.Signals, code: int, ended: str, record_property: Told
+    who: Callable[[], AbstractContextManager[User]],
+    moment: str,
+    number: signal.Signals,
+    ended: str,
+    before: Host,
+    record_property: Told,
 ) -> None:
-    run = begun(us, tmp_path, moment)
-    sent = time.monotonic()
-    run.send_signal(number)
-    out, err = run.communicate(timeout=15)
-    took_s = time.monotonic() - sent
-    assert run.returncode == code
-    assert "Traceback" not in err
-    assert ("healed" in err) == (moment == "severed"), "else it is healed already"
-    assert "not judged" in out
-    directory = ended_in_good_order(us, tmp_path, ended)
-    assert not (directory / "verdict").exists()
-    record_property("figure", f"{number.name} when the run said {moment!r}: exit {code} after {took_s:.1f} s, clean")
-    if moment == "severed":
-        judged = us.run("judge", str(directory), "--json", timeout_s=200)
-        assert judged.returncode == 3
-        assert json.loads(judged.stdout)["runs"][0]["result"] == "unknown"
+    with who() as user:
+        out = user.state / "runs"
+        run = begun(user, out, moment)
+        sent = time.monotonic()
+        run.send_signal(number)
+        said, err = run.communicate(timeout=15)
+        took_s = time.monotonic() - sent
+        assert run.returncode == 128 + number
+        assert "Traceback" not in err
+        assert ("healed" in err) == (moment == "severed"), "else it is healed already"
+        assert "not judged" in said
+        directory = ended_in_good_order(user, out, before, ended)
+        assert not (directory / "verdict").exists()
+        if moment == "severed":
+            judged = user.run("judge", str(directory), "--json", timeout_s=200)
+            assert judged.returncode == 3
+            assert json.loads(judged.stdout)["runs"][0]["result"] == "unknown"
+    how = f"{number.name} when the run said {moment!r}, {who.__name__.replace('_', ' ')}"
+    record_property("figure", f"{how}: exit {run.returncode} after {took_s:.1f} s, clean")
 
 
 @pytest.mark.proves("A2")
 @pytest.mark.long
-def test_a_run_whose_lab_is_stopped_is_interrupted_in_time_too(us: User, tmp_path: Path, record_property: Told) -> None:
+def test_a_run_whose_lab_is_stopped_is_interrupted_in_time_too(
+    us: User, tmp_path: Path, before: Host, record_property: Told
+) -> None:
     run = begun(us, tmp_path, "severed")
     (lab,) = us.labs()
     os.kill(LabDirectory(lab).started().supervisor_pid, signal.SIGSTOP)
@@ -250,9 +284,29 @@ def test_a_run_whose_lab_is_stopped_is_interrupted_in_time_too(us: User, tmp_pat
     took_s = time.monotonic() - sent
     assert run.returncode == 130
     assert "Traceback" not in err
-    directory = ended_in_good_order(us, tmp_path, healed="not healed")
+    directory = ended_in_good_order(us, tmp_path, before, healed="not healed")
     assert "healing isolate: the lab does not answer" in str(read_record(directory).problems)
     record_property("figure", f"SIGINT with the supervisor stopped: exit 130 after {took_s:.1f} s, clean")
+
+
+@pytest.mark.proves("A3")
+@pytest.mark.long
+def test_what_is_deaf_or_stopped_ends_with_a_run_that_comes_to_its_end(
+    us: User, tmp_path: Path, before: Host, record_property: Told
+) -> None:
+    run = begun(us, tmp_path, "severed", SLOW)  # there is time to do it all under load
+    try:
+        (folder,) = us.labs()
+        with left_stubborn(RealLab(us, folder.name), "zk3") as processes:
+            _, err = run.communicate(timeout=280)
+    finally:
+        run.kill()
+        run.wait()
+    assert run.returncode == 0, err
+    assert not alive(processes)
+    assert us.labs() == []
+    assert_clean(us, before)
+    record_property("figure", "a run with a deaf daemon, a deaf child and a ZooKeeper stopped: came to its end, clean")
 
 
 @pytest.mark.proves("A4", "D1")
@@ -292,22 +346,24 @@ def test_a_fault_of_a_run_ends_in_the_kernel_though_the_supervisor_is_stopped_an
     record_property("figure", f"{figure} Exit 3")
 
 
-def ended_in_good_order(us: User, out: Path, ended: str = "interrupted", healed: str = "healed") -> Path:
+def ended_in_good_order(
+    user: User, out: Path, before: Host, ended: str = "interrupted", healed: str = "healed"
+) -> Path:
     """Healed, or told that it is not, sealed, a page that says that nothing was judged, and nothing left."""
     directory = only_run(out)
     assert read_record(directory).ended == ended
     assert healed in {row["event"] for row in rows(directory, "faults")}
     assert "not judged" in (directory / "report.html").read_text()
     assert list((directory / "journal").glob("*/*.arrows")) == []
-    assert us.labs() == []
-    wait_until(lambda: not us.processes() and not us.temporary_files(), "nothing is left")
+    assert user.labs() == []
+    assert_clean(user, before)
     return directory
 
 
 @pytest.mark.proves("A2")
 @pytest.mark.parametrize("moment", [pytest.param("serves", marks=pytest.mark.long), "severed"])
 def test_a_run_whose_terminal_is_closed_ends_in_good_order(
-    us: User, tmp_path: Path, moment: str, record_property: Told
+    us: User, tmp_path: Path, moment: str, before: Host, record_property: Told
 ) -> None:
     window, terminal = os.openpty()
     run = us.start("run", "acks1-leader-isolated", *SMALL, "--out", str(tmp_path), terminal=terminal)
@@ -324,15 +380,15 @@ def test_a_run_whose_terminal_is_closed_ends_in_good_order(
         run.kill()
         run.wait()
     if moment == "severed":
-        ended_in_good_order(us, tmp_path)
+        ended_in_good_order(us, tmp_path, before)
     assert us.labs() == []
-    wait_until(lambda: not us.processes() and not us.temporary_files(), "nothing is left")
+    assert_clean(us, before)
     record_property("figure", f"terminal closed when the run said {moment!r}: exit 129 after {took_s:.1f} s, clean")
 
 
 @pytest.mark.proves("A2")
 def test_a_second_interrupt_ends_a_run_at_once_and_nothing_goes_on(
-    us: User, tmp_path: Path, record_property: Told
+    us: User, tmp_path: Path, before: Host, record_property: Told
 ) -> None:
     run = begun(us, tmp_path, "severed")
     directory = only_run(tmp_path)
@@ -345,7 +401,10 @@ def test_a_second_interrupt_ends_a_run_at_once_and_nothing_goes_on(
     took_s = time.monotonic() - again
     assert run.returncode == 130
     assert "Traceback" not in err
-    wait_until(lambda: not us.processes(), "every process is gone")
+    assert_clean(us, before)
+    for lab in us.labs():  # as a killed one's, its folder stays until somebody takes it away
+        assert us.run("down", "--name", lab.name).returncode == 0
+    assert us.labs() == []
     assert not (directory / "report.html").exists(), "it ended in good order: the second came too late"
     left, torn = journal_rows(directory)
     assert flushed
@@ -367,7 +426,7 @@ def test_a_second_interrupt_ends_a_run_at_once_and_nothing_goes_on(
     ],
 )
 def test_a_disk_that_is_full_in_the_middle_of_a_run_ends_it_and_takes_no_row_from_it(
-    us: User, tmp_path: Path, whose: str, when: str, record_property: Told
+    us: User, tmp_path: Path, whose: str, when: str, before: Host, record_property: Told
 ) -> None:
     place = tmp_path if whose == "runs" else us.state / "ackproof"
     place.mkdir(exist_ok=True)
@@ -394,7 +453,7 @@ def test_a_disk_that_is_full_in_the_middle_of_a_run_ends_it_and_takes_no_row_fro
         run.kill()
         run.communicate()
     assert us.labs() == []
-    wait_until(lambda: not us.processes() and not us.temporary_files(), "nothing is left")
+    assert_clean(us, before)
     record_property(
         "figure", f"disk of the {whose} filled at {when!r}: exit 4, {len(left):,} rows readable, {torn} bytes torn"
     )

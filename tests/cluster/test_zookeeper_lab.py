@@ -9,14 +9,33 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import pytest
-from real_lab import ORDINARY_UID, RealLab, alive, host, lab, mentioning, ourselves, processes_of, wait_until
+from real_lab import (
+    DAEMON,
+    ORDINARY_UID,
+    RealLab,
+    User,
+    alive,
+    an_ordinary_user,
+    assert_clean,
+    daemons,
+    host,
+    lab,
+    left_stubborn,
+    on_the_host,
+    ourselves,
+    processes_of,
+    stopped,
+    wait_until,
+)
 
 from lab_network import in_a_child
+from listeners import Place, listening, on_loopback
 from proving import size
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
@@ -36,7 +55,13 @@ def before() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def the_lab(before: dict[str, Any]) -> Iterator[RealLab]:
+def others() -> set[Place]:
+    """Where somebody listens before there is a lab."""
+    return set(listening())
+
+
+@pytest.fixture(scope="module")
+def the_lab(before: dict[str, Any], others: set[Place]) -> Iterator[RealLab]:
     with ourselves() as user, lab(user, "zk", "--expose") as made:
         yield made
 
@@ -96,24 +121,17 @@ def test_names_resolve_inside_and_every_node_stands_in_a_network_of_its_own(zk: 
 
 
 @pytest.mark.proves("F4")
-def test_only_the_owner_can_open_the_control_socket_and_ports_are_on_loopback_alone(zk: RealLab) -> None:
+def test_only_the_owner_can_open_the_control_socket_and_ports_are_on_loopback_alone(
+    others: set[Place], zk: RealLab
+) -> None:
     assert (zk.folder / "control.sock").stat().st_mode & 0o777 == 0o600
     assert zk.folder.stat().st_mode & 0o777 == 0o700
     exposed = zk.status()["exposed"].split(",")
     assert len(exposed) == len(BROKERS)
     assert all(each.startswith("127.0.0.1:") for each in exposed)
-    ports = {int(each.rpartition(":")[2]) for each in exposed}
-    assert {place for place in listening() if place[1] in ports} == {("0100007F", port) for port in ports}
-
-
-def listening() -> Iterator[tuple[str, int]]:
-    """Addresses, as the kernel writes them, and ports on which somebody on this host listens."""
-    for name in ("tcp", "tcp6"):
-        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]:
-            _, place, _, state, *_ = line.split()
-            if state == "0A":
-                address, _, port = place.partition(":")
-                yield address, int(port, 16)
+    new = set(listening()) - others
+    assert new >= {("127.0.0.1", int(each.rpartition(":")[2])) for each in exposed}
+    assert [place for place in new if not on_loopback(place)] == []
 
 
 @pytest.mark.proves("F4")
@@ -294,10 +312,6 @@ def test_a_client_on_the_host_reaches_every_broker_and_feels_only_cuts_of_the_cl
 # -- by itself -------------------------------------------------------------------------------------------------------
 
 
-def stopped(pid: int) -> bool:
-    return "State:\tT" in Path(f"/proc/{pid}/status").read_text()
-
-
 @pytest.fixture
 def stop_supervisor(zk: RealLab) -> Iterator[int]:
     """The supervisor's number; it goes on after the test whatever the test did."""
@@ -466,9 +480,6 @@ def test_stopping_a_broker_whose_zookeeper_is_gone_ends_in_time_with_one_sentenc
 # -- the end ---------------------------------------------------------------------------------------------------------
 
 
-DAEMON = "trap '' TERM; setsid sleep 987654 </dev/null >/dev/null 2>&1 &"  # deaf, and nobody's child
-
-
 @pytest.mark.proves("A1", "A3")
 def test_killing_the_supervisor_leaves_nothing(zk: RealLab, before: dict[str, Any]) -> None:
     zk.do("cut", "kafka1", "kafka2")
@@ -478,8 +489,7 @@ def test_killing_the_supervisor_leaves_nothing(zk: RealLab, before: dict[str, An
     told = zk.status()
     processes = processes_of(told["supervisor_pid"])
     assert len(processes) >= 8
-    daemon = processes & mentioning("sleep\x00987654")
-    assert len(daemon) == 1, "it is in the lab, and has left the command that started it"
+    assert len(processes & daemons()) == 1, "it is in the lab, and has left the command that started it"
     paused = [node["pid"] for node in told["nodes"] if node["state"] == "paused"]
     assert [stopped(pid) for pid in paused] == [True, True]
     port = int(told["exposed"].split(",")[0].rpartition(":")[2])
@@ -491,3 +501,22 @@ def test_killing_the_supervisor_leaves_nothing(zk: RealLab, before: dict[str, An
     assert "its supervisor has ended" in zk.refused(2, "status")
     zk.do("down")
     assert not zk.folder.exists()
+
+
+@pytest.mark.proves("A3")
+@pytest.mark.long
+@pytest.mark.parametrize("who", [ourselves, an_ordinary_user], ids=["root", "rootless"])
+def test_what_is_deaf_or_stopped_ends_with_the_lab(
+    who: Callable[[], AbstractContextManager[User]], record_property: Told
+) -> None:
+    whole = on_the_host()
+    with who() as user, lab(user, "deaf", "--brokers", "1", "--quorum", "1") as made:
+        with left_stubborn(made, "zk1", "kafka1") as processes:
+            begun = time.monotonic()
+            made.do("down", timeout_s=30)
+            took_s = time.monotonic() - begun
+        wait_until(lambda: not alive(processes), "every process is gone")
+        assert user.labs() == []
+        assert_clean(user, whole)
+    told = "`down` of a lab with a deaf daemon, a deaf child, and ZooKeeper and broker stopped"
+    record_property("figure", f"{told}, {who.__name__.replace('_', ' ')}: clean after {took_s:.1f} s")

@@ -27,6 +27,7 @@ from ackproof.health import outlets as outlets_module
 from ackproof.health.outlets import Endpoint, Outlets, in_words, webhook_problem
 from ackproof.health.watch import Alert
 from conftest import cannot_run
+from listeners import listening
 
 RAISED = Alert("rate", "raised", 12.0, "12 messages a second, below 800", True)
 CLEARED = Alert("rate", "cleared", None, "all is well again", True)
@@ -132,6 +133,15 @@ def test_prometheus_reads_what_stands() -> None:
         with pytest.raises(urllib.error.HTTPError) as missing:
             metrics(endpoint, "/other")
         missing.value.close()
+    finally:
+        endpoint.close()
+
+
+@pytest.mark.proves("F4")
+def test_nobody_on_another_machine_reaches_the_endpoint() -> None:
+    endpoint = Endpoint(0)
+    try:
+        assert [place for place in listening() if place[1] == endpoint.port] == [("127.0.0.1", endpoint.port)]
     finally:
         endpoint.close()
 

@@ -237,6 +237,7 @@ class History:
         *,
         position: int | None = 0,
         group: int = 0,
+        topic: int = 0,
         partition: int = 0,
         assignment: int = 1,
     ) -> History:
@@ -247,7 +248,7 @@ class History:
                 "group": group,
                 "at_ns": at(when),
                 "event": event,
-                "topic": 0,
+                "topic": topic,
                 "partition": partition,
                 "assignment": assignment,
                 "position": position if event == "assigned" else None,
@@ -262,14 +263,22 @@ class History:
         return self
 
     def commit(
-        self, when: float, offset: int, *, consumer: int = 0, group: int = 0, partition: int = 0, outcome: str = "ok"
+        self,
+        when: float,
+        offset: int,
+        *,
+        consumer: int = 0,
+        group: int = 0,
+        topic: int = 0,
+        partition: int = 0,
+        outcome: str = "ok",
     ) -> History:
         self.rows["commits"].append(
             {
                 "consumer": consumer,
                 "group": group,
                 "at_ns": at(when),
-                "topic": 0,
+                "topic": topic,
                 "partition": partition,
                 "offset": offset,
                 "outcome": outcome,
@@ -373,13 +382,20 @@ class History:
         return self
 
     def stable(
-        self, when: float, last_stable: int, high_watermark: int, *, broker: int = 1, partition: int = 0
+        self,
+        when: float,
+        last_stable: int,
+        high_watermark: int,
+        *,
+        broker: int = 1,
+        topic: int = 0,
+        partition: int = 0,
     ) -> History:
         self.rows["stable"].append(
             {
                 "at_ns": at(when),
                 "broker": broker,
-                "topic": 0,
+                "topic": topic,
                 "partition": partition,
                 "last_stable": last_stable,
                 "high_watermark": high_watermark,

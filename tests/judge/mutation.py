@@ -1,10 +1,15 @@
-"""Breaks a check on purpose: each operator of its source in turn, so that its tests can be seen to notice."""
+"""Breaks a check on purpose: each operator of its source in turn, and each column of its keys that tells things apart,
+so that its tests can be seen to notice."""
 
 from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+
+from ackproof.judge.tables import POSITION, TP, VALUE
+from ackproof.judge.transacted import TRANSACTION
 
 Change = Callable[[ast.AST], bool]  # in place; false where there is nothing to change
 
@@ -112,19 +117,81 @@ def _let_through(node: ast.AST) -> bool:
     return False
 
 
+_TELL_APART = ("topic", "partition", "producer", "group", "consumer", "broker")
+_KEYS = {"TP": TP, "VALUE": VALUE, "POSITION": POSITION, "TRANSACTION": TRANSACTION}  # the names that all checks use
+
+
+def _keys(tree: ast.AST) -> dict[str, list[ast.expr]]:
+    """By name: the lists of columns that checks share, and those that this source gives a name itself."""
+    found: dict[str, list[ast.expr]] = {name: [ast.Constant(each) for each in key] for name, key in _KEYS.items()}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.List | ast.Tuple):
+            for name in node.targets:
+                if isinstance(name, ast.Name):
+                    found[name.id] = _columns(node.value.elts, found)
+    return found
+
+
+def _columns(told: list[ast.expr], named: Mapping[str, list[ast.expr]]) -> list[ast.expr]:
+    """Each column of a key, also of those that are told by a name."""
+    found: list[ast.expr] = []
+    for each in told:
+        known = named.get(each.value.id) if isinstance(each, ast.Starred) and isinstance(each.value, ast.Name) else None
+        found += [each] if known is None else known
+    return found
+
+
+def _key(node: ast.AST, named: Mapping[str, list[ast.expr]]) -> tuple[ast.AST, list[ast.expr]] | None:
+    """Where a key is told whose loss nobody else would notice, and its columns: of a window, or of a join that keeps or
+    drops rows. Any other join, and a grouping, as a rule falls over a name that is then there twice, or not at all:
+    those are not tried."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="partitionBy"), args=told):
+            return node, _columns(told, named)
+        case ast.Call(func=ast.Attribute(attr="join"), keywords=[on, ast.keyword(value=ast.Constant(value=how))]) if (
+            how in ("left_anti", "left_semi")
+        ):
+            match on.value:
+                case ast.List(elts=told):
+                    return on, _columns(told, named)
+                case ast.Name(id=name) | ast.Call(func=ast.Name(id="list"), args=[ast.Name(id=name)]):
+                    return on, named.get(name, [])
+    return None
+
+
+def _forget(node: ast.AST, column: str, named: Mapping[str, list[ast.expr]]) -> bool:
+    """One column of a key of two or more."""
+    told, key = _key(node, named) or (node, [])
+    fewer = [each for each in key if not (isinstance(each, ast.Constant) and each.value == column)]
+    if not fewer or len(fewer) == len(key):
+        return False
+    if isinstance(told, ast.Call):
+        told.args = fewer
+    elif isinstance(told, ast.keyword):
+        told.value = ast.List(fewer)
+    return True
+
+
 AROUND = 40  # letters before and after a change, by which a person finds it
 CHANGES: tuple[Change, ...] = (_compare, _combine, _either, _negate, _turn, _count, _join, _count_on, _let_through)
 
 
-def mutants(source: str) -> Iterator[tuple[str, str]]:
-    """What was changed, with the words around it, and the source with it."""
+def mutants(source: str, only: Collection[str] | None = None) -> Iterator[tuple[str, str]]:
+    """What was changed, with the words around it, and the source with it; in these functions only, if any are named."""
     tree = ast.parse(source)
     whole = ast.unparse(tree)
     nodes = list(ast.walk(tree))
-    meant = _of_types(tree)
+    meant, named = _of_types(tree), _keys(tree)
+    asked = {
+        id(each)
+        for node in nodes
+        if only is not None and isinstance(node, ast.FunctionDef) and node.name in only
+        for each in ast.walk(node)
+    }
+    forgetful: list[Change] = [partial(_forget, column=column, named=named) for column in _TELL_APART]
     for place, node in enumerate(nodes):
-        for change in CHANGES:
-            if id(node) in meant or not change(copy.deepcopy(node)):
+        for change in (*CHANGES, *forgetful):
+            if id(node) in meant or (only is not None and id(node) not in asked) or not change(copy.deepcopy(node)):
                 continue
             changed = copy.deepcopy(tree)
             change(list(ast.walk(changed))[place])

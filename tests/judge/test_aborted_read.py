@@ -21,6 +21,10 @@ def _in_transaction(consumer: int) -> History:
 CASES: Cases = {
     "of a transaction that was aborted": (_in_transaction(0), [(0, 0, 0)]),
     "near miss: by one who asks for uncommitted messages": (_in_transaction(1), []),
+    "of no transaction, by one who asks for uncommitted messages": (
+        _in_transaction(1).send(0, outcome="fail", producer=1).read(1, 0, producer=1, consumer=1),
+        [(1, 1, 0)],
+    ),
     "failed and read": (History().send(0, outcome="fail").read(4, 0), [(4, 0, 0)]),
     "near miss: failed and not read": (History().send(0, outcome="fail").log(0, 0), []),
     "near miss: unknown and read": (History().send(0, outcome="info").read(0, 0), []),

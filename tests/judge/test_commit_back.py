@@ -17,6 +17,7 @@ CASES: Cases = {
     "near miss: forward": (History().commit(1, 3).commit(2, 5), []),
     "near miss: written down in another order": (History().commit(2, 5).commit(1, 3), []),
     "near miss: another partition": (History().commit(1, 5).commit(2, 3, partition=1), []),
+    "near miss: another topic": (History().commit(1, 5).commit(2, 3, topic=1), []),
     "near miss: another group": (History().commit(1, 5).commit(2, 3, group=1), []),
     "near miss: the higher one was refused": (History().commit(1, 5, outcome="info").commit(2, 3), []),
     "near miss: the lower one was refused": (History().commit(1, 5).commit(2, 3, outcome="fail"), []),

@@ -39,6 +39,15 @@ CASES: Cases = {
     "near miss: the answers crossed": (_old(40).state(39, 2, leader=2, epoch=1, took=5), []),
     "near miss: the followers name the old leader": (_old(60).state(41, 2, leader=1, epoch=0), []),
     "near miss: another partition": (_old(60).state(41, 2, leader=2, epoch=1, partition=1), []),
+    "near miss: another topic": (_old(60).state(41, 2, leader=2, epoch=1, topic=1), []),
+    "while the old leader says of another partition that it does not lead it": (
+        _old(60).state(34, 1, leader=2, epoch=0, partition=1).state(35, 2, leader=2, epoch=1),
+        [(1, 0, 2, 1)],
+    ),
+    "while the old leader says of another topic that it does not lead it": (
+        _old(60).state(34, 1, leader=2, epoch=0, topic=1).state(35, 2, leader=2, epoch=1),
+        [(1, 0, 2, 1)],
+    ),
     "near miss: between two claims of one broker": (
         _old(10)
         .state(20, 1, leader=2, epoch=1)

@@ -45,6 +45,24 @@ CASES: Cases = {
         .state(400, 1, leader=1, epoch=0),
         [(1, 0, 0, 1, None, 150.0, None, 200.0)],
     ),
+    "an ISR that becomes full, and a later epoch of another partition": (
+        _faulty()
+        .send(0, 0, done=50)
+        .log(0, 0, epoch=0)
+        .state(250, 2, leader=2, epoch=1, isr=(2, 3))
+        .state(300, 2, leader=2, epoch=1)
+        .state(500, 3, leader=3, epoch=2, partition=1),
+        [(1, 0, 0, 1, None, 150.0, None, 200.0)],
+    ),
+    "an ISR that becomes full, and a later epoch of another topic": (
+        _faulty()
+        .send(0, 0, done=50)
+        .log(0, 0, epoch=0)
+        .state(250, 2, leader=2, epoch=1, isr=(2, 3))
+        .state(300, 2, leader=2, epoch=1)
+        .state(500, 3, leader=3, epoch=2, topic=1),
+        [(1, 0, 0, 1, None, 150.0, None, 200.0)],
+    ),
     "near miss: only an old leader's ISR becomes full after the fault": (
         History()
         .fault(("asked", 90), ("proved", 100))

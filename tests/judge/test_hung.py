@@ -54,6 +54,15 @@ CASES: Cases = {
         [(0, 7, 0, 2, 21_000.0)],
     ),
     "near miss: two partitions": (_run().stable(0, 7, 8).stable(20_001, 7, 8, partition=1), []),
+    "near miss: two topics": (_run().stable(0, 7, 8).stable(20_001, 7, 8, topic=1), []),
+    "while another partition is at rest": (
+        _run().stable(0, 7, 8).stable(9_000, 8, 8, partition=1).stable(20_001, 7, 9),
+        [(0, 7, 0, 2, 20_001.0)],
+    ),
+    "while another topic is at rest": (
+        _run().stable(0, 7, 8).stable(9_000, 8, 8, topic=1).stable(20_001, 7, 9),
+        [(0, 7, 0, 2, 20_001.0)],
+    ),
 }
 
 

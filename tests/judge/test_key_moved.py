@@ -26,6 +26,10 @@ CASES: Cases = {
         History().send(0, 0, key=7).send(0, 0, key=7, producer=1, partition=1),
         [],
     ),
+    "near miss: the same key in another topic": (
+        History().send(0, 0, key=7).send(1, 0, key=7, topic=1, partition=4),
+        [],
+    ),
     "near miss: never acknowledged there": (
         History().send(0, 0, key=7).send(1, None, key=7, partition=4, outcome="fail"),
         [],

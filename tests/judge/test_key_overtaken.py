@@ -44,6 +44,17 @@ CASES: Cases = {
         _sent(7).send(0, 0, key=7, producer=1, partition=4).read(0, 0, producer=1, partition=4).read(0, 0, when=80),
         [],
     ),
+    "near miss: another producer's message of that key, with a higher number": (
+        _sent(7)
+        .send(5, 0, key=7, producer=1, partition=4)
+        .read(0, 5, producer=1, partition=4, when=50)
+        .read(0, 0, when=80),
+        [],
+    ),
+    "near miss: a message of that key in another topic": (
+        _sent(7).send(1, 0, key=7, topic=1, partition=4).read(0, 1, topic=1, partition=4, when=50).read(0, 0, when=80),
+        [],
+    ),
     "near miss: never given": (_sent(7, 7).read(1, 1, partition=4, when=50), []),
     "near miss: no key": (
         History().send(0, 0).send(1, 0, partition=4).read(0, 1, partition=4, when=50).read(0, 0, when=80),

@@ -22,6 +22,11 @@ def _expired() -> History:
     return History(topics=("orders", "dc2:dc1.orders")).send(0, 0).send(1, 1).log(1, 1).end(2, log_start=1)
 
 
+def _two_mirrors(history: History) -> History:
+    history.mirrors |= {1: 0, 3: 2}
+    return history
+
+
 CASES: Cases = {
     "one that the mirror lacks": (_sent().copied(0, 0).copied(1, 2), [("missing", 1, 1, None)]),
     "the last one": (_sent().copied(0, 0).copied(1, 1), [("missing", 2, 2, None)]),
@@ -58,6 +63,14 @@ CASES: Cases = {
         _expired().copied(0, 1).copied(0, 0, partition=1),
         [("extra", 0, None, 0)],
     ),
+    "in the mirror of another topic than the one from which retention took it": (
+        _two_mirrors(_expired()).copied(0, 1).copied(0, 0, topic=3),
+        [("extra", 0, None, 0)],
+    ),
+    "of another producer than the one of which retention took that number": (
+        _expired().copied(0, 1).copied(1, 0, producer=1),
+        [("extra", 0, None, 1)],
+    ),
     "what it holds was changed": (
         _sent(0).log(0, 0, digest=5).log(1, 1, digest=-6).copied(0, 0, digest=5).copied(1, 1, digest=6),
         [("changed", 1, 1, 1)],
@@ -92,6 +105,14 @@ CASES: Cases = {
     ),
     "near miss: the same": (_sent().copied(0, 0).copied(1, 1).copied(2, 2), []),
     "near miss: at other offsets": (_sent().copied(10, 0).copied(12, 1).copied(17, 2), []),
+    "near miss: each partition in its own order": (
+        _sent(0).log(5, 0).copied(0, 0).log(0, 1, partition=1).copied(1, 1, partition=1),
+        [],
+    ),
+    "near miss: each topic in its own order": (
+        _two_mirrors(_sent(0)).log(5, 0).copied(0, 0).log(0, 1, topic=2).copied(1, 1, topic=3),
+        [],
+    ),
     "near miss: missing puts nothing out of order": (
         _sent(4).copied(0, 0).copied(1, 2).copied(2, 3),
         [("missing", 1, 1, None)],

@@ -29,6 +29,22 @@ CASES: Cases = {
     "near miss: holes in a compacted topic": (History().log(0, 0).log(2, 1).end(3, compacted=True), []),
     "near miss: empty": (History().end(0), []),
     "near miss: two partitions, each dense": (History().log(0, 0).log(0, 1, partition=1).log(1, 2), []),
+    "near miss: markers in a transactional topic beside a plain one": (
+        History().log(0, 0).log(0, 1, topic=1).log(2, 2, topic=1).end(4, topic=1, transactional=True),
+        [],
+    ),
+    "near miss: holes in a compacted partition beside a plain one": (
+        History().log(0, 0).log(0, 1, partition=1).log(2, 2, partition=1).end(3, partition=1, compacted=True),
+        [],
+    ),
+    "where another partition has none": (
+        History().log(0, 0).log(2, 1).log(0, 2, partition=1).log(1, 3, partition=1).log(2, 4, partition=1),
+        [(0, 1, 1)],
+    ),
+    "where another topic has none": (
+        History().log(0, 0).log(2, 1).log(0, 2, topic=1).log(1, 3, topic=1).log(2, 4, topic=1),
+        [(0, 1, 1)],
+    ),
 }
 
 

@@ -44,6 +44,10 @@ CASES: Cases = {
         .group(50_000, "assigned", 2, group=1),
         [(0, 0, 0.0, False), (1, 1, 0.0, True)],
     ),
+    "just after another group's": (
+        _load().group(0, "assigned").group(39_500, "assigned", 1, group=1).group(40_000, "revoked"),
+        [(0, 1, 60.0, True), (1, 0, 0.0, False)],
+    ),
     "near miss: shared out only once": (_load().group(0, "assigned"), [(0, 0, 0.0, False)]),
     "near miss: before the load, while everybody joins": (
         _load().group(-9_000, "assigned").group(-5_000, "revoked").group(-4_900, "assigned"),

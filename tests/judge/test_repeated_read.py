@@ -13,6 +13,7 @@ CASES: Cases = {
     "near miss: after a rebalance": (History().log(0, 0).read(0, 0).read(0, 0, assignment=2), []),
     "near miss: by another consumer": (History().log(0, 0).read(0, 0).read(0, 0, consumer=1), []),
     "near miss: the same offset of another partition": (History().log(0, 0).read(0, 0).read(0, 5, partition=1), []),
+    "near miss: the same offset of another topic": (History().log(0, 0).read(0, 0).read(0, 5, topic=1), []),
     "near miss: a jump ahead": (History().log(0, 0).read(0, 0).read(5, 1), []),
     "near miss: rising": (History().log(0, 0).log(1, 1).read(0, 0).read(1, 1), []),
 }

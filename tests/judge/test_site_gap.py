@@ -67,6 +67,17 @@ CASES: Cases = {
         _history().read(0, 0, when=10).read(1, 1, topic=1, when=30),
         [("reads", 0, "dc1", "dc2", 20.0, 0)],
     ),
+    "near miss: another group had read it": (
+        _history()
+        .read(0, 0, when=5)
+        .read(5, 5, when=10, group=1, consumer=1)
+        .read(0, 0, topic=1, when=30, group=1, consumer=1),
+        [("reads", 1, "dc1", "dc2", 20.0, 0)],
+    ),
+    "near miss: another producer's message of that number was read": (
+        _history().read(0, 0, when=10).read(0, 0, producer=1, topic=1, when=30),
+        [("reads", 0, "dc1", "dc2", 20.0, 0)],
+    ),
 }
 
 

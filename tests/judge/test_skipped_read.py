@@ -47,6 +47,21 @@ CASES: Cases = {
         _compacted(partition=1).log(0, 0).log(2, 2).read(1, 1, consumer=1).read(0, 0).read(2, 2),
         [(0, 0, 2, 1, 1)],
     ),
+    "over a record that only another consumer saw, beside a compacted topic": (
+        History().end(0, topic=1, compacted=True).log(0, 0).log(2, 2).read(1, 1, consumer=1).read(0, 0).read(2, 2),
+        [(0, 0, 2, 1, 1)],
+    ),
+    "over a record that only another consumer saw, whose number is aborted of another producer": (
+        History(producers=[{"transactions": {"input": "orders"}}])
+        .send(1, outcome="fail")
+        .transaction(1, 1, 1, ("begun", 0.0), ("aborting", 1.0), ("aborted", 2.0))
+        .log(0, 0)
+        .log(2, 2)
+        .read(0, 0)
+        .read(2, 2)
+        .read(1, 1, producer=1, consumer=1),
+        [(0, 0, 2, 1, 1)],
+    ),
     "over a record of a mirror": (
         History().copied(0, 0).copied(1, 1).copied(2, 2).read(0, 0, topic=1).read(2, 2, topic=1),
         [(0, 0, 2, 1, 1)],

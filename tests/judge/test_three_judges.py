@@ -42,6 +42,7 @@ ASKED_OF = (
     "stable",
 )
 GROUP_OF = (0, 0, 1)  # of each consumer
+PLACES = ((0, 0), (0, 1), (1, 0), (1, 1))  # topic and partition: numbers that mean something else in the other topic
 
 
 def made(run: int) -> History:
@@ -49,6 +50,7 @@ def made(run: int) -> History:
     lots = Random(run)  # noqa: S311 - the same histories every time
     history = History(
         run=run,
+        topics=("orders", "payments"),
         starts=lots.choice(["earliest", "latest"]),
         producers=[{"transactions": {"input": "orders"}}],
         consumers=[{"isolation": lots.choice(["read_committed", "read_uncommitted"])} for _ in GROUP_OF],
@@ -68,6 +70,10 @@ def _moment(lots: Random) -> float:
     return 400.0 * lots.randint(0, 12)
 
 
+def _topic(lots: Random) -> int:
+    return lots.choice([0, 0, 0, 0, 1])
+
+
 def _send(history: History, lots: Random) -> None:
     for producer in range(lots.randint(1, 2)):
         for seq in range(lots.randint(0, 5)):
@@ -79,6 +85,7 @@ def _send(history: History, lots: Random) -> None:
                 lots.randint(0, 6) if outcome == "ok" and lots.random() < 0.9 else None,
                 producer=producer,
                 outcome=outcome,
+                topic=_topic(lots),
                 partition=lots.choice([0, 0, 0, 1]) if said else -1,
                 key=lots.choice([None, None, 0, 1]),
                 sent=sent,
@@ -88,7 +95,9 @@ def _send(history: History, lots: Random) -> None:
 
 
 def _hold(history: History, lots: Random) -> None:
-    for partition in (0, 1):
+    for topic, partition in PLACES:
+        if topic == 1 and lots.random() < 0.8:
+            continue
         start = lots.randint(0, 2)
         end = start + lots.randint(0, 5)
         for offset in range(start, end):
@@ -97,6 +106,7 @@ def _hold(history: History, lots: Random) -> None:
                     offset,
                     lots.randint(0, 5),
                     producer=lots.randint(0, 1),
+                    topic=topic,
                     partition=partition,
                     epoch=lots.choice([None, 0, 0, 1, 1, 2]),
                 )
@@ -104,6 +114,7 @@ def _hold(history: History, lots: Random) -> None:
             kind = lots.choice(["plain", "plain", "compacted", "transactional"])
             history.end(
                 end,
+                topic=topic,
                 partition=partition,
                 log_start=start,
                 epoch=lots.choice([None, 1, 2]),
@@ -113,20 +124,34 @@ def _hold(history: History, lots: Random) -> None:
 
 
 def _read(history: History, lots: Random) -> None:
-    for _ in range(lots.randint(0, 6)):
+    """Some of it stands in the log, most of it does not."""
+    held = history.rows["log"]
+    for _ in range(lots.randint(0, 7)):
         consumer = lots.randint(0, 2)
+        by = {"consumer": consumer, "group": GROUP_OF[consumer], "assignment": lots.randint(1, 2)}
+        if held and lots.random() < 0.35:
+            stands = lots.choice(held)
+            history.read(**{name: stands[name] for name in ("offset", "seq", "producer", "topic", "partition")}, **by)
+            continue
         history.read(
             lots.randint(0, 6),
             lots.randint(0, 5),
             producer=lots.choice([0, 0, 0, 1]),
+            topic=_topic(lots),
             partition=lots.choice([0, 0, 0, 1]),
-            consumer=consumer,
-            group=GROUP_OF[consumer],
-            assignment=lots.randint(1, 2),
+            **by,
         )
     for place in range(lots.randint(0, 4)):
         consumer, outcome = lots.choice([0, 0, 1, 2]), lots.choice(["ok", "ok", "fail"])
-        history.commit(100 * place, lots.randint(0, 4), consumer=consumer, group=GROUP_OF[consumer], outcome=outcome)
+        history.commit(
+            100 * place,
+            lots.randint(0, 4),
+            consumer=consumer,
+            group=GROUP_OF[consumer],
+            topic=_topic(lots),
+            partition=lots.choice([0, 0, 0, 1]),
+            outcome=outcome,
+        )
 
 
 def _own(history: History, lots: Random) -> None:
@@ -143,6 +168,7 @@ def _own(history: History, lots: Random) -> None:
                 event,
                 consumer,
                 group=GROUP_OF[consumer],
+                topic=_topic(lots),
                 partition=lots.choice([0, 0, 1]),
                 position=lots.choice([None, 0, 1, 3]),
             )
@@ -154,6 +180,7 @@ def _observe(history: History, lots: Random) -> None:
     pace = lots.choice([100, 100, 400])
     for place in range(lots.choice([0, 8, 12, 16])):
         broker = lots.randint(1, 2)
+        topic, partition = lots.choice([(0, 0)] * 14 + [(0, 1), (1, 0)])
         error = lots.choice([None, None, None, None, "REQUEST_TIMED_OUT"])
         history.state(
             pace * place,
@@ -162,6 +189,8 @@ def _observe(history: History, lots: Random) -> None:
             epoch=lots.choice([None, 0, 1, 1, 2]) if error is None else None,
             high_watermark=lots.choice([None, 2, 3, 5]) if error is None else None,
             took=lots.choice([0, 0, 50, 250]),
+            topic=topic,
+            partition=partition,
             error=error,
         )
 
@@ -190,11 +219,11 @@ def _transact(history: History, lots: Random) -> None:
 def _hold_up(history: History, lots: Random) -> None:
     """How far readers of committed messages may read: as far as the high watermark, or as it was, or a step further.
     Now and then it falls back, where another leader knows of less, and may come to where it had stood before."""
-    for partition in (0, 1):
+    for topic, partition in PLACES:
         when, stable = 0, lots.randint(0, 3)
         end = stable + lots.randint(0, 2)
         for _ in range(lots.randint(0, 5)):
-            history.stable(when, stable, end, broker=lots.randint(1, 2), partition=partition)
+            history.stable(when, stable, end, broker=lots.randint(1, 2), topic=topic, partition=partition)
             when += lots.choice([500, 5_000, 6_000, 11_000, 11_001, 12_000, 12_001])
             end += lots.choice([0, 0, 1])
             stable = lots.choice([stable, stable, stable, stable, min(stable + 1, end), end, max(stable - 1, 0)])
@@ -317,8 +346,8 @@ def test_all_judges_find_the_same(check: str, record_property: Told) -> None:
 def test_last_stable_offsets_fall_back_and_stand_again_where_they_stood() -> None:
     again = 0
     for own in JUDGES.rows.values():
-        for partition in (0, 1):
-            stood = [row["last_stable"] for row in own["stable"] if row["partition"] == partition]
+        for place in PLACES:
+            stood = [row["last_stable"] for row in own["stable"] if (row["topic"], row["partition"]) == place]
             turns = [after for before, after in pairwise([None, *stood]) if before != after]
             again += len(turns) > len(set(turns))
     assert again >= HISTORIES // 40, "the histories hardly ever have this: they prove little"

@@ -32,6 +32,15 @@ CASES: Cases = {
         [(0, 1, at(50), at(100))],
     ),
     "near miss: two partitions": (_load().group(0, "assigned").group(50, "assigned", 1, partition=1), []),
+    "near miss: two topics": (_load().group(0, "assigned").group(50, "assigned", 1, topic=1), []),
+    "one gave back another partition": (
+        _load().group(0, "assigned").group(40, "revoked", partition=1).group(50, "assigned", 1),
+        [(0, 1, at(50), at(100))],
+    ),
+    "one gave back that partition of another topic": (
+        _load().group(0, "assigned").group(40, "revoked", topic=1).group(50, "assigned", 1),
+        [(0, 1, at(50), at(100))],
+    ),
     "near miss: two groups": (_load().group(0, "assigned").group(50, "assigned", 1, group=1), []),
     "near miss: the same consumer again": (_load().group(0, "assigned").group(50, "assigned", assignment=2), []),
     "near miss: lost it": (_load().group(0, "assigned").group(40, "lost").group(50, "assigned", 1), []),

@@ -35,6 +35,31 @@ CASES: Cases = {
         History().send(0, 0, sent=0, done=1).send(1, outcome="info", sent=5, done=2005),
         [(0, 2000.0, 1, 1)],
     ),
+    "the last window, while another partition is acknowledged": (
+        History()
+        .send(0, 0, sent=0, done=1)
+        .send(1, outcome="info", sent=5, done=2005)
+        .send(2, 0, partition=1, sent=2003, done=2004),
+        [(0, 2000.0, 1, 1)],
+    ),
+    "the last window, while another topic is acknowledged": (
+        History()
+        .send(0, 0, sent=0, done=1)
+        .send(1, outcome="info", sent=5, done=2005)
+        .send(2, 0, topic=1, sent=2003, done=2004),
+        [(0, 2000.0, 1, 1)],
+    ),
+    "between two acks, while another partition is acknowledged": (
+        History()
+        .send(0, 0, sent=0, done=1)
+        .send(1, 1, sent=5, done=2505)
+        .send(2, 0, partition=1, sent=1000, done=1001),
+        [(0, 2500.0, 1, 0)],
+    ),
+    "between two acks, while another topic is acknowledged": (
+        History().send(0, 0, sent=0, done=1).send(1, 1, sent=5, done=2505).send(2, 0, topic=1, sent=1000, done=1001),
+        [(0, 2500.0, 1, 0)],
+    ),
     "a send that was never answered waits until the end": (
         History()
         .send(0, 0, sent=0, done=1)

@@ -37,6 +37,10 @@ CASES: Cases = {
         _sent(2).group(0, "assigned", position=1).read(5, 9),
         [(0, 1, 1)],
     ),
+    "given was another producer's message of that number": (
+        _sent(1).group(0, "assigned").read(5, 0, producer=1),
+        [(0, 0, 0)],
+    ),
     "the beginning is where the first was placed, not a later one": (
         _sent(2).group(0, "assigned", position=0).group(9, "assigned", 1, position=2).read(1, 1),
         [(0, 0, 0)],

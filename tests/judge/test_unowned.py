@@ -78,6 +78,23 @@ CASES: Cases = {
         .group(60, "assigned", partition=1),
         [(1, 20 * MS)],
     ),
+    "while somebody owns that partition of another topic": (
+        _load()
+        .group(0, "assigned")
+        .group(40, "revoked")
+        .group(50, "assigned", 1)
+        .log(0, 9, topic=1)
+        .group(0, "assigned", 2, topic=1),
+        [(0, 10 * MS)],
+    ),
+    "never, where somebody owns that partition of another topic": (
+        _load().group(0, "assigned", topic=1),
+        [(0, 100 * MS)],
+    ),
+    "never, where another group owns it": (
+        _load().group(0, "assigned").read(0, 0, consumer=1, group=1),
+        [(0, 100 * MS)],
+    ),
 }
 
 

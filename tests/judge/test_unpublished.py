@@ -25,6 +25,10 @@ CASES: Cases = {
         History(producers=[{"copies": 1}]).send(0, 0).log(0, 0).send(1, outcome="fail"),
         [],
     ),
+    "near miss: of another producer, without an outbox": (
+        History(producers=[*OUTBOX, {"copies": 1}]).send(0, 0).log(0, 0).send(0, outcome="fail", producer=1),
+        [],
+    ),
 }
 
 

@@ -41,6 +41,12 @@ CASES: Cases = {
         .state(9, 2, leader=2, epoch=1, high_watermark=3, partition=1),
         [],
     ),
+    "near miss: two topics": (
+        History()
+        .state(0, 1, leader=1, epoch=0, high_watermark=10)
+        .state(9, 2, leader=2, epoch=1, high_watermark=3, topic=1),
+        [],
+    ),
     "near miss: within one epoch": (
         History().state(0, 1, leader=1, epoch=0, high_watermark=10).state(9, 1, leader=1, epoch=0, high_watermark=9),
         [],

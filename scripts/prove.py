@@ -40,7 +40,12 @@ APART += ["sh", "-c", '"$@"; exit $?', "sh"]  # it takes in what others leave be
 PYTEST = ["-m", "pytest"]
 PYTEST_APART = [
     "-c",
-    "import sys, pytest, pyroute2; pyroute2.IPRoute().link('set', index=1, state='up'); sys.exit(pytest.main())",
+    """if True:
+    import sys, pytest, pyroute2
+    with pyroute2.IPRoute() as network:
+        network.link("set", index=1, state="up")
+        network.addr("add", index=1, address="192.0.2.1", prefixlen=32)  # without any other librdkafka resolves nothing
+    sys.exit(pytest.main())""",
 ]
 OF_CLUSTERS = "tests/cluster/"
 AS_CI = ["-n", "2", "--dist", "loadfile"]  # what has no cluster

@@ -89,7 +89,7 @@ def _parts(value: str) -> Iterator[str]:
     """What may be a secret inside a setting. The rest of an address or a path is none, and its words (https, kafka) are
     those that an error needs to be understood."""
     yield from re.split(r"""[\s"';,=]+""", value)
-    yield from re.split(r"""[\s"';,=?&]+|\\[rn]""", value)  # of a query, and a PEM's lines where it is in one
+    yield from re.split(r"""[\s"';,=?&]+|\\[rn]|-{5}""", value)  # of a query, and of a PEM that is in one line
     for _, quoted in re.findall(r"""(?s)(["'])((?:\\.|(?!\1)[^\\])*)\1""", value):
         yield re.sub(r"(?s)\\(.)", r"\1", quoted)  # as whoever reads it takes it
     for login in re.findall(r"//([^\s/]+)@", value):

@@ -31,6 +31,7 @@ SETTINGS = {
 WRITTEN_OTHERWISE = {
     'Module required password="hunter \\"2\\" s3c";': 'hunter "2" s3c',
     r'Module required password="a\\b c;d";': r"a\b c;d",
+    "-----BEGIN PRIVATE KEY-----MIIEvQ2/s3c-----END PRIVATE KEY-----": "MIIEvQ2/s3c",
     "https://bob:hu%20nter%402@example.invalid:8443/": "hu nter@2",
     "https://bob:hunter@2@example.invalid/,https://eve:another@example.invalid/": "hunter@2",
 }

@@ -236,7 +236,7 @@ def hold_mounted(pid: int, folder: Path) -> None:
     ("who", "moment", "number", "ended"),
     [
         (ourselves, "severed", signal.SIGINT, "interrupted"),
-        (ourselves, "judging", signal.SIGTERM, "complete"),
+        pytest.param(ourselves, "judging", signal.SIGTERM, "complete", marks=pytest.mark.long),
         pytest.param(ourselves, "severed", signal.SIGTERM, "interrupted", marks=pytest.mark.long),
         pytest.param(an_ordinary_user, "severed", signal.SIGINT, "interrupted", marks=pytest.mark.long),
     ],
@@ -466,6 +466,7 @@ def fill(disk: Path) -> None:
 
 
 @pytest.mark.proves("A1", "B1")
+@pytest.mark.long
 def test_a_run_killed_outright_leaves_a_journal_that_can_be_judged(us: User, tmp_path: Path) -> None:
     run = begun(us, tmp_path, "severed")
     os.kill(run.pid, signal.SIGKILL)

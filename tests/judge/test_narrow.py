@@ -18,6 +18,7 @@ from asking import session, spark, tables_of, written
 from histories import FIRST_RUN, History, at
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import types as T
+from three_judges import some_of
 
 from ackproof.journal_tables import TABLES
 from ackproof.judge.checks import CHECKS
@@ -215,9 +216,22 @@ def asked(check: str, tables: Tables) -> DataFrame:
     return records(tables) if check == RECORDS else CHECKS[check].function(tables)
 
 
-def rows(check: str, tables: Tables, runs: Container[int] = range(FIRST_RUN, FIRST_RUN + HISTORIES)) -> list[str]:
+ALL = range(FIRST_RUN, FIRST_RUN + HISTORIES)
+
+
+def rows(check: str, tables: Tables, runs: Container[int] = ALL) -> list[str]:
     spark()  # after whatever another test has set it up for
     return in_order((row.asDict(recursive=True) for row in collected(asked(check, tables))), runs)
+
+
+def expected_of(check: str, runs: Container[int] = ALL) -> list[str]:
+    return in_order(of_everything(check), runs)
+
+
+@cache
+def of_everything(check: str) -> list[dict[str, Any]]:
+    spark()
+    return [row.asDict(recursive=True) for row in collected(asked(check, both().everything))]
 
 
 def in_order(found: Iterable[dict[str, Any]], runs: Container[int]) -> list[str]:
@@ -231,7 +245,7 @@ def narrow(check: str, both: Both) -> Tables:
 @pytest.mark.proves("C3")
 @pytest.mark.parametrize("check", [*CLOSER, *COUNTED])
 def test_the_same_witnesses_are_found(check: str, record_property: Callable[[str, object], None]) -> None:
-    expected = rows(check, both().everything)
+    expected = expected_of(check)
     assert rows(check, narrow(check, both())) == expected
     assert len(expected) >= HISTORIES // 40, "the histories hardly ever have this anomaly: they prove little"
     record_property("figure", f"{HISTORIES:,} histories judged alike whole and narrowed")
@@ -245,7 +259,7 @@ def test_whole_stretches_of_the_log_stand_for_its_records(check: str) -> None:
     counted = counted_tables(spark(), both().everything, whole)
     runs = {one.run for one in whole}
     assert counted.stretches is not None
-    expected = rows(check, both().everything, runs)
+    expected = expected_of(check, runs)
     assert rows(check, counted, runs) == expected
     assert len(expected) >= HISTORIES // 40
 
@@ -259,7 +273,7 @@ def test_numbers_without_a_hole_need_no_join(check: str) -> None:
     numbers = few_rows(
         spark(), [(each.run, each.producer, each.first_seq, each.last_seq) for each in unbroken], NUMBERS
     )
-    expected = rows(check, both().everything, runs)
+    expected = expected_of(check, runs)
     for tables in (both().everything, both().closer):
         assert rows(check, replace(tables, numbers=numbers), runs) == expected
     assert len(expected) >= HISTORIES // 40
@@ -269,18 +283,18 @@ def test_numbers_without_a_hole_need_no_join(check: str) -> None:
 def answers_at_large() -> dict[str, list[dict[str, Any]]]:
     own = both(small=False)
     return written(
-        {check: partial(asked, check, narrow(check, own)) for check in [*CLOSER, *COUNTED]},
+        {check: partial(asked, check, narrow(check, own)) for check in some_of([*CLOSER, *COUNTED])},
         [one.run for one in own.looked],
     )
 
 
 @pytest.mark.proves("C3")
-@pytest.mark.parametrize("check", [*CLOSER, *COUNTED])
+@pytest.mark.parametrize("check", some_of([*CLOSER, *COUNTED]))
 def test_of_large_journals_the_same_witnesses_are_found(
     check: str, record_property: Callable[[str, object], None]
 ) -> None:
     runs = range(FIRST_RUN, FIRST_RUN + AT_LARGE)
-    expected = rows(check, both().everything, runs)
+    expected = expected_of(check, runs)
     assert in_order(answers_at_large()[check], runs) == expected
     assert expected, "the histories do not have this anomaly: they prove nothing"
     record_property("figure", f"{AT_LARGE:,} of them narrowed alike in the way of large journals")

@@ -155,7 +155,7 @@ def numbered_back(value: Any) -> Any:
         return value
     return {
         name: PARTITIONS - 1 - each
-        if name.startswith("partition") and isinstance(each, int) and each >= 0
+        if name in ("partition", "partition_before", "only_partition") and isinstance(each, int) and each >= 0
         else numbered_back(each)
         for name, each in value.items()
     }

@@ -17,7 +17,7 @@ from asking import spark, tables_of
 from histories import History
 from pyspark.sql import DataFrame
 from reference import Rows
-from three_judges import Judges
+from three_judges import Judges, some_of
 
 from ackproof.judge.checks import CHECKS
 from ackproof.judge.fates import FATES
@@ -362,7 +362,7 @@ def test_all_judges_give_every_send_the_same_fate_and_only_one() -> None:
 
 
 @pytest.mark.proves("C3")
-@pytest.mark.parametrize("check", COLUMNS)
+@pytest.mark.parametrize("check", some_of(COLUMNS))
 def test_what_is_judged_as_large_is_judged_alike(check: str, record_property: Told) -> None:
     JUDGES.assert_agreed_at_large(check)
     record_property("figure", f"{AT_LARGE:,} of them judged alike in the way of large journals")

@@ -17,7 +17,7 @@ from asking import spark, tables_of
 from histories import History, at
 from pyspark.sql import types as T
 from reference import Rows
-from three_judges import Answers, Judges
+from three_judges import Answers, Judges, some_of
 
 from ackproof.judge.checks import CHECKS
 from ackproof.judge.spark import few_rows
@@ -297,7 +297,7 @@ def test_all_judges_measure_the_same(check: str, record_property: Told) -> None:
 
 
 @pytest.mark.proves("C3")
-@pytest.mark.parametrize("check", COLUMNS)
+@pytest.mark.parametrize("check", some_of(COLUMNS))
 def test_what_is_measured_as_large_is_measured_alike(check: str, record_property: Told) -> None:
     JUDGES.assert_agreed_at_large(check)
     record_property("figure", f"{AT_LARGE:,} of them measured alike in the way of large journals")

@@ -20,6 +20,13 @@ from ackproof.journal_tables import TABLES
 from ackproof.judge.checks import CHECKS
 from ackproof.judge.spark import collected
 from ackproof.judge.tables import Tables
+from proving import size
+
+
+def some_of(checks: Iterable[str]) -> list[str]:
+    """Which are asked in the way of large journals: it takes Spark long to plan that, and CI asks every third."""
+    return list(checks)[:: size(3, 1)]
+
 
 Answers = dict[int, Counter[tuple[Any, ...]]]  # of each run its witnesses, and how often each was told
 
@@ -86,7 +93,7 @@ class Judges:
         broadcasts, plans that adapt, answers that are written as files."""
         own = self.histories[: self._at_large]
         large = self.tables_of(own, small=False)
-        questions = {check: partial(self.question, check, large) for check in self.columns}
+        questions = {check: partial(self.question, check, large) for check in some_of(self.columns)}
         return written(questions, [history.run for history in own])
 
     # -- what each of them says ----------------------------------------------------------------------------------------

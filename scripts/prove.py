@@ -48,6 +48,7 @@ PYTEST_APART = [
     sys.exit(pytest.main())""",
 ]
 OF_CLUSTERS = "tests/cluster/"
+EACH_BY_ITSELF = (OF_CLUSTERS, "tests/judge/test_mutants.py")  # each case; of other files all, for they share a Spark
 AS_CI = ["-n", "2", "--dist", "loadfile"]  # what has no cluster
 
 
@@ -291,11 +292,11 @@ def as_ci(missing: dict[str, list[str]]) -> list[list[str]]:
 
 
 def parts_of(missing: dict[str, list[str]]) -> list[list[str]]:
-    """What can be run apart from the rest: a case of clusters, but all of a file where they may share a Spark."""
+    """What can be run apart from the rest."""
     files = defaultdict[str, list[str]](list)
     for test, own in missing.items():
         for case in own:
-            files[case if test.startswith(OF_CLUSTERS) else test.partition("::")[0]].append(case)
+            files[case if test.startswith(EACH_BY_ITSELF) else test.partition("::")[0]].append(case)
     return list(files.values())
 
 

@@ -164,7 +164,11 @@ def prove(asked: list[str], size: str, promises: dict[str, Promise], again: bool
         say(f"{len(done_before)} cases had passed with this very code before, and are not run again")
     if size == "quick" or at_once > 1:  # in one go: what they share is started once
         run_tests([test for name in todo for test in tests[name]], cases, size, known, at_once)
-    if size == "quick" and not (done or done_before) and set(todo) == {name for name in promises if tests[name]}:
+    if (
+        size == "quick"
+        and not (done or done_before)
+        and set(todo) == {name for name in promises if promises[name].quick}
+    ):
         came = max(known.values(), key=lambda case: case.date)
         share = Share(len(known), round(time.monotonic() - began, 1), came.date, came.commit)
         write_data(msgspec.structs.replace(read_data(), share=share), promises)

@@ -201,10 +201,10 @@ class Fault:
             return run.mirrors.wait_until_caught_up(plan.partitions)
         if plan.kind == "translated":
             return run.mirrors.tell_group(plan)
-        if plan.on_clients:
-            return run.clients.disturb(plan.kind, plan.targets)
-        verb, arguments = _verb(run.resolved(plan))
         self._for_s = self._lasts_s()
+        if plan.on_clients:
+            return run.clients.disturb(plan.kind, plan.targets, self._for_s)
+        verb, arguments = _verb(run.resolved(plan))
         result: dict[str, Any] = control.call(run.lab, verb, **arguments, for_s=self._for_s)
         return result
 

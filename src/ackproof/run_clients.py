@@ -374,7 +374,7 @@ class Clients:
                 for view in [view for view in views if view["topic"] in self._record.topics]:
                     self.leaders[f"{view['topic']}/{view['partition']}"] = (view["leader"], view["leader_epoch"])
 
-    def disturb(self, kind: str, targets: list[str]) -> dict[str, Any]:
+    def disturb(self, kind: str, targets: list[str], for_s: float | None = None) -> dict[str, Any]:
         """A fault at clients: `consumer:2` is the process consumer2."""
         names = [target.replace(":", "") for target in targets]
         if kind == "restart":
@@ -394,7 +394,9 @@ class Clients:
             return {"nodes": names, "said": [f"{name}: started{'' if name in first else ' again'}" for name in names]}
         if kind != "pause":
             self._disturbed |= set(names)
-        result: dict[str, Any] = control.call(self._lab, "disturb", kind=kind, processes=names, heard=self._heard)
+        result: dict[str, Any] = control.call(
+            self._lab, "disturb", kind=kind, processes=names, heard=self._heard, for_s=for_s
+        )
         return result
 
     # -- the end ---------------------------------------------------------------------------------------------------

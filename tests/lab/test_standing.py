@@ -230,8 +230,8 @@ def deaf(lab: Lab) -> Iterator[None]:
         lab.processes.send = send  # type: ignore[method-assign]
 
 
-def asked(lab: Lab, verb: Callable[[Any, Request], Any], **arguments: Any) -> Any:
-    server = SimpleNamespace(lab=lab, lab_names=lambda text: [text])
+def asked(lab: Lab, verb: Callable[[Any, Request], Any], directory: object = None, **arguments: Any) -> Any:
+    server = SimpleNamespace(lab=lab, lab_names=lambda text: [text], directory=directory)
     return verb(server, Request(arguments, print))
 
 
@@ -341,6 +341,35 @@ def test_a_client_whose_pause_somebody_else_ended_is_found_out(heard: bool) -> N
             assert "not every thread is stopped" in told(lab, "no longer holds")[0]["problem"]
 
     in_a_lab(work)
+
+
+@pytest.mark.proves("A4")
+@pytest.mark.parametrize("heard", [False, True], ids=["ours", "of others"])
+def test_a_client_that_is_paused_for_a_time_wakes_though_nobody_looks(heard: bool, tmp_path: Path) -> None:
+    def work(lab: Lab) -> None:
+        pid = a_client(lab, ["/bin/sh", "-c", "sleep 60 & sleep 60; true"])
+        directory = SimpleNamespace(events=tmp_path / "events.jsonl", supervisor_log=tmp_path / "supervisor.log")
+        with ended_afterwards(lab, pid):
+            wait_until(lambda: len(processes.below(pid)) == 2, "it has started its own")
+            asked(
+                lab,
+                run_verbs.disturb,
+                directory=directory,
+                processes=["producer1"],
+                kind="pause",
+                heard=["producer1"] * heard,
+                for_s=1.0,
+            )
+            those = processes.below(pid) if heard else [pid]
+            assert [processes.stopped_threads(each) for each in those] == [True] * len(those)
+            wait_until(lambda: not any(map(processes.stopped_threads, those)), "all of them are awake")
+            wait_until(lambda: '"watchdog"' in text_of(directory.events), "the watchdog says so")
+
+    in_a_lab(work)
+
+
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
 # -- from the lab's trail to the judge -------------------------------------------------------------------------------

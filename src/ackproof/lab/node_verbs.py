@@ -171,9 +171,7 @@ def pause(server: Server, request: Request) -> Result:
                 lab.processes.send(node.name, signal.SIGCONT)
             raise
         for each in standing:
-            process = lab.processes.get(each.targets[0])
-            if for_s is not None and process is not None:
-                start_watchdog(server, each, for_s, ["resume", "200"], {200: process.handle})
+            wake_in_time(server, each, for_s)
     return {
         "nodes": [node.name for node in nodes],
         "faults": [each.name for each in standing],
@@ -221,6 +219,15 @@ def end_pause(lab: Lab, node: str) -> bool:
     for name in names:
         lab.end(name, by="resume" if lab.processes.get(node) else "the end of its process")
     return bool(names)
+
+
+def wake_in_time(server: Server, standing: Standing, for_s: float | None, *, heard: bool = False) -> None:
+    """Of a pause with a time. `heard`: what a listener started, in its place."""
+    processes = server.lab.processes
+    if for_s is not None:
+        with processes.handles(standing.targets[0], heard=heard) as handles:
+            descriptors = dict(enumerate(handles, start=200))
+            start_watchdog(server, standing, for_s, ["resume", *map(str, descriptors)], descriptors)
 
 
 def start_watchdog(

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -125,7 +125,7 @@ class Processes:
             raise UsageProblem(f"{name} is down")
 
         def those() -> list[int]:
-            return below(process.pid) if heard else [process.pid]
+            return _those(process, heard)
 
         def stopped() -> bool:
             pids = those()
@@ -155,6 +155,18 @@ class Processes:
             signalled(signal.SIGCONT)
             wait_until(lambda: not stopped(), FREEZE_S)
 
+    @contextmanager
+    def handles(self, name: str, *, heard: bool = False) -> Iterator[list[int]]:
+        """By which somebody else can signal what `frozen` stops."""
+        with ExitStack() as stack:
+            found = []
+            process = self.get(name)
+            for pid in _those(process, heard) if process is not None else []:
+                with suppress(ProcessLookupError):
+                    found.append(os.pidfd_open(pid))
+                    stack.callback(os.close, found[-1])
+            yield found
+
     def wait_for_exit(self, name: str, deadline: float) -> bool:
         with self._changed:
             return self._changed.wait_for(lambda: name not in self._running, max(0, deadline - time.monotonic()))
@@ -182,6 +194,10 @@ def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
             return False
         time.sleep(0.005)
     return True
+
+
+def _those(process: Process, heard: bool) -> list[int]:
+    return below(process.pid) if heard else [process.pid]
 
 
 def below(pid: int) -> list[int]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ackproof.errors import NotProved, UsageProblem
 from ackproof.faults import Held
 from ackproof.lab.network import OBSERVER
+from ackproof.lab.node_verbs import wake_in_time
 from ackproof.lab.processes import KILL_CLIENT
 from ackproof.lab.spec import USERS_PORT
 from ackproof.sites import FIRST_SITE, SITES
@@ -68,14 +69,18 @@ def signal_process(server: Server, request: Request) -> Result:
 
 
 def disturb(server: Server, request: Request) -> Result:
-    """Kill, stop or pause programs of a run's, of those in `heard` the client that they hear; a pause stands until it
-    is healed."""
+    """Kill, stop or pause programs of a run's, of those in `heard` the client that they hear."""
     lab, names, kind, heard = server.lab, *(request.get(each) for each in ("processes", "kind", "heard"))
+    for_s = request.get("for_s")
     for name in names:
         if lab.processes.get(name) is None:
             raise UsageProblem(f"{name} does not run: there is nothing to {kind}")
     if kind == "pause":
-        standing = [lab.begin(lab.next_name(), kind, [name], _stopped(lab, name, name in heard)) for name in names]
+        standing = []
+        for name in names:
+            held = _stopped(lab, name, name in heard)
+            standing.append(lab.begin(lab.next_name(), kind, [name], held, for_s=for_s))
+            wake_in_time(server, standing[-1], for_s, heard=name in heard)
         said = [f"{each.name}: pause {each.targets[0]}: {each.held.proved}" for each in standing]
         return {"nodes": names, "faults": [each.name for each in standing], "said": said}
     for name in names:

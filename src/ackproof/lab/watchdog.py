@@ -1,6 +1,6 @@
 """Ends what the kernel cannot end by itself: a pause or a delay with a duration, though the supervisor be stopped.
 
-    python -m ackproof.lab.watchdog SECONDS EVENTS FAULT resume PIDFD
+    python -m ackproof.lab.watchdog SECONDS EVENTS FAULT resume PIDFD ...
     python -m ackproof.lab.watchdog SECONDS EVENTS FAULT undelay INTERFACE NAMESPACE ...
 
 It is a process of its own, so stopping the supervisor does not stop it, and it dies with the lab.
@@ -27,8 +27,9 @@ def main(arguments: list[str]) -> None:
     while (left := deadline - time.monotonic()) > 0:
         time.sleep(left)
     if action == "resume":
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(int(rest[0]), signal.SIGCONT)
+        for process in map(int, rest):
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(process, signal.SIGCONT)
     else:
         for interface, namespace in zip(rest[::2], rest[1::2], strict=True):
             drop_delay(interface, int(namespace))

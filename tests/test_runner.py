@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ from ackproof import cli_lab, runner
 from ackproof import run as running
 from ackproof.errors import CannotHere
 from ackproof.lab import control, launch
+from ackproof.record import read_record
 from ackproof.scenario_file import find, load
 
 
@@ -62,6 +64,28 @@ def test_a_lab_whose_run_is_interrupted_goes_down(tmp_path: Path, monkeypatch: p
     with pytest.raises(KeyboardInterrupt):
         runner.run_one(asked(tmp_path), runner.Outcome(as_json=True, junit=None))
     assert lab.down == [lab.directory.name]
+
+
+@pytest.mark.parametrize(
+    ("problem", "ended", "why"),
+    [
+        (CannotHere("kafka1 died; its log ends:", ["first", "last"]), "failed", "kafka1 died; its log ends: last"),
+        (KeyboardInterrupt(), "interrupted", "interrupted by the user"),
+    ],
+)
+def test_the_record_says_why_there_was_no_lab(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab: Any, problem: BaseException, ended: str, why: str
+) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise problem
+
+    monkeypatch.setattr(launch, "launch", fails)
+    with suppress(KeyboardInterrupt):
+        runner.run_one(asked(tmp_path), runner.Outcome(as_json=True, junit=None))
+    (directory,) = tmp_path.iterdir()
+    record = read_record(directory)
+    assert (record.ended, record.problems, lab.down) == (ended, [why], [])
+    assert record.ended_at is not None
 
 
 def test_a_run_that_is_not_judged_is_done_when_its_lab_is(

@@ -146,7 +146,8 @@ def run_one(asked: Asked, outcome: Outcome) -> None:
         with ExitStack() as afterwards:
             if asked.early and asked.large:
                 judging.append(asked.judging())
-            launched = launch.launch(spec, ingredients, live.tell, logs=(directory / "logs").resolve())
+            with _noted_if_it_fails(directory, record):
+                launched = launch.launch(spec, ingredients, live.tell, logs=(directory / "logs").resolve())
             with _tied(launched, asked.keep, live.tell, afterwards):
                 ongoing = running.Ongoing(asked.scenario, record, directory.resolve(), spec.name, live.tell)
                 _lab_part(asked, ongoing, live, judging)
@@ -176,6 +177,25 @@ def run_one(asked: Asked, outcome: Outcome) -> None:
             each.close()
     if not quiet:
         _tell_where(done, asked)
+
+
+@contextmanager
+def _noted_if_it_fails(directory: Path, record: RunRecord) -> Iterator[None]:
+    """A lab that does not come up ends the run before anybody else writes its record."""
+
+    def note(ended: Literal["interrupted", "failed"], why: str) -> None:
+        clock = Clock(time.time_ns(), time.monotonic_ns())
+        with suppress(OSError):
+            write_record(directory, msgspec.structs.replace(record, ended=ended, problems=[why], ended_at=clock))
+
+    try:
+        yield
+    except (KeyboardInterrupt, Ended):
+        note("interrupted", "interrupted by the user")
+        raise
+    except Problem as problem:
+        note("failed", " ".join([problem.message, *problem.details[-1:]]))  # how its log ends
+        raise
 
 
 def _mark_verdict(directory: Path) -> None:

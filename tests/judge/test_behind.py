@@ -36,7 +36,17 @@ def run(check: str, looks: Iterable[tuple[float, float]], behind: float | None =
     return history.end(19)
 
 
+def shared_out_anew(looks: Iterable[tuple[float, float]]) -> History:
+    """A member of a group that nobody disturbed is taken its partition, and is given it again."""
+    history = run("rebalances", looks)
+    for when, kind in ((0, "assigned"), (1_500, "revoked"), (1_600, "assigned")):
+        history.group(when, kind, consumer=0, group=0, partition=0)
+    return history
+
+
 CASES: dict[str, tuple[History, str]] = {
+    "a group that is shared out anew, seen by a laboratory on time": (shared_out_anew(ON_TIME), "refuted"),
+    "a group that is shared out anew, and the laboratory late too": (shared_out_anew(LATE), "unknown"),
     "late acknowledgements, seen by a laboratory on time": (run("late", ON_TIME), "refuted"),
     "late acknowledgements, and the laboratory late too": (run("late", LATE), "unknown"),
     "late acknowledgements of brokers that took their time": (run("late", WAITED), "refuted"),

@@ -17,6 +17,10 @@ CASES: Cases = {
     "a copy at another place": (_sent().received(0, 0).received(2, 0), [(0, 0, 2, 0, 0, 2)]),
     "the same place twice": (_sent().received(0, 0).received(0, 0).received(0, 0), [(0, 0, 3, 0, 0, 0)]),
     "a copy in another partition": (_sent().received(0, 0).received(0, 0, partition=1), [(0, 0, 2, 0, 0, 0)]),
+    "a copy in another partition, and earlier there": (
+        _sent().received(5, 0).received(2, 0, partition=1),
+        [(0, 0, 2, 0, 5, 2)],
+    ),
     "near miss: the copy was dropped": (_sent().received(0, 0).received(2, 0, accepted=False), []),
     "near miss: dropped twice": (_sent().received(0, 0, accepted=False).received(2, 0, accepted=False), []),
     "near miss: another receiver took the other": (_sent().received(0, 0).received(2, 0, consumer=1), []),

@@ -17,6 +17,14 @@ CASES: Cases = {
         History().send(0, 2).log(2, 0).log(5, 0, topic=1, partition=1),
         [(0, 0, 2, 2, 0, 0, 2, 5)],
     ),
+    "in two partitions, earlier in the second": (
+        History().send(0, 5).log(5, 0).log(2, 0, partition=1),
+        [(0, 0, 2, 2, 0, 0, 5, 2)],
+    ),
+    "in two topics, in an earlier partition of the second": (
+        History().send(0, 5, partition=1).log(5, 0, partition=1).log(7, 0, topic=1),
+        [(0, 0, 2, 2, 0, 1, 5, 7)],
+    ),
     "three times": (History().send(0, 0).log(0, 0).log(1, 0).log(2, 0), [(0, 0, 3, 1, 0, 0, 0, 2)]),
     "a send of unknown outcome that was written twice": (
         History().send(0, outcome="info").log(0, 0).log(1, 0),

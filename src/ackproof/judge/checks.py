@@ -140,7 +140,9 @@ CHECKS: dict[str, Check] = {
         needs=("reads",),
         marked="wrong",
     ),
-    "rebalances": Check(rebalances, "group(s) that were shared out anew", needs=("groups",), marked="disturbed"),
+    "rebalances": Check(
+        rebalances, "group(s) that were shared out anew", needs=("groups",), marked="disturbed", timed=True
+    ),
     "two_owners": Check(two_owners, "time(s) with two owners of one partition", needs=("groups",)),
     "unowned": Check(unowned, "time(s) without an owner of a partition", needs=("groups",), timed=True),
     "commit_back": Check(commit_back, "commit(s) of an offset below an earlier one", needs=("commits",)),
@@ -282,6 +284,7 @@ CHECKS: dict[str, Check] = {
         needs=("mirror_ends", "state"),
         asked=has_runbook,
         whole=True,
+        timed=True,
     ),
     "unexplained": Check(
         unexplained,
@@ -290,6 +293,7 @@ CHECKS: dict[str, Check] = {
         needs=("mirror_ends", "state"),
         asked=has_runbook,
         whole=True,
+        timed=True,
     ),
     "site_gap": Check(site_gap, "move(s) of clients to another site", needs=("sends",), asked=has_runbook, whole=True),
     "rate": Check(rate, "second(s) with fewer sends than the line", needs=("sends",), marked="below", timed=True),

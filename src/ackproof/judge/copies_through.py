@@ -9,17 +9,27 @@ from ackproof.judge.tables import Tables
 
 
 def copies_through(t: Tables) -> DataFrame:
-    """A value that one receiver accepted more than once, at the same place or at another."""
+    """A value that one receiver accepted more than once, at the same place or at another. Named is its first place, by
+    topic and partition, and the offset of its last."""
+    place = F.struct("topic", "partition", "offset")
     return (
         t.received.filter(F.col("accepted") & (F.col("producer") >= 0))
         .groupBy("run", "consumer", "producer", "seq")
         .agg(
             F.count("*").alias("times"),
-            F.min("topic").alias("topic"),
-            F.min("partition").alias("partition"),
-            F.min("offset").alias("first_offset"),
-            F.max("offset").alias("last_offset"),
+            F.min(place).alias("first"),
+            F.max(place).alias("last"),
         )
         .filter(F.col("times") > 1)
-        .select("run", "consumer", "topic", "partition", "first_offset", "last_offset", "producer", "seq", "times")
+        .select(
+            "run",
+            "consumer",
+            "first.topic",
+            "first.partition",
+            F.col("first.offset").alias("first_offset"),
+            F.col("last.offset").alias("last_offset"),
+            "producer",
+            "seq",
+            "times",
+        )
     )

@@ -9,17 +9,16 @@ from ackproof.judge.tables import VALUE, Tables
 
 
 def duplicated(t: Tables) -> DataFrame:
-    """A value at more than one (tp, offset) of the final log, or in two partitions."""
+    """A value at more than one (tp, offset) of the final log, or in two partitions. Named is its first place, by topic
+    and partition, and the offset of its last."""
     return (
         t.arrivals.groupBy(*VALUE)
         .agg(
             F.sum("copies").alias("copies"),
             F.count("*").alias("partitions"),
-            F.min("topic").alias("topic"),
-            F.min("partition").alias("partition"),
-            F.min("first_offset").alias("first_offset"),
-            F.max("last_offset").alias("last_offset"),
+            F.min(F.struct("topic", "partition", "first_offset")).alias("first"),
+            F.max(F.struct("topic", "partition", "last_offset")).alias("last"),
         )
         .filter(F.col("copies") > 1)
-        .select("run", "topic", "partition", "first_offset", "last_offset", "producer", "seq", "copies", "partitions")
+        .select("run", "first.*", "last.last_offset", "producer", "seq", "copies", "partitions")
     )

@@ -121,6 +121,7 @@ class World:
     twice: set[tuple[int, int]] = field(default_factory=set)  # by the consumer itself
     extra: dict[tuple[int, int], Extra] = field(default_factory=dict)
     past: dict[int, list[Value]] = field(default_factory=lambda: defaultdict(list))  # read where the log has ended
+    read_as: dict[Value, Value] = field(default_factory=dict)  # what another reader was given there
     outages: list[Value] = field(default_factory=list)
     waits: dict[str, list[float]] = field(
         default_factory=lambda: defaultdict(list)
@@ -224,6 +225,11 @@ class World:
             self.expect("unstable_read", partition, tail + place, 0, *value)
             if self.sends[value].outcome == "fail":
                 self.expect("aborted_read", partition, tail + place, 0, *value)
+            if other := self.read_as.get(value):
+                self._read(partition, tail + place, other, Extra(1, 100 + place, self.over + 500))
+                self.expect("unstable_read", partition, tail + place, 1, *other)
+                self.expect("inconsistent_offset", partition, tail + place)
+                self.expect("delivered_twice", 0, partition, tail + place, 2, 2)
         for epoch in range(1, self.falls[partition] + 1):
             when = self.over + 10 * epoch
             history.state(when, 1, leader=1, epoch=epoch, high_watermark=tail - 1, partition=partition)
@@ -347,6 +353,12 @@ def duplicated(world: World, partition: int, k: int) -> None:
     world.expect("duplicated", partition, middle(k), 2)
 
 
+def duplicated_elsewhere(world: World, partition: int, k: int) -> None:
+    """The copy stands in the next partition."""
+    world.append((partition + 1) % world.partitions, (partition, middle(k)))
+    world.expect("duplicated", partition, middle(k), 2)
+
+
 def reordered(world: World, partition: int, k: int) -> None:
     """Two in flight together, written the wrong way round."""
     m = middle(k)
@@ -362,6 +374,19 @@ def inconsistent_offset(world: World, partition: int, k: int) -> None:
     m = middle(k)
     world.append(partition, world.stranger(partition, "ok", offset=m, sent=EVERY * m))
     world.expect("inconsistent_offset", partition, m)
+
+
+def read_where_another_was_acked(world: World, partition: int, k: int) -> None:
+    """Where the log has ended: of the final log nobody can tell."""
+    lost_truncated(world, partition, k)
+    unstable_read(world, partition, k)
+    world.expect("inconsistent_offset", partition, world.tails[partition])
+
+
+def read_as_two(world: World, partition: int, k: int) -> None:
+    """By two readers, where the log has ended and nothing was acknowledged."""
+    unstable_read(world, partition, k)
+    world.read_as[world.past[partition][-1]] = world.stranger(partition, "info")
 
 
 def unstable_read(world: World, partition: int, _: int) -> None:
@@ -655,8 +680,11 @@ ANOMALIES: tuple[Plant, ...] = (
     lost_hole,
     lost_unplaced,
     duplicated,
+    duplicated_elsewhere,
     reordered,
     inconsistent_offset,
+    read_where_another_was_acked,
+    read_as_two,
     unstable_read,
     aborted_read,
     phantom,

@@ -319,7 +319,7 @@ IN: dict[Plant, Callable[..., World]] = {
     left_behind: MirroredWorld,
     translated_too_far: MirroredWorld,
 }
-BETWEEN_PARTITIONS = (key_moved, key_overtaken)  # for which one is not enough
+BETWEEN_PARTITIONS = (planting.duplicated_elsewhere, key_moved, key_overtaken)  # for which one is not enough
 
 
 # -- what looks like one, and is legal -------------------------------------------------------------------------------

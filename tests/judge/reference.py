@@ -33,6 +33,15 @@ def acked_at(row: dict[str, Any]) -> tuple[int, int, int] | None:
     return None
 
 
+def unreported(h: Rows) -> set[tuple[int, int]]:
+    """Numbers that were reserved and never reported: of a block that was never closed, all may have been used."""
+    sizes: dict[tuple[int, int], int] = {}
+    for block in sorted(h.get("blocks", []), key=lambda row: row["used"] is not None):
+        sizes[block["producer"], block["first_seq"]] = block["count"] if block["used"] is None else block["used"]
+    used = {(producer, first + place) for (producer, first), size in sizes.items() for place in range(size)}
+    return used - {value(row) for row in h["sends"]}
+
+
 def fates(h: Rows) -> Answer:
     holder = {position(row): value(row) for row in h["log"]}
     places = defaultdict(set)
@@ -45,7 +54,7 @@ def fates(h: Rows) -> Answer:
             for topic, partition, offset in places[value(send)]:
                 name = (topic, partition, send["key"])
                 last_of_key[name] = max(offset, last_of_key.get(name, -1))
-    found = set()
+    found = {(*who, "recovered" if places[who] else "not_written") for who in unreported(h)}
     for send in h["sends"]:
         there = places[value(send)]
         if send["outcome"] == "info":
@@ -92,7 +101,7 @@ def duplicated(h: Rows) -> Answer:
 
 
 def reordered(h: Rows) -> Answer:
-    known = {value(row) for row in h["sends"]}
+    known = {value(row) for row in h["sends"]} | unreported(h)
     first: dict[tuple[int, int, int], dict[int, int]] = defaultdict(dict)
     for row in sorted(h["log"], key=lambda row: int(row["offset"])):
         if value(row) in known:
@@ -467,7 +476,8 @@ def _careful(h: Rows) -> set[int]:
 
 def torn(h: Rows) -> Answer:
     fate = {row[:2]: row[2] for row in fates(h)}
-    topics = {value(row): row["topic"] for row in h["sends"]}
+    writes = {row["producer"]: row["topic"] for row in h.get("writers", [])}
+    topics = {who: writes[who[0]] for who in unreported(h)} | {value(row): row["topic"] for row in h["sends"]}
     found = set()
     for each in _transactions(h):
         sent = [who for who in each["values"] if who in fate]

@@ -26,9 +26,8 @@ def copies_through(h: Rows) -> Answer:
     found = set()
     for (consumer, *who), places in taken.items():
         if len(places) > 1:
-            topics, partitions, offsets = zip(*places, strict=True)
-            lowest = (min(topics), min(partitions), min(offsets))
-            found.add((consumer, *lowest, max(offsets), *who, len(places)))
+            *_, last_offset = max(places)
+            found.add((consumer, *min(places), last_offset, *who, len(places)))
     return found
 
 

@@ -13,12 +13,12 @@ _STEPS = """steps as (
     select *, lag("offset") over (partition by run, consumer, assignment, topic, partition order by poll) as before
     from reads)"""
 
-_FATES = f"""
+_FATES_OF = f"""
 with {_PLACED},
 copies as (select run, producer, seq, count(*) as copies from log group by all),
 newest as (
     select l.run, l.topic, l.partition, s.key, max(l."offset") as newest
-    from sends s join log l using (run, producer, seq) where s.key is not null group by all)
+    from {{sends}} s join log l using (run, producer, seq) where s.key is not null group by all)
 select s.run, s.producer, s.seq, case
     when s.outcome = 'info' then if(c.copies is null, 'not_written', 'recovered')
     when s.outcome = 'fail' then if(c.copies is null, 'rejected', 'resurrected')
@@ -31,13 +31,26 @@ select s.run, s.producer, s.seq, case
     when s."offset" < e.log_start then 'expired'
     when e.compacted and k.newest > s."offset" then 'expired'
     else 'lost_hole' end as fate
-from sends s
+from {{sends}} s
 left join copies c using (run, producer, seq)
 left join placed p using (run, producer, seq)
 left join log h on (h.run, h.topic, h.partition, h."offset") = (p.run, p.topic, p.partition, p."offset")
 left join ends e on (e.run, e.topic, e.partition) = (s.run, s.topic, s.partition)
 left join newest k on (k.run, k.topic, k.partition, k.key) = (s.run, s.topic, s.partition, s.key)
 """
+FATES_OF_REPORTED = _FATES_OF.format(sends="sends")
+_FATES = _FATES_OF.format(sends="sent")
+
+VIEWS = {
+    "used": """
+select run, producer, unnest(range(first_seq, first_seq + coalesce(max(used), max(count)))) as seq
+from blocks group by run, producer, first_seq""",
+    "sent": """
+select * from sends
+union all by name
+select u.run, u.producer, u.seq, w.topic, -1 as partition, 'info' as outcome
+from used u join writers w using (run, producer) anti join sends s using (run, producer, seq)""",
+}
 
 _TRANSACTED = """transacted as (
     select run, producer, "transaction",
@@ -92,7 +105,7 @@ select run, producer, seq, count(*) as copies from log where producer >= 0 group
     "reordered": """
 with arrived as (
     select run, topic, partition, producer, seq, min("offset") as first
-    from log semi join sends using (run, producer, seq) group by all)
+    from log semi join sent using (run, producer, seq) group by all)
 select run, topic, partition, producer, seq from arrived
 qualify first <= lag(first) over (partition by run, producer, topic, partition order by seq)""",
     "inconsistent_offset": f"""
@@ -274,7 +287,7 @@ with {_TRANSACTED}, judged as (
     select t.run, t.producer, t."transaction", t.became, s.topic, s.seq,
         f.fate in ('survived', 'survived_moved', 'recovered', 'resurrected', 'expired') as there
     from transacted t
-    join sends s on (s.run, s.producer) = (t.run, t.producer) and s.seq between t.first_seq and t.last_seq
+    join sent s on (s.run, s.producer) = (t.run, t.producer) and s.seq between t.first_seq and t.last_seq
     join ({_FATES}) f on (f.run, f.producer, f.seq) = (s.run, s.producer, s.seq))
 select run, producer, "transaction", min(topic), became,
     count(*) filter (where there) as held, count(*) filter (where not there) as missing,

@@ -6,9 +6,9 @@ Beside the journal's tables it has what `run.json` says: `plan` (one row a run: 
 
 from __future__ import annotations
 
-from sql_judge import QUESTIONS as OF_MESSAGES
+from sql_judge import FATES_OF_REPORTED
 
-_FATES = OF_MESSAGES["fates"]
+_FATES = FATES_OF_REPORTED
 
 _STORIES = """stories as (
     select run, fault, any_value(kind) as kind, flatten(list(targets)) as hit,

@@ -5,9 +5,9 @@ without code of the other two. Its tables are the journal's, and those of `run.j
 
 from __future__ import annotations
 
-from sql_judge import QUESTIONS as EARLIER
+from sql_judge import FATES_OF_REPORTED
 
-_FATES = f"fates as ({EARLIER['fates']})"
+_FATES = f"fates as ({FATES_OF_REPORTED})"
 
 # The view of each tp at each moment: the newest epoch, its leader's own word first, and then the latest.
 _VIEWS = """

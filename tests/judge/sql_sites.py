@@ -3,11 +3,11 @@ in SQL, asked of all histories at once, in DuckDB. It shares no code with the re
 
 from __future__ import annotations
 
-import sql_judge
+from sql_judge import FATES_OF_REPORTED
 
 # What several questions ask of. A record that is none of ours has -1 for its producer and its number.
 VIEWS = {
-    "fates": sql_judge.QUESTIONS["fates"],
+    "fates": FATES_OF_REPORTED,
     "copied": """
 select m.run, m.topic, r.partition, r."offset", r.producer, r.seq, r.digest
 from mirrored r join mirrors m on (m.run, m.mirror) = (r.run, r.topic)""",
@@ -28,7 +28,9 @@ select run, lag(site) over w as from_site, site as to_site, lag(done_ns) over w 
 from acks window w as (partition by run order by done_ns, site)
 qualify from_site <> to_site""",
     "taken_twice": """
-select run, consumer, min(topic) as topic, min(partition) as partition, min("offset") as first, max("offset") as last,
+select run, consumer, first(topic order by topic) as topic, first(partition order by topic, partition) as partition,
+    first("offset" order by topic, partition, "offset") as first,
+    last("offset" order by topic, partition, "offset") as last,
     producer, seq, count(*) as times
 from received where accepted and producer <> -1 group by run, consumer, producer, seq having times > 1""",
     "never_taken": """

@@ -95,15 +95,14 @@ def test_a_comparison_that_is_killed_takes_its_files_with_it(
     record_property("figure", "`diff` killed while Spark starts: nothing left")
 
 
-def test_who_asks_before_it_has_rehearsed_is_told_why_he_waits(tmp_path: Path) -> None:
-    said: dict[bool, list[str]] = {}
-    for waits in (False, True):
-        with closing(Judging(early=True)) as judging:
-            if waits:
-                judging.wait_until_rehearsed()
-            said[waits] = []
-            judging.judge([tmp_path], said[waits].append, lambda *_: None)
-    assert ["the judge is still rehearsing" in words for words in said.values()] == [True, False]
+@pytest.mark.parametrize("waits", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_who_asks_before_it_has_rehearsed_is_told_why_he_waits(tmp_path: Path, waits: bool) -> None:
+    said = list[str]()
+    with closing(Judging(early=True)) as judging:
+        if waits:
+            judging.wait_until_rehearsed()
+        judging.judge([tmp_path], said.append, lambda *_: None)
+    assert ("the judge is still rehearsing" in said) == (not waits)
 
 
 def test_it_says_how_long_it_will_take_and_again_once_it_knows_better(

@@ -27,10 +27,12 @@ import pytest
 from asking import session
 from histories import FIRST_RUN, START, History
 from planting import World
+from test_planted import FACTS, WITNESS, finished, legal
 
 import ackproof
 from ackproof.judge import judge, large
 from ackproof.judge import main as judge_main
+from ackproof.judge.checks import CHECKS
 from ackproof.record import Clock, read_record, write_record
 from ackproof.verdict import WITNESSES_SHOWN, Verdict
 from conftest import cannot_run
@@ -66,9 +68,17 @@ EVERY_KIND = (*planting.ANOMALIES, *scenarios.ANOMALIES)
 IN = {**planting.IN, **scenarios.IN}
 PLAIN = size(4, 50)
 RUNS = PLAIN + size(0, len(EVERY_KIND))
+LEGAL = size(1, 100)  # with what only looks like an anomaly
+
+
+FAULT = (("asked", 50), ("proved", 51), ("healed", 150))
 
 
 def made(place: int) -> History:
+    return made_world(place).history
+
+
+def made_world(place: int) -> World:
     """A run with a fault, and a handful of anomalies, each in a partition of its own; past those, one run for each kind
     of anomaly there is, in a world of its kind: with transactions, keys, receivers, a mirror and a move to it."""
     lots = Random(place)  # noqa: S311 - the same runs every time
@@ -79,16 +89,34 @@ def made(place: int) -> History:
         lots.choice(KINDS)(world, partition, lots.randint(0, 3))
     history = world.finished()
     history.expect = {"lost": lots.choice(["required", "allowed", "forbidden"])}
-    return history.fault(("asked", 50), ("proved", 51), ("healed", 150))
+    history.fault(*FAULT)
+    return world
 
 
-def made_of(plant: planting.Plant, run: int, lots: Random) -> History:
+def made_of(plant: planting.Plant, run: int, lots: Random) -> World:
     world = IN.get(plant, World)(run, PARTITIONS, 25)
     if plant is scenarios.held_twice:
         scenarios.tell_of_replicas(world)
     for partition, k in sorted(lots.sample(world.slots, 3)):
         plant(world, partition, k)
-    return world.finished()
+    world.finished()
+    ask_about_all(world)
+    return world
+
+
+def ask_about_all(world: World) -> None:
+    """Where a scenario does not ask, or a journal does not tell, the judge is silent."""
+    history = world.history
+    plans = history.producers or [{"copies": world.partitions}]
+    history.producers = [{**plan, "keys": 3} for plan in plans]
+    if world.transactional:
+        history.stable(0, 0, 0)
+    if isinstance(world, scenarios.ReceivedWorld):
+        history.cost(100, messages=1, deciding=1, handling=1, memory=1, disk=1)
+    if isinstance(world, scenarios.MirroredWorld):
+        history.stands(0, 0)
+        history.fault(*FAULT)
+        history.faults[-1] = msgspec.structs.replace(history.faults[-1], step="move the writers")
 
 
 # -- the same run, told otherwise ------------------------------------------------------------------------------------
@@ -161,12 +189,15 @@ def numbered_back(value: Any) -> Any:
     }
 
 
+DURATIONS = ("gap_ns", "took_ns", "deciding_ns", "handling_ns")
+
+
 def later(history: History, directory: Path) -> None:
     """On a machine that has been up for an hour longer."""
     for rows in history.rows.values():
         for row in rows:
             for name in row:
-                if name.endswith("_ns") and name != "took_ns" and row[name] is not None:
+                if name.endswith("_ns") and name not in DURATIONS and row[name] is not None:
                     row[name] += HOUR
     history.write(directory)
     record = read_record(directory)
@@ -203,7 +234,7 @@ TOLD: dict[str, Callable[[History, Path], None]] = {
 
 @cache
 def verdicts(folder: Path) -> dict[str, list[Verdict]]:
-    """Every run in every way, all of them in one call."""
+    """Every run in every way, and the legal ones as they are, all of them in one call."""
     directories = []
     for way, (name, write) in enumerate(TOLD.items()):
         for place in range(RUNS):
@@ -211,8 +242,18 @@ def verdicts(folder: Path) -> dict[str, list[Verdict]]:
             history.run += 1_000 * way  # so that they share a job
             directories.append(folder / name.replace(" ", "-") / f"run{place}")
             write(history, directories[-1])
+    directories += [world.history.write(folder / "legal" / f"run{place}") for place, world in enumerate(legal_worlds())]
     found = judge(directories, session=session())
-    return {name: found[RUNS * way : RUNS * (way + 1)] for way, name in enumerate(TOLD)}
+    told = {name: found[RUNS * way : RUNS * (way + 1)] for way, name in enumerate(TOLD)}
+    return told | {"legal": found[RUNS * len(TOLD) :]}
+
+
+@cache
+def legal_worlds() -> list[World]:
+    worlds = copy.deepcopy(finished(legal)[:LEGAL])
+    for world in worlds:
+        ask_about_all(world)
+    return worlds
 
 
 @pytest.fixture(scope="module")
@@ -230,7 +271,7 @@ def shifted(value: Any, by: int) -> Any:
     if isinstance(value, dict):
         moments = {name: each - by for name, each in value.items() if name.endswith("_ns") and isinstance(each, int)}
         return {name: shifted(each, by) for name, each in value.items()} | {
-            name: moment for name, moment in moments.items() if name not in ("gap_ns", "took_ns")
+            name: moment for name, moment in moments.items() if name not in DURATIONS
         }
     return [shifted(each, by) for each in value] if isinstance(value, list) else value
 
@@ -251,6 +292,49 @@ def figures(verdict: Verdict) -> dict[str, Any]:
     )
     told = plain(verdict)
     return {name: told[name] for name in counted} | {check.name: check.found for check in verdict.checks}
+
+
+def assert_counted(world: World, verdict: Verdict) -> set[str]:
+    """Each check has as many as were planted; which of them have any?"""
+    found = set()
+    for line in verdict.checks:
+        assert line.broke is None
+        if line.name in scenarios.VIEWS:
+            continue
+        planted = number_of(line.name, world)
+        if line.found is None and line.name != "failover":  # which needs to be told who leads
+            assert planted == 0, (world.run, line.name, line.text)
+        if line.found is not None and (planted or line.name != "allocation"):  # without, few tell who holds what
+            assert line.found == planted, (world.run, line.name, world.expected)
+        if line.found:
+            found.add(line.name)
+    return found
+
+
+def number_of(check: str, world: World) -> int:
+    """Without what nobody can know; and each fault has a story at each partition."""
+    if check == "failover":
+        return len(world.history.faults) * len(world.history.complete()["ends"])
+    column, unknown = CHECKS[check].undecided or (None, None)
+    told = (dict(zip(WITNESS[check], witness, strict=True)) for witness in world.expected[check])
+    return sum(column is None or witness[column] != unknown for witness in told)
+
+
+@pytest.mark.proves("C4")
+def test_the_verdict_counts_what_was_planted(folder: Path, record_property: Told) -> None:
+    found = set[str]()
+    for place, verdict in enumerate(verdicts(folder)["as it is"]):
+        found |= assert_counted(made_world(place), verdict)
+    assert found >= size({"lost", "reordered"}, set(WITNESS))
+    record_property("figure", f"{RUNS} whole verdicts count what was planted, by {len(found)} checks")
+
+
+@pytest.mark.proves("C4")
+def test_the_verdict_of_what_only_looks_like_an_anomaly_accuses_nobody(folder: Path, record_property: Told) -> None:
+    for world, verdict in zip(legal_worlds(), verdicts(folder)["legal"], strict=True):
+        assert assert_counted(world, verdict) <= {*FACTS, "failover"}
+        assert verdict.result == "confirmed", verdict.sentence
+    record_property("figure", f"{LEGAL} whole verdicts of what only looks like an anomaly: all confirmed")
 
 
 @pytest.mark.proves("C4")
@@ -304,16 +388,23 @@ def test_partitions_of_other_numbers_give_the_same_figures_and_the_same_witnesse
     """But for where replicas stand: the rule that allocation is compared with goes from one partition to the next."""
     compared = 0
     for own, other in zip(verdicts(folder)["as it is"], verdicts(folder)["renumbered"], strict=True):
-        told = any(line.name == "allocation" and line.found for line in own.checks)
+        told = any(line.name == "allocation" and line.found for line in (*own.checks, *other.checks))
         but = ("allocation", "result", "sentence") if told else ()
         assert without(figures(own), but) == without(figures(other), but)
         for one, another in zip(own.checks, other.checks, strict=True):
             if one.name not in but and len(one.witnesses) < WITNESSES_SHOWN:
                 back = numbered_back(json.loads(msgspec.json.encode(another.witnesses)))
-                assert sorted(map(repr, one.witnesses)) == sorted(map(repr, back)), one.name
+                assert in_order(one.witnesses) == in_order(back), one.name
                 compared += len(one.witnesses)
     assert compared
     record_property("figure", f"{compared:,} witnesses of {RUNS} runs: the same with partitions of other numbers")
+
+
+def in_order(witnesses: Sequence[dict[str, Any]]) -> list[str]:
+    """Of what stands in several partitions a witness names the places in those of the lowest and of the highest number,
+    which may be others."""
+    left_out = {True: ("partition", "first_offset", "last_offset"), False: ()}
+    return sorted(repr(without(witness, left_out[witness.get("partitions", 1) != 1])) for witness in witnesses)
 
 
 def without(told: dict[str, Any], but: Sequence[str]) -> dict[str, Any]:
@@ -372,7 +463,7 @@ def by_somebody_else(environment: dict[str, str], *program: str) -> subprocess.C
                 capture_output=True,
                 text=True,
                 check=False,
-                timeout=size(110, 1000),
+                timeout=size(250, 1000),
             )
     return cannot_run(f"no {version} that another user can run")
 

@@ -14,14 +14,14 @@ import pytest
 import reference
 import sql_judge
 from asking import spark, tables_of
-from histories import History
+from histories import FIRST_RUN, History
 from pyspark.sql import DataFrame
 from reference import Rows
 from three_judges import Judges, some_of
 
 from ackproof.judge.checks import CHECKS
 from ackproof.judge.fates import FATES
-from ackproof.judge.reserved import producers_of
+from ackproof.judge.reserved import producers_of, unreported
 from ackproof.judge.tables import Tables
 from proving import size
 
@@ -56,6 +56,8 @@ def made(run: int) -> History:
         consumers=[{"isolation": lots.choice(["read_committed", "read_uncommitted"])} for _ in GROUP_OF],
     )
     _send(history, lots)
+    if run >= FIRST_RUN + AT_LARGE and run % 4 == 0:
+        _die(history, Random(-run))  # noqa: S311
     _hold(history, lots)
     _read(history, lots)
     _own(history, lots)
@@ -92,6 +94,23 @@ def _send(history: History, lots: Random) -> None:
                 done=sent + _moment(lots),
                 never_done=outcome == "info" and lots.random() < 0.5,
             )
+
+
+def _die(history: History, lots: Random) -> None:
+    """A producer that never closed its last block, and of its numbers did not report all; the other lived."""
+    dead = lots.randint(0, 1)
+    for producer in range(2):
+        sent = sum(row["producer"] == producer for row in history.rows["sends"])
+        closed = lots.randint(0, sent) if producer == dead else sent
+        if closed:
+            history.block(0, closed, closed, producer=producer)
+        if producer == dead:
+            history.block(closed, sent - closed + lots.randint(1, 3), producer=producer)
+            history.rows["sends"] = [
+                row
+                for row in history.rows["sends"]
+                if row["producer"] != producer or row["seq"] < closed or lots.random() < 0.7
+            ]
 
 
 def _hold(history: History, lots: Random) -> None:
@@ -231,8 +250,9 @@ def _hold_up(history: History, lots: Random) -> None:
 
 
 def members(history: History) -> Rows:
-    """The groups that read it, which are a matter of `run.json`."""
+    """The groups that read it and the topics that are written, which are a matter of `run.json`."""
     return {
+        "writers": [{"producer": p.id, "topic": p.topic} for p in history.record().producers],
         "members_of": [
             {
                 "consumer": c.id,
@@ -243,7 +263,7 @@ def members(history: History) -> Rows:
                 "isolation": history.consumers[c.id]["isolation"],
             }
             for c in history.record().consumers
-        ]
+        ],
     }
 
 
@@ -303,7 +323,8 @@ class OfAnyRun(Judges):
         """As large, without a join where no producer's numbers have a hole, and none of these has one."""
         plain = super().tables_of(histories, small=True)
         if small:
-            return plain
+            odd = unreported(plain.sends, plain.blocks, plain.blocks.select("run", "producer").distinct())
+            return tables_of(spark(), *histories, unreported=odd.drop("closed").cache())
         producers = producers_of(plain.sends, plain.blocks)
         assert all(each.unbroken for each in producers)
         numbers = [(each.run, each.producer, each.first_seq, each.last_seq) for each in producers]
@@ -321,10 +342,11 @@ JUDGES = OfAnyRun(
     journal=ASKED_OF,
     planned=members,
     schemas={
+        "writers": {"producer": pa.int32(), "topic": pa.int32()},
         "members_of": {
             **dict.fromkeys(("consumer", "group", "topic"), pa.int32()),
             **dict.fromkeys(("name", "start", "isolation"), pa.string()),
-        }
+        },
     },
     histories=HISTORIES,
     at_large=AT_LARGE,
@@ -356,9 +378,18 @@ def test_last_stable_offsets_fall_back_and_stand_again_where_they_stood() -> Non
 @pytest.mark.proves("C3")
 def test_all_judges_give_every_send_the_same_fate_and_only_one() -> None:
     agreed = JUDGES.agreed("fates")
-    sends = Counter({history.run: len(history.rows["sends"]) for history in JUDGES.histories})
+    sends = Counter({run: len(own["sends"]) + len(reference.unreported(own)) for run, own in JUDGES.rows.items()})
     assert Counter({run: own.total() for run, own in agreed.items()}) == sends
     assert {fate for own in agreed.values() for _, _, fate in own} == set(FATES)
+
+
+@pytest.mark.proves("C3")
+def test_producers_die_and_some_of_what_they_reserved_stands_in_the_log() -> None:
+    agreed = JUDGES.agreed("fates")
+    dead = {run: lost for run, own in JUDGES.rows.items() if (lost := reference.unreported(own))}
+    told = [{fate for *who, fate in agreed[run] if tuple(who) in lost} for run, lost in dead.items()]
+    for fate in ("recovered", "not_written"):
+        assert sum(fate in own for own in told) >= HISTORIES // 20, "the histories hardly ever have this"
 
 
 @pytest.mark.proves("C3")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Literal
@@ -163,6 +164,17 @@ class AgainLine(HTMLParser):
             self._inside[1] = False
 
 
+def asked_for(line: str) -> tuple[list[str], list[tuple[str, str]]]:
+    """A line as a shell takes it apart: what is run, and each option with its value."""
+    words = shlex.split(line)
+    return words[:3], by_name(zip(words[3::2], words[4::2], strict=True))
+
+
+def by_name(options: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Those of one name stay in their order: the last of two settings counts."""
+    return sorted(options, key=lambda option: option[0])
+
+
 def line_of_the_page(asked: Asked, directory: Path) -> str:
     directory.mkdir()
     write_record(directory, _record(asked, asked.lab("run"), directory))
@@ -183,8 +195,12 @@ def test_the_line_that_runs_it_again_has_the_same_plan_in_a_clean_shell(
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nPYTHONPATH={SOURCE} exec {sys.executable} -P -m ackproof "$@"\n')
     program.chmod(0o755)
+    line = line_of_the_page(asked, tmp_path / "page")
+    options = [("--mode", mode), ("--shape", shape), ("--seed", "7"), *(("--set", setting) for setting in settings)]
+    options += [("--kafka", kafka)] if kafka else []
+    assert asked_for(line) == (["ackproof", "run", given], by_name(options))
     done = subprocess.run(
-        ["sh", "-c", f"{line_of_the_page(asked, tmp_path / 'page')} --dry-run --json"],
+        ["sh", "-c", f"{line} --dry-run --json"],
         env={"PATH": f"{program.parent}:/usr/bin:/bin"},
         capture_output=True,
         text=True,

@@ -11,14 +11,19 @@ import msgspec
 import pytest
 
 from ackproof import runner
+from ackproof.clients.consumer import ConsumerConfig, Reading
+from ackproof.clients.producer import Load, ProducerConfig
 from ackproof.errors import CannotHere, UsageProblem
+from ackproof.lab import control
 from ackproof.lab.directory import LabDirectory
 from ackproof.record import read_record, write_record
 from ackproof.report import write_index, write_report
+from ackproof.run import Ongoing
 from ackproof.runner import Asked
 from ackproof.scenario_file import find, load
+from ackproof.sites import SITES
 from test_cli import Run, run, state
-from test_scenario import GOOD
+from test_scenario import GOOD, READS
 
 sys.path.insert(0, str(Path(__file__).parent / "report"))
 from made_story import SHAPES
@@ -86,6 +91,61 @@ def test_a_name_in_a_scenario_is_refused_or_becomes_no_path(
             assert files(home) == before, what
         refused += [what] * (code == 2)
     record_property("figure", f"{place}: {len(NAMES)} names, {len(refused)} refused, the others text; nothing written")
+
+
+@pytest.mark.proves("F3")
+@pytest.mark.parametrize("place", ["group", "title"])  # the only ones where any is accepted
+def test_a_run_with_a_name_that_is_accepted_writes_nothing_outside_its_directory(
+    place: str, home: Path, monkeypatch: pytest.MonkeyPatch, record_property: Told
+) -> None:
+    write, _ = PLACES[place]
+    file, runs = home / "scenario.toml", home / "here" / "runs"
+    runs.mkdir()
+    monkeypatch.setattr(control, "call", lambda *_, **__: {})  # there is no lab
+    directories = []
+    for what, name in NAMES.items():
+        text = write(json.dumps(name))
+        file.write_text(text if "[[consumers]]" in text else text + READS, encoding="utf-8")
+        before = everything(home)
+        directories.append(all_that_a_run_writes(file))
+        assert {path for path in everything(home) - before if not path.is_relative_to(directories[-1])} == set(), what
+    written = {path.name for directory in directories for path in directory.rglob("*") if path.is_file()}
+    assert written >= {"run.json", "report.html", "producer1.json", "consumer1.json", "producer1.arrows"}, written
+    record_property("figure", f"{place}: runs with {len(directories)} such names wrote nothing outside")
+
+
+def everything(home: Path) -> set[Path]:
+    """What is below the folder of the test, and of what a name leads to elsewhere, that which is there."""
+    elsewhere = {Path("/tmp/outside"), Path("~root/outside").expanduser()}  # noqa: S108 - nobody is to make it
+    return {*home.rglob("*"), *(path for path in elsewhere if path.exists())}
+
+
+def all_that_a_run_writes(file: Path) -> Path:
+    """Its record, its clients' settings, journals and pages, and its report; only the messages are lacking."""
+    scenario = load(find(str(file)))
+    asked = Asked(str(file), scenario, "kraft", "base", 7, Path("runs"), False, True, None, [])
+    directory = runner._new_directory(asked).resolve()
+    record = runner._record(asked, asked.lab("run"), directory)
+    write_record(directory, record)
+    ongoing = Ongoing(scenario, record, directory, "no-lab", lambda _: None)
+    ongoing.clients._for_users = None
+    ongoing.clients._sites = dict.fromkeys(SITES, "kafka1:9092")
+    for client in (*ongoing.clients.producers, *ongoing.clients.consumers):
+        ongoing.clients._start(client)
+        settings = (directory / "clients" / f"{client}.json").read_bytes()
+        if client in ongoing.clients.producers:
+            producing = Load(msgspec.json.decode(settings, type=ProducerConfig))
+            writers = [producing._sends, producing._blocks]
+        else:
+            reading = Reading(msgspec.json.decode(settings, type=ConsumerConfig))
+            writers = [reading._reads, reading._groups, reading._commits]
+        for writer in writers:
+            writer.close(seal=False)
+    ongoing.journal_fault(ongoing.faults[0], "asked")
+    ongoing.note(ended="failed", problems=["there was no lab"])
+    ongoing.close()
+    write_report(directory)
+    return directory
 
 
 @pytest.mark.proves("F3")

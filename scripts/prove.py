@@ -16,6 +16,7 @@ import hashlib
 import os
 import platform
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -35,21 +36,12 @@ SOURCE, TESTS, CAME = (HOME / name for name in ("src", "tests", ".proofs"))
 PAGE, DATA, PROMISES = (HOME / "docs" / name for name in ("trust.md", "trust.json", "proofs.toml"))
 TIMEOUT_S = {"quick": 600, "full": 6 * 3600}  # of one test
 MEMORY = {"quick": "2g", "full": "6g"}  # of Java, where one Spark judges all histories
-APART = ["unshare", "--pid", "--mount", "--net", "--mount-proc", "--fork", "--kill-child"]
-APART += ["sh", "-c", '"$@"; exit $?', "sh"]  # it takes in what others leave behind when they die
-PYTEST = ["-m", "pytest"]
-PYTEST_APART = [
-    "-c",
-    """if True:
-    import sys, pytest, pyroute2
-    with pyroute2.IPRoute() as network:
-        network.link("set", index=1, state="up")
-        network.addr("add", index=1, address="192.0.2.1", prefixlen=32)  # without any other librdkafka resolves nothing
-    sys.exit(pytest.main())""",
-]
+APART = str(HOME / "scripts" / "apart")
 OF_CLUSTERS = "tests/cluster/"
 EACH_BY_ITSELF = (OF_CLUSTERS, "tests/judge/test_mutants.py")  # each case; of other files all, for they share a Spark
-AS_CI = ["-n", "2", "--dist", "loadfile"]  # what has no cluster
+BY_FILES = ["--dist", "loadfile", "--no-loadscope-reorder"]
+TWO_FILES_AT_ONCE = ["-n", "2", *BY_FILES]
+TWO_LABS_AT_ONCE = ["--tx", f"2*popen//python={shlex.join([APART, sys.executable])}", *BY_FILES]
 
 
 class Promise(msgspec.Struct, frozen=True):
@@ -267,7 +259,7 @@ def how_of(size: str, at_once: int) -> list[str]:
 
 def run_tests(tests: list[str], cases: Cases, size: str, known: dict[str, Came], at_once: int = 1) -> None:
     missing: dict[str, list[str]] = {}  # by test, those of its cases that are to be run; of all of them, its own name
-    for test in dict.fromkeys(tests):
+    for test in sorted(set(tests), key=list(cases).index):  # as pytest has them: some end what they share
         left = [case for case in cases[test] if case not in known]
         if left:
             missing[test] = [test] if at_once == 1 and left == cases[test] else left
@@ -278,6 +270,8 @@ def run_tests(tests: list[str], cases: Cases, size: str, known: dict[str, Came],
             parts = parts_of(missing)
         else:
             parts = as_ci(missing) if size == "quick" else [[case for own in missing.values() for case in own]]
+        if at_once > 1 or size == "quick":  # where labs are kept apart from each other there is no network
+            subprocess.run([sys.executable, str(HOME / "scripts" / "fetch.py")], check=True)
 
         def run(part: list[str]) -> None:
             code = pytest_says([f"--timeout={TIMEOUT_S[size]}", *part], size, told, apart=at_once > 1)
@@ -289,10 +283,12 @@ def run_tests(tests: list[str], cases: Cases, size: str, known: dict[str, Came],
 
 
 def as_ci(missing: dict[str, list[str]]) -> list[list[str]]:
-    """What starts no cluster, two files at once; then the others, one after the other."""
+    """What starts no cluster, then the others; two files at once, those of clusters where labs can be kept apart."""
     clusters = [case for test, own in missing.items() if test.startswith(OF_CLUSTERS) for case in own]
     others = [case for test, own in missing.items() if not test.startswith(OF_CLUSTERS) for case in own]
-    return [part for part in (others and [*AS_CI, *others], clusters) if part]
+    two_labs = TWO_LABS_AT_ONCE if os.getuid() == 0 else []
+    parts = ((TWO_FILES_AT_ONCE, others), (two_labs, clusters))
+    return [[*how, *part] for how, part in parts if part]
 
 
 def parts_of(missing: dict[str, list[str]]) -> list[list[str]]:
@@ -334,8 +330,8 @@ def pytest_says(arguments: list[str], size: str, told: Path, out: Any = sys.stde
     paths = [str(SOURCE), str(TESTS), os.environ.get("PYTHONPATH", "")]
     environment = {"ACKPROOF_JUDGE_MEMORY": MEMORY[size], **os.environ, "ACKPROOF_PROVE": size}
     environment["PYTHONPATH"] = ":".join(filter(None, paths))
-    command = [*APART, sys.executable, "-P", *PYTEST_APART] if apart else [sys.executable, "-P", *PYTEST]
-    command += ["-p", "proving", "-p", "no:cacheprovider", "-q", "-m", "not long" if size == "quick" else ""]
+    command = [*[APART] * apart, sys.executable, "-P", "-m", "pytest", "-p", "proving"]
+    command += ["-p", "no:cacheprovider", "-q", "-m", "not long" if size == "quick" else ""]
     command += ["--proofs", str(told), *arguments]
     environment |= {"ACKPROOF_COMMIT": commit()}
     with subprocess.Popen(command, cwd=HOME, env=environment, stdout=out) as running:

@@ -117,9 +117,14 @@ MISSING = {
 }
 
 
-def test_ci_runs_clusters_one_after_the_other_and_all_else_two_files_at_once() -> None:
+@pytest.mark.parametrize("user", [0, 1000])
+def test_ci_runs_two_files_at_once_but_clusters_only_where_they_can_be_kept_apart(
+    monkeypatch: pytest.MonkeyPatch, user: int
+) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: user)
     clusters, first, second = MISSING.values()
-    others = [*prove.AS_CI, *first, *second]
+    clusters = [*prove.TWO_LABS_AT_ONCE, *clusters] if user == 0 else clusters
+    others = [*prove.TWO_FILES_AT_ONCE, *first, *second]
     assert prove.as_ci(MISSING) == [others, clusters]
     assert prove.as_ci(dict([*MISSING.items()][:1])) == [clusters]
     assert prove.as_ci(dict([*MISSING.items()][1:])) == [others]
@@ -135,7 +140,7 @@ def test_what_is_run_apart_sees_no_process_and_no_network_but_its_own(tmp_path: 
         cannot_run("`scripts/prove --at-once` takes root")
     test = tmp_path / "test_apart.py"
     test.write_text(APART)
-    command = [*prove.APART, sys.executable, "-P", *prove.PYTEST_APART, "-q", "-p", "no:cacheprovider", str(test)]
+    command = [prove.APART, sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, "1 failed, 1 passed" in done.stdout) == (1, True), done.stdout
 
@@ -272,8 +277,7 @@ def test_every_promise_is_in_a_group_and_every_marked_test_proves_one() -> None:
     marked = set()
     for path in SCRIPTS.parent.glob("tests/**/test_*.py"):
         marked |= set(re.findall(r"mark\.proves\(([^)]*)\)", path.read_text(encoding="utf-8")))
-    words = {word.strip('" ') for arguments in marked for word in arguments.split(",")} - {""}
-    assert words <= set(promises)
+    assert {word for arguments in marked for word in re.findall(r'"(.*?)"', arguments)} <= set(promises)
 
 
 def test_what_is_no_promise_is_refused() -> None:

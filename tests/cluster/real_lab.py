@@ -15,6 +15,7 @@ import sysconfig
 import tempfile
 import termios
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -25,7 +26,7 @@ import pyarrow.parquet as pq
 from pyroute2 import IPRoute
 
 import ackproof
-from ackproof.journal import read_stream
+from ackproof.journal import read_stream, sealed_files
 from ackproof.lab import kernel
 from ackproof.lab.directory import LabDirectory
 from conftest import cannot_run
@@ -34,6 +35,7 @@ ORDINARY_UID = 65534
 GONE_S = 5.0
 _PR_SET_DUMPABLE = 4
 STAND_IN = (Path(__file__).parent / "stand_in.py").read_text()
+NEVER_SERVES = "this broker only sleeps"
 AGENT = (Path(__file__).parent / "agent.py").read_text()
 
 Done = subprocess.CompletedProcess[str]
@@ -151,9 +153,10 @@ def with_stand_ins_that_serve(user: User) -> Iterator[User]:
 
 @contextmanager
 def with_brokers_that_never_serve(user: User) -> Iterator[User]:
-    """The same user with a Java that answers as ZooKeeper, and as a broker never."""
+    """The same user with a Java that answers as ZooKeeper, and as a broker never; of that its log says why."""
     asked = "'clientPort=' in pathlib.Path(sys.argv[-1]).read_text()"
-    chosen = f"import pathlib, sys, time\nexec({STAND_IN!r}) if {asked} else time.sleep(3600)\n"
+    never = f"print({NEVER_SERVES!r}, flush=True) or time.sleep(3600)"
+    chosen = f"import pathlib, sys, time\nexec({STAND_IN!r}) if {asked} else {never}\n"
     with a_java(user, f"#!{user.python} -IS\n{chosen}") as found:
         yield found
 
@@ -481,12 +484,19 @@ def on_the_host() -> Host:
 
 def assert_clean(user: User, before: Host, but: Collection[int] = ()) -> None:
     """Nothing of this user's commands runs, but for these pids, no file of theirs is left but a killed lab's logs, and
-    the host is as it was."""
+    the host is as it was: all of it within one time."""
     things, namespaces = before
-    wait_until(lambda: {pid for pid, _ in user.processes()} <= set(but), "every process is gone")
-    wait_until(lambda: not user.temporary_files(), f"{user.environment['TMPDIR']} is empty")
-    wait_until(lambda: network_namespaces() <= namespaces, "every network is gone")
-    wait_until(lambda: host() == things, "the host is as before")
+    deadline = time.monotonic() + GONE_S
+    clean: dict[str, Callable[[], bool]] = {
+        "every process is gone": lambda: {pid for pid, _ in user.processes()} <= set(but),
+        f"{user.environment['TMPDIR']} is empty": lambda: not user.temporary_files(),
+        "every network is gone": lambda: network_namespaces() <= namespaces,
+        "the host is as before": lambda: host() == things,
+    }
+    for what, condition in clean.items():
+        while not condition():
+            assert time.monotonic() < deadline, f"waited {GONE_S} s until {what}"
+            time.sleep(0.02)
     assert [*(user.state / "ackproof").glob("labs/*/data/*")] == [], "the nodes' disks are memory of their lab"
 
 
@@ -495,6 +505,9 @@ def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = GONE
     while not condition():
         assert time.monotonic() < deadline, f"waited {timeout_s} s until {what}"
         time.sleep(0.02)
+
+
+# -- what a run wrote down -------------------------------------------------------------------------------------------
 
 
 def journal_rows(directory: Path) -> tuple[set[str], int]:
@@ -511,3 +524,39 @@ def journal_rows(directory: Path) -> tuple[set[str], int]:
                 continue
             found |= {f"{path.parent.name} {row}" for row in table.to_pylist()}
     return found, torn
+
+
+def rows(directory: Path, table: str) -> list[dict[str, Any]]:
+    files = sealed_files(directory, table)
+    return [row for path in files for row in pq.ParquetFile(path).read().to_pylist()]
+
+
+def added_up(*directories: Path) -> str:
+    """Of each producer of each run, that whatever it meant to send came to one end; and how many came to which."""
+    told: Counter[str] = Counter()
+    for directory in directories:
+        meant, ended = intents(directory), outcomes(directory)
+        assert meant
+        assert meant == {producer: counted.total() for producer, counted in ended.items()}
+        told += sum(ended.values(), Counter())
+    assert told.keys() <= {"ok", "fail", "info"}
+    ends = " + ".join(f"{told[outcome]:,} {outcome}" for outcome in ("ok", "fail", "info"))
+    return f"{told.total():,} intents = {ends}"
+
+
+def intents(directory: Path) -> dict[int, int]:
+    """By producer, the numbers that it used of those that it had reserved on disk before."""
+    used: Counter[int] = Counter()
+    for row in rows(directory, "blocks"):
+        used[row["producer"]] += row["used"] or 0
+    return dict(used)
+
+
+def outcomes(directory: Path) -> dict[int, Counter[str]]:
+    """By producer. A soak's rows are too many to be looked at one by one."""
+    found: dict[int, Counter[str]] = defaultdict(Counter)
+    for path in sealed_files(directory, "sends"):
+        ended = pq.ParquetFile(path).read(columns=["producer", "outcome"])
+        for row in ended.group_by(["producer", "outcome"]).aggregate([([], "count_all")]).to_pylist():
+            found[row["producer"]][row["outcome"]] += row["count_all"]
+    return found

@@ -1,4 +1,7 @@
-"""One scenario or two of each section of the catalogue, run for real: what they claim of brokers and groups holds."""
+"""Scenarios of the catalogue, run for real: what they claim of brokers, groups and transactions holds.
+
+`scripts/catalogue` runs all of them; those that are long are not run by CI, for the time that it has.
+"""
 
 from __future__ import annotations
 
@@ -47,12 +50,14 @@ def test_an_outbox_outlives_a_cluster_that_is_down(us: User, tmp_path: Path) -> 
     assert found(verdict, "exits") == 0
 
 
+@pytest.mark.long
 def test_a_killed_consumers_partitions_go_to_the_others(us: User, tmp_path: Path) -> None:
     told, verdict = ran(us, tmp_path, "consumer-failover")
     assert (told["result"], found(verdict, "undelivered")) == ("confirmed", 0)
     assert found(verdict, "unowned")
 
 
+@pytest.mark.long
 def test_a_frozen_follower_leaves_the_isr_and_returns(us: User, tmp_path: Path) -> None:
     told, verdict = ran(us, tmp_path, "isr-lag", "--mode", "kraft")
     assert (told["result"], told["lost"]) == ("confirmed", 0)
@@ -67,6 +72,7 @@ def test_transactions_are_whole_and_what_was_aborted_is_read_only_by_who_asks_fo
     assert found(verdict, "unstable_read")  # by the reader of uncommitted messages
 
 
+@pytest.mark.long
 def test_who_may_not_write_is_told_so_and_writes_nothing(us: User, tmp_path: Path) -> None:
     told, verdict = ran(us, tmp_path, "access")
     assert (told["result"], told["acked"], told["failed"]) == ("confirmed", 2_000, 1_000)

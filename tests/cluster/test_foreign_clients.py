@@ -36,6 +36,7 @@ def ran(us: User, out: Path, *words: str) -> tuple[dict[str, Any], dict[str, tup
     return told, {check.name: (check.found, check.result) for check in verdict.checks}
 
 
+@pytest.mark.long
 def test_kafkas_verifiable_pair_is_judged_by_what_it_prints(us: User, tmp_path: Path) -> None:
     fewer = ("--set", "producer.count=3000", "--set", "faults.0.at_messages=1000")
     told, checks = ran(us, tmp_path, "foreign-verifiable", "--mode", "kraft", *fewer)

@@ -168,6 +168,7 @@ def test_workers_that_read_it_write_no_secret_down(
 
 
 @pytest.mark.proves("C7")
+@pytest.mark.long
 def test_the_log_of_another_run_is_no_evidence(user: User, theirs: RealLab, run: Path, record_property: Told) -> None:
     record = read_record(run)
     began, ended = (

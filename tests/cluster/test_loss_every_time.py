@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from real_lab import User, ourselves
+from real_lab import User, added_up, ourselves
 
 from proving import size
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 Told = Callable[[str, object], None]
 RUNS = size(1, 20)
-SMALL = ("--set", "producer.count=6000", "--set", "producer.rate=1000", "--set", "faults.0.at_messages=2000")
+SMALL = ("--set", "producer.count=6000", "--set", "producer.rate=600", "--set", "faults.0.at_messages=2000")
 
 
 @pytest.fixture(scope="module")
@@ -23,8 +23,8 @@ def us() -> Iterator[User]:
         yield user
 
 
-@pytest.mark.proves("C6")
-@pytest.mark.timeout(120 * RUNS)
+@pytest.mark.proves("B4", "C6")
+@pytest.mark.timeout(260 * RUNS)
 @pytest.mark.parametrize(
     ("scenario", "minimum", "loses"),
     [("acks1-leader-isolated", 1, True), ("acksall-leader-isolated", 2, False)],
@@ -35,7 +35,7 @@ def test_a_leader_that_is_cut_off(
 ) -> None:
     settings = (*SMALL, "--set", f"topic.settings.min.insync.replicas={minimum}")
     done = us.run(
-        "run", scenario, "--repeat", str(RUNS), "--out", str(tmp_path), "--json", *settings, timeout_s=110 * RUNS
+        "run", scenario, "--repeat", str(RUNS), "--out", str(tmp_path), "--json", *settings, timeout_s=240 * RUNS
     )
     runs = json.loads(done.stdout)["runs"]
     assert len(runs) == RUNS
@@ -44,3 +44,6 @@ def test_a_leader_that_is_cut_off(
     record_property(
         "figure", f"{scenario}, minimum {minimum}: {'loss found' if loses else 'no loss'} in {RUNS} of {RUNS} runs"
     )
+    directories = [path for path in tmp_path.iterdir() if path.is_dir()]
+    assert len(directories) == RUNS
+    record_property("figure", f"{scenario}, {RUNS} runs: {added_up(*directories)}")

@@ -18,7 +18,7 @@ from ackproof.lab.rules import TABLE
 from ackproof.record import read_record
 from ackproof.verdict import read_verdict
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 Told = Callable[[str, object], None]
 SMALL = {
@@ -73,7 +73,7 @@ def process_of(us: User, node: str) -> int:
 
 
 def assert_found_out(run: subprocess.Popen[str], out: Path, why: str) -> str:
-    _, err = run.communicate(timeout=250)
+    _, err = run.communicate(timeout=500)
     assert run.returncode == 3, err
     (directory,) = out.iterdir()
     verdict = read_verdict(directory)
@@ -174,7 +174,7 @@ def test_a_run_whose_dead_broker_is_started_by_somebody_else_ends_and_says_why(
         until(run, "its port 9092 refuses")
         started = us.start(*of_its_lab(us, "exec", "kafka2", "--", "sh", "-c", UNTIL_IT_STARTS, "sh", *command))
         try:
-            _, err = run.communicate(timeout=250)
+            _, err = run.communicate(timeout=500)
         finally:
             started.kill()
             started.communicate()

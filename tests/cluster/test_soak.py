@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from real_lab import User, ourselves
+from real_lab import User, added_up, ourselves
 
 from ackproof.journal import sealed_files
 from ackproof.verdict import read_verdict
@@ -37,7 +37,7 @@ def us() -> Iterator[User]:
         yield user
 
 
-@pytest.mark.proves("S1")
+@pytest.mark.proves("B4", "S1")
 @pytest.mark.timeout(SECONDS + AROUND_S)
 def test_a_soak_is_confirmed_and_its_memory_stays_flat(us: User, tmp_path: Path, record_property: Told) -> None:
     sizes = {"producer.count": SECONDS * RATE // 2, "drawn.every_s": EVERY_S, "drawn.lasts_s": LASTS_S}
@@ -73,6 +73,7 @@ def test_a_soak_is_confirmed_and_its_memory_stays_flat(us: User, tmp_path: Path,
         f"acknowledged under {len(faults)} faults: fit, confirmed; of our {len(grown)} processes {most} grew most, by "
         f"{grown[most]:.1f} MB",
     )
+    record_property("figure", f"under {len(faults)} faults: {added_up(run)}")
 
 
 def lasted(run: Path) -> float:

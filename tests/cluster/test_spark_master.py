@@ -20,7 +20,7 @@ from conftest import cannot_run
 from scripts_as_modules import script
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
-EVENTS = 600_000
+EVENTS = 240_000
 
 
 @pytest.fixture
@@ -111,6 +111,8 @@ def packages(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.long
+@pytest.mark.network
 def test_spark_connect_gives_the_same_verdict(made: Path, connect: str, packages: Path) -> None:
     alone = (made / "verdict" / "verdict.json").read_bytes()
     assert judged(made, "--master", connect, packages=packages) == alone

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -18,16 +18,19 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 from real_lab import (
+    NEVER_SERVES,
     Identity,
     RealLab,
     User,
     a_java,
     alive,
     an_ordinary_user,
+    assert_clean,
     host,
     lab,
     link_or_copy,
     mentioning,
+    on_the_host,
     ourselves,
     processes_of,
     wait_until,
@@ -40,6 +43,7 @@ from real_lab import (
 from ackproof.kafka.jars import DEFAULT_ZOOKEEPER
 from ackproof.lab.cluster import START_S
 from ackproof.lab.launch import EXPOSED_PORT_FIRST
+from ackproof.record import read_record
 from proving import size
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
@@ -237,7 +241,7 @@ def has_said(text: str) -> Callable[[subprocess.Popen[str], RealLab], None]:
         for line in up.stderr:
             if text in line:
                 return
-        raise AssertionError(f"`up` ended without saying {text!r}")
+        raise AssertionError(f"it ended without saying {text!r}")
 
     return wait
 
@@ -371,6 +375,7 @@ def test_a_broker_that_never_serves_is_told_at_its_deadline(
     us: User, verb: str, record_property: Callable[[str, object], None]
 ) -> None:
     deadline_s = {"start": 8.0, "up": START_S}[verb]
+    before = on_the_host()
     with ExitStack() as stack:
         if verb == "start":
             made = stack.enter_context(lab(us, "never", *SMALL))
@@ -383,11 +388,53 @@ def test_a_broker_that_never_serves_is_told_at_its_deadline(
         done = made.run(verb, *arguments, timeout_s=deadline_s + 20)
         took_s = time.monotonic() - begun
         assert done.returncode == 4
-        said = done.stderr.partition("ackproof: ")[2]
-        assert said.startswith(f"kafka1 did not serve within {deadline_s:.0f} s; the log of ")
+        said, *last = done.stderr.partition("ackproof: ")[2].splitlines()
+        assert said == f"kafka1 did not serve within {deadline_s:.0f} s; the log of kafka1 ends:"
+        assert {"start": "Waiting until connected", "up": NEVER_SERVES}[verb] in "".join(last)
         assert took_s < deadline_s + 5
     wait_until(lambda: nothing_left(us, "never"), "nothing is left")
+    assert_clean(us, before)
     record_property("figure", f"`{verb}` gave up after {took_s:.1f} s, its deadline being {deadline_s:.0f} s")
+
+
+@pytest.mark.proves("E2")
+@pytest.mark.parametrize("how", size(["dies at once"], ["dies at once", "never serves"]))
+def test_a_run_whose_broker_never_comes_up_is_told_and_leaves_nothing_but_its_directory(
+    us: User, how: str, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    before, labs, out, scenario = on_the_host(), us.labs(), tmp_path / "runs", tmp_path / "short.toml"
+    never = how == "never serves"
+    broken = "" if never else '[cluster.settings.kafka1]\njvm = "-XX:+NoSuchFlag"\n\n'
+    scenario.write_text(SHORT.replace("[[topics]]", f"{broken}[[topics]]", 1))
+    with with_brokers_that_never_serve(us) if never else nullcontext(us) as user:
+        run = user.start("run", str(scenario), "--out", str(out))
+        try:
+            has_said("network made")(run, RealLab(user, "of the run"))  # then its nodes start
+            begun = time.monotonic()
+            _, err = run.communicate(timeout=START_S + 20)
+            took_s = time.monotonic() - begun
+        finally:
+            run.kill()
+            run.communicate()
+    assert run.returncode == 4
+    said, *last = err.partition("ackproof: ")[2].splitlines()
+    cause = f"did not serve within {START_S:.0f} s" if never else "died while starting (exit code 1"
+    evidence = NEVER_SERVES if never else "NoSuchFlag"
+    assert said.startswith(f"kafka1 {cause}")
+    assert said.endswith(" ends:")
+    assert evidence in "".join(last)
+    assert "Traceback" not in err
+    assert took_s < START_S + 5
+    assert set(us.labs()) <= set(labs)
+    assert_clean(us, before)
+    (directory,) = out.iterdir()
+    record = read_record(directory)
+    assert record.ended == "failed"
+    assert record.problems[0].startswith(said)
+    assert record.marks.ready_ns is None, "it never had a lab"
+    assert "not judged" in (directory / "report.html").read_text()
+    assert evidence in "".join(path.read_text() for path in (directory / "logs").glob("kafka1*"))
+    record_property("figure", f"a run whose broker {how}: exit 4 after {took_s:.1f} s with its last lines, clean")
 
 
 @pytest.mark.proves("E2")

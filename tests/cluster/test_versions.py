@@ -1,6 +1,6 @@
 """Other releases of Kafka than the two defaults: an older line in both modes, and the first without ZooKeeper.
 
-The first time each is fetched, which takes a minute; later it comes from the cache.
+The first time each is fetched, which takes a minute; later it comes from the cache. `scripts/fetch.py` has them too.
 """
 
 from __future__ import annotations

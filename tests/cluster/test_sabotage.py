@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 Told = Callable[[str, object], None]
 SMALL = {
-    "producer.count": 8000,
+    "producer.count": 16_000,  # there is time for somebody else while the fault stands
     "producer.rate": 1000,
     "faults.0.at_messages": 2000,
     "faults.0.not_before_max_s": 1,  # nothing fails over that is not cut off

@@ -105,9 +105,12 @@ def _with_fault(
 FAULTS = {
     "never began": (_with_fault(), "never began"),
     "asked and not proved": (_with_fault(("asked", 10)), "was not proved"),
-    "not proved": (_with_fault(("asked", 10), ("not proved", 12)), "was not proved"),
+    "not proved": (_with_fault(("asked", 10), ("not proved", 12)), "was not proved: not proved, as seen."),
     "proved, then no longer": (_with_fault(*GOOD, ("broken", 20)), "did not hold"),
-    "not healed": (_with_fault(("asked", 10), ("proved", 11), ("not healed", 90)), "not proved to be healed"),
+    "not healed": (
+        _with_fault(("asked", 10), ("proved", 11), ("not healed", 90)),
+        "was not proved to be healed: not healed, as seen.",
+    ),
     "never healed": (_with_fault(("asked", 10), ("proved", 11)), "not proved to be healed"),
     "near miss: one that is not to be healed": (_with_fault(("asked", 10), ("proved", 11), heals=""), None),
     "near miss: healed by the kernel": (_with_fault(*GOOD), None),

@@ -25,7 +25,7 @@ from ackproof.faults import Held
 from ackproof.judge import fitness
 from ackproof.judge.fitness import Evidence
 from ackproof.judge.sources import opened
-from ackproof.lab import control, kernel, node_verbs, processes, run_verbs
+from ackproof.lab import control, kernel, node_verbs, processes, run_verbs, verbs
 from ackproof.lab import lab as lab_module
 from ackproof.lab.cluster import Cluster
 from ackproof.lab.events import Events
@@ -196,6 +196,21 @@ def test_a_fault_that_no_longer_holds_is_told_in_the_status_and_in_the_trail() -
         keep_proving(lab)
         wait_until(lambda: standing.told()["broken"] is not None, "the broken fault is found out")
         assert "still reachable" in told(lab, "no longer holds")[0]["problem"]
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("D1")
+@pytest.mark.parametrize("sabotaged", [True, False])
+def test_a_fault_is_looked_at_once_more_right_before_it_is_healed(sabotaged: bool) -> None:
+    def work(lab: Lab) -> None:
+        standing = cut(lab)  # and nobody looks until it is healed
+        if sabotaged:
+            remove_rules(lab.network)
+        with suppress(NotProved):  # of rules that are not ours alone nothing can be said afterwards
+            asked(lab, verbs.heal, faults=[standing.name])
+        assert lab.standing == {}
+        assert [len(told(lab, event)) for event in ("held", "no longer holds")] == [not sabotaged, sabotaged]
 
     in_a_lab(work)
 
@@ -440,7 +455,11 @@ def test_a_fault_that_no_proof_was_found_for_reaches_the_judge_by_the_runs_journ
             control.call = refused
             ongoing.faults[0].begin()
             assert ongoing.faults[0].over
-            assert what_the_judge_says(ongoing) == (["asked", "not proved"], False, "was not proved.")
+            assert what_the_judge_says(ongoing) == (
+                ["asked", "not proved"],
+                False,
+                "was not proved: kafka1 is still there.",
+            )
 
     in_a_lab(work)
 

@@ -22,8 +22,8 @@ from ackproof.report.reading import open_run
 from ackproof.report.terminal import terminal_summary
 from ackproof.verdict import CheckResult, Fitness, Verdict, read_verdict
 
-CONTRACT = ["run", "scenario", "mode", "kafka", "result", "sent", "acked", "failed", "unknown", "high_watermark"]
-CONTRACT += ["lost", "duplicated", "reordered", "fates", "checks", "unavailable_ms", "faults", "report"]
+CONTRACT = ["run", "scenario", "mode", "kafka", "result", "sentence", "sent", "acked", "failed", "unknown"]
+CONTRACT += ["high_watermark", "lost", "duplicated", "reordered", "fates", "checks", "unavailable_ms", "faults", "report"]
 
 
 @pytest.fixture(scope="module")

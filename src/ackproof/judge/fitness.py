@@ -86,11 +86,12 @@ def faults(e: Evidence) -> list[Fitness]:
         if "asked" not in events and "proved" not in events:
             lines.append(Fitness("faults", False, f"{what} never began."))
         elif "not proved" in events or "proved" not in events:
-            lines.append(Fitness("faults", False, f"{what} was not proved."))
+            lines.append(Fitness("faults", False, f"{what} was not proved{_why(e, fault.id, 'not proved')}."))
         elif broken := _broken(e, fault.id):
             lines.append(Fitness("faults", False, f"{what} did not hold for all of its time: {broken}."))
         elif "not healed" in events or ("healed" not in events and fault.heals):
-            lines.append(Fitness("faults", False, f"{what} was not proved to be healed."))
+            why = _why(e, fault.id, "not healed")
+            lines.append(Fitness("faults", False, f"{what} was not proved to be healed{why}."))
         elif (unseen_s := _unseen_s(e, fault.id)) > UNSEEN_S:
             lines.append(Fitness("faults", False, f"{what} was not looked at for {unseen_s:.1f} s while it stood."))
         else:
@@ -109,8 +110,19 @@ def _broken(e: Evidence, fault: int) -> str:
     first = min(seen, key=lambda row: int(row["at_ns"]))
     proved_ns = min(row["at_ns"] for row in rows if row["event"] == "proved")
     after_s = max(0.0, (first["at_ns"] - proved_ns) / 1e9)  # the lab may look before the run has written its proof down
-    what = shorten(first["text"] or "", SEEN_MAX, placeholder=" …").rstrip(".")
+    what = _short(first["text"])
     return f"{after_s:.1f} s after its proof" + (f", {what}" if what else "")
+
+
+def _why(e: Evidence, fault: int, event: str) -> str:
+    """What the laboratory said of a fault that it could not prove; empty where it said nothing."""
+    told = (row["text"] for row in e.source.small["faults"] if (row["fault"], row["event"]) == (fault, event))
+    why = _short(next(told, None))
+    return f": {why}" if why else ""
+
+
+def _short(text: str | None) -> str:
+    return shorten(text or "", SEEN_MAX, placeholder=" …").rstrip(".")
 
 
 def _unseen_s(e: Evidence, fault: int) -> float:

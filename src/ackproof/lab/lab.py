@@ -122,6 +122,12 @@ class Lab:
         standing = self.mend(name)
         return f"{name} is over already" if standing is None else self.prove_over(standing, by)
 
+    def look_once_more(self, name: str) -> None:
+        """Right before it is ended by somebody: what broke since the last look would never be seen."""
+        standing = self.standing.get(name)
+        if standing is not None and self._still_due(standing):
+            self._look_after(standing)
+
     def mend(self, name: str) -> Standing | None:
         with self.turn:
             standing = self.standing.pop(name, None)

@@ -236,6 +236,8 @@ def heal(server: Server, request: Request) -> Result:
 def _end(server: Server, names: list[str]) -> Result:
     """Mend all first, prove afterwards: a link that two of them cut is open only when both are gone."""
     said, problems = [], []
+    for name in names:
+        server.lab.look_once_more(name)
     mended = {name: server.lab.mend(name) for name in names}
     for name, standing in mended.items():
         try:

@@ -24,6 +24,7 @@ def run_json(verdict: Verdict, report_path: Path | str | None) -> dict[str, Any]
         "mode": verdict.mode,
         "kafka": verdict.kafka,
         "result": verdict.result,
+        "sentence": verdict.sentence,
         "sent": verdict.sent,
         "acked": verdict.acked,
         "failed": verdict.failed,

@@ -659,7 +659,7 @@ def test_a_client_is_frozen_with_all_that_it_started_and_its_listener_is_not(tmp
     pids = _pids(tmp_path)
     processes = Processes(lambda *_: None)
     processes._running["producer1"] = Process(client.process.pid, os.pidfd_open(client.process.pid))
-    with processes.frozen("producer1", heard=True) as prove:
+    with processes.frozen("producer1", heard=True) as (prove, prove_over):
         assert prove() == "every thread of producer1 is stopped"
         assert all(map(stopped_threads, pids))
         assert not stopped_threads(client.process.pid)
@@ -667,6 +667,7 @@ def test_a_client_is_frozen_with_all_that_it_started_and_its_listener_is_not(tmp
         with pytest.raises(NotProved):
             prove()
     assert not any(map(stopped_threads, pids))
+    assert prove_over() == "producer1 is running"
     client.process.send_signal(KILL_CLIENT)
     client.ended()
 

@@ -44,10 +44,11 @@ _UNFINISHED_MESSAGE = b"\x00\x00\xff\xff"
 
 @dataclass
 class Held:
-    """A fault that stands: what was proved when it began, and how to prove it again."""
+    """A fault that stands: what was proved when it began, how to prove it again, and, once it was left, its end."""
 
     proved: str
     prove: Callable[[], str]
+    prove_over: Callable[[], str]
 
 
 @contextmanager
@@ -69,7 +70,7 @@ def severed(
         proved = prove()
         if for_s is not None:
             network.retime(fault, for_s)
-        yield Held(proved, prove)
+        yield Held(proved, prove, lambda: prove_open(network, links, match))
 
 
 @contextmanager
@@ -83,7 +84,7 @@ def delayed(network: Network, names: Collection[str], delay_ms: float) -> Iterat
         def prove() -> str:
             return _prove_delayed(network, names, delay_ms)
 
-        yield Held(prove(), prove)
+        yield Held(prove(), prove, lambda: _prove_undelayed(network, names))
 
 
 def prove_open(network: Network, links: Collection[Link], match: Match) -> str:
@@ -277,6 +278,12 @@ def _prove_delayed(network: Network, names: Collection[str], delay_ms: float) ->
                 raise NotProved(f"a datagram reached {name} in {took_ms:.1f} ms: no delay of {delay_ms:.0f} ms")
             seen.append(f"{name} {took_ms:.0f} ms")
     return f"a datagram took {', '.join(seen)}"
+
+
+def _prove_undelayed(network: Network, names: Collection[str]) -> str:
+    if slow := [name for name in names if network.is_delayed(name)]:
+        raise NotProved(f"the delay of {', '.join(slow)} is still there")
+    return "the delay is gone"
 
 
 def _count(links: Collection[Link]) -> str:

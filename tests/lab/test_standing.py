@@ -358,6 +358,48 @@ def test_a_client_whose_pause_somebody_else_ended_is_found_out(heard: bool) -> N
     in_a_lab(work)
 
 
+@pytest.mark.proves("D1")
+@pytest.mark.parametrize("heard", [False, True], ids=["ours", "of others"])
+def test_a_client_that_is_still_stopped_when_its_pause_was_healed_is_found_out(heard: bool) -> None:
+    def work(lab: Lab) -> None:
+        pid = a_client(lab, ["/bin/sh", "-c", "sleep 60 & sleep 60; true"])
+        with ended_afterwards(lab, pid):
+            wait_until(lambda: len(processes.below(pid)) == 2, "it has started its own")
+            those = processes.below(pid) if heard else [pid]
+            asked(lab, run_verbs.disturb, processes=["producer1"], kind="pause", heard=["producer1"] * heard)
+            (name,) = lab.standing
+            standing = lab.mend(name)
+            assert standing is not None
+            for each in those:
+                os.kill(each, signal.SIGSTOP)
+            wait_until(lambda: all(map(processes.stopped_threads, those)), "they are stopped")
+            processes.FREEZE_S = 0.2
+            with pytest.raises(NotProved, match="producer1 is still stopped"):
+                lab.prove_over(standing, "heal")
+            for each in those:
+                os.kill(each, signal.SIGCONT)
+            assert lab.prove_over(standing, "heal") == "producer1 is running"
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("D1")
+def test_of_several_clients_none_stays_paused_if_not_all_of_them_are() -> None:
+    def work(lab: Lab) -> None:
+        def fails(*_: Any, **__: Any) -> None:
+            raise NotProved("the next one is not stopped")
+
+        pid = a_client(lab, ["/bin/sleep", "60"])
+        with ended_afterwards(lab, pid):
+            run_verbs.wake_in_time = fails  # type: ignore[attr-defined]
+            with pytest.raises(NotProved):
+                asked(lab, run_verbs.disturb, processes=["producer1"], kind="pause", heard=[], for_s=60.0)
+            assert lab.standing == {}
+            wait_until(lambda: not processes.stopped_threads(pid), "it is awake")
+
+    in_a_lab(work)
+
+
 @pytest.mark.proves("A4")
 @pytest.mark.parametrize("heard", [False, True], ids=["ours", "of others"])
 def test_a_client_that_is_paused_for_a_time_wakes_though_nobody_looks(heard: bool, tmp_path: Path) -> None:
@@ -464,6 +506,28 @@ def test_a_fault_that_no_proof_was_found_for_reaches_the_judge_by_the_runs_journ
     in_a_lab(work)
 
 
+@pytest.mark.proves("D1")
+@pytest.mark.parametrize(("ours", "refused", "fit"), [(False, False, False), (False, True, True), (True, False, True)])
+def test_what_somebody_else_does_to_the_lab_reaches_the_judge_by_the_runs_record(
+    ours: bool, refused: bool, fit: bool
+) -> None:
+    def work(lab: Lab) -> None:
+        with a_run(lab) as ongoing:
+            by = f"somebody, pid {os.getpid() if ours else os.getppid()}"
+            who = {"verb": "start", "asked": "ackproof start kafka1", "by": by}
+            lab.events.add("asked", **who)
+            if refused:
+                lab.events.add("refused", **who, problem="kafka1 runs")
+            ongoing.close()
+            assert ongoing.in_doubt is not fit
+            with opened(ongoing.directory) as source:
+                lines = fitness.others(Evidence(source, [], {}, {}, {}))
+            told = f"Somebody else changed the laboratory while the run went on: ackproof start kafka1 ({by})."
+            assert [(line.fit, line.text) for line in lines] == [(False, told)] * (not fit)
+
+    in_a_lab(work)
+
+
 def test_a_proof_that_breaks_in_an_unforeseen_way_does_not_end_the_proving_of_others() -> None:
     def work(lab: Lab) -> None:
         def breaks() -> str:
@@ -471,7 +535,7 @@ def test_a_proof_that_breaks_in_an_unforeseen_way_does_not_end_the_proving_of_ot
 
         @contextmanager
         def fault() -> Iterator[Held]:
-            yield Held("held", breaks)
+            yield Held("held", breaks, breaks)
 
         standing = lab.begin("f0", "odd", ["kafka1"], fault())
         lab._look_after(standing)

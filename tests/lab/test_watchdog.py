@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +25,9 @@ def test_the_watchdog_of_a_delay_takes_it_from_every_node_that_is_slow_and_says_
     def spawn(name: str, argv: list[str], **how: Any) -> None:
         spawned.update(name=name, argv=argv, **how)
 
-    standing = SimpleNamespace(name="f7", held=SimpleNamespace(proved="proved"), told=dict)
+    standing = SimpleNamespace(
+        name="f7", until=time.monotonic() + 0.01, held=SimpleNamespace(proved="proved"), told=dict
+    )
     endpoints = {
         name: SimpleNamespace(interface=interface, namespace=number) for name, (interface, number) in SLOWED.items()
     }

@@ -110,7 +110,7 @@ class Lab:
         with ExitStack() as stack:
             held = stack.enter_context(fault)
             left_s = self.network.left_s(name) if links and for_s is not None else for_s
-            until = None if left_s is None else time.monotonic() + left_s
+            until = None if for_s is None else time.monotonic() + (left_s or 0.0)  # its time may be up already
             standing = Standing(name, kind, targets, held, stack.pop_all(), frozenset(links), match or Match(), until)
         with self.turn:
             self.standing[name] = standing
@@ -143,7 +143,7 @@ class Lab:
         name = standing.name
         by = "the kernel" if standing.ended_by_kernel else by
         try:
-            proof = self._prove_over(standing)
+            proof = standing.held.prove_over()
         except (NotProved, OSError) as problem:
             self.events.add("not healed", fault=name, by=by, problem=str(problem))
             raise NotProved(f"{name} ({standing.kind}): {problem}") from problem
@@ -151,13 +151,6 @@ class Lab:
         over_ns = int(standing.until * 1e9) if standing.ended_by_kernel and standing.until is not None else None
         self.events.add("healed", fault=name, kind=standing.kind, by=by, proof=proof, over_ns=over_ns)
         return proof
-
-    def _prove_over(self, standing: Standing) -> str:
-        if standing.links:
-            return faults.prove_open(self.network, standing.links, standing.match)
-        if standing.kind == "slow":
-            return "the delay is gone"
-        return f"{standing.targets[0]} is {self.processes.state(standing.targets[0])}"
 
     def _taken(self, name: str) -> dict[Link, int]:
         return self.network.taken(name) if name in self.network.cuts else {}

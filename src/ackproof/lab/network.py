@@ -199,6 +199,11 @@ class Network:
         with self.lock:
             drop_delay(endpoint.interface, endpoint.namespace)
 
+    def is_delayed(self, name: str) -> bool:
+        endpoint = self.endpoints[name]
+        with self.lock, kernel.inside(endpoint.namespace), IPRoute() as node_side:
+            return self._ask(lambda: _has_delay(self._router, endpoint.interface)) or _has_delay(node_side, "eth0")
+
     # -- datagrams: one direction of one pair ------------------------------------------------------------------------
 
     def try_links(
@@ -401,6 +406,11 @@ def _add_delay(side: IPRoute, interface: str, delay_us: int) -> None:
         side.tc("add", "netem", side.link_lookup(ifname=interface)[0], "1:", delay=delay_us)
     except NetlinkError as problem:
         raise OSError(problem.code, "this kernel has no netem") from problem
+
+
+def _has_delay(side: IPRoute, interface: str) -> bool:
+    queues = side.get_qdiscs(side.link_lookup(ifname=interface)[0])
+    return any(queue.get_attr("TCA_KIND") == "netem" for queue in queues)
 
 
 def drop_delay(interface: str, namespace: int) -> None:

@@ -171,7 +171,7 @@ def pause(server: Server, request: Request) -> Result:
                 lab.processes.send(node.name, signal.SIGCONT)
             raise
         for each in standing:
-            wake_in_time(server, each, for_s)
+            wake_in_time(server, each)
     return {
         "nodes": [node.name for node in nodes],
         "faults": [each.name for each in standing],
@@ -181,7 +181,7 @@ def pause(server: Server, request: Request) -> Result:
 
 @contextmanager
 def _paused(lab: Lab, node: Node, answered: bool) -> Iterator[Held]:
-    with lab.processes.frozen(node.name) as prove_stopped:
+    with lab.processes.frozen(node.name) as (prove_stopped, prove_over):
 
         def prove() -> str:
             stopped = prove_stopped()
@@ -194,7 +194,7 @@ def _paused(lab: Lab, node: Node, answered: bool) -> Iterator[Held]:
         if lab.cluster.answers(node, _SILENCE_S):
             raise NotProved(f"{node.name} is stopped and answers all the same")
         before = "it answered before and does not now" if answered else "it did not answer before either"
-        yield Held(f"{stopped}; {before}", prove)
+        yield Held(f"{stopped}; {before}", prove, prove_over)
 
 
 def resume(server: Server, request: Request) -> Result:
@@ -221,24 +221,22 @@ def end_pause(lab: Lab, node: str) -> bool:
     return bool(names)
 
 
-def wake_in_time(server: Server, standing: Standing, for_s: float | None, *, heard: bool = False) -> None:
+def wake_in_time(server: Server, standing: Standing, *, heard: bool = False) -> None:
     """Of a pause with a time. `heard`: what a listener started, in its place."""
     processes = server.lab.processes
-    if for_s is not None:
+    if standing.until is not None:
         with processes.handles(standing.targets[0], heard=heard) as handles:
             descriptors = dict(enumerate(handles, start=200))
-            start_watchdog(server, standing, for_s, ["resume", *map(str, descriptors)], descriptors)
+            start_watchdog(server, standing, ["resume", *map(str, descriptors)], descriptors)
 
 
-def start_watchdog(
-    server: Server, standing: Standing, for_s: float, action: list[str], descriptors: dict[int, int]
-) -> None:
+def start_watchdog(server: Server, standing: Standing, action: list[str], descriptors: dict[int, int]) -> None:
     """A small process that ends the fault on time even if we are stopped."""
     server.lab.processes.spawn(
         f"watchdog-{standing.name}",
         [
             sys.executable, "-m", "ackproof.lab.watchdog",
-            str(for_s), str(server.directory.events), standing.name, *action,
+            str(standing.until), str(server.directory.events), standing.name, *action,
         ],
         namespace=server.lab.network.router_namespace,
         output=server.directory.supervisor_log,

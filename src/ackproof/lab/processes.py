@@ -118,8 +118,9 @@ class Processes:
             return True
 
     @contextmanager
-    def frozen(self, name: str, *, heard: bool = False) -> Iterator[Callable[[], str]]:
-        """Stopped, down to its last thread; yields what proves it. `heard`: what a listener started, in its place."""
+    def frozen(self, name: str, *, heard: bool = False) -> Iterator[tuple[Callable[[], str], Callable[[], str]]]:
+        """Stopped, down to its last thread; yields what proves it, and what proves afterwards that it is over. `heard`:
+        what a listener started, in its place."""
         process = self.get(name)
         if process is None:
             raise UsageProblem(f"{name} is down")
@@ -148,12 +149,20 @@ class Processes:
                 raise NotProved(f"{name}: not every thread is stopped")
             return f"every thread of {name} is stopped"
 
+        def awake() -> bool:
+            return not any(map(stopped_threads, those()))
+
+        def prove_over() -> str:
+            if not wait_until(awake, FREEZE_S):
+                raise NotProved(f"{name} is still stopped")
+            return f"{name} is {self.state(name)}"
+
         try:
             wait_until(stop, FREEZE_S)
-            yield prove
+            yield prove, prove_over
         finally:
             signalled(signal.SIGCONT)
-            wait_until(lambda: not stopped(), FREEZE_S)
+            wait_until(awake, FREEZE_S)
 
     @contextmanager
     def handles(self, name: str, *, heard: bool = False) -> Iterator[list[int]]:

@@ -77,10 +77,15 @@ def disturb(server: Server, request: Request) -> Result:
             raise UsageProblem(f"{name} does not run: there is nothing to {kind}")
     if kind == "pause":
         standing = []
-        for name in names:
-            held = _stopped(lab, name, name in heard)
-            standing.append(lab.begin(lab.next_name(), kind, [name], held, for_s=for_s))
-            wake_in_time(server, standing[-1], for_s, heard=name in heard)
+        try:
+            for name in names:
+                held = _stopped(lab, name, name in heard)
+                standing.append(lab.begin(lab.next_name(), kind, [name], held, for_s=for_s))
+                wake_in_time(server, standing[-1], heard=name in heard)
+        except BaseException:  # none of them, if not all of them
+            for each in standing:
+                lab.mend(each.name)
+            raise
         said = [f"{each.name}: pause {each.targets[0]}: {each.held.proved}" for each in standing]
         return {"nodes": names, "faults": [each.name for each in standing], "said": said}
     for name in names:
@@ -94,8 +99,8 @@ def disturb(server: Server, request: Request) -> Result:
 
 @contextmanager
 def _stopped(lab: Lab, name: str, heard: bool) -> Iterator[Held]:
-    with lab.processes.frozen(name, heard=heard) as prove:
-        yield Held(prove(), prove)
+    with lab.processes.frozen(name, heard=heard) as (prove, prove_over):
+        yield Held(prove(), prove, prove_over)
 
 
 def nodes(server: Server, _: Request) -> Result:

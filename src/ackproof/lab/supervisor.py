@@ -120,6 +120,7 @@ def _first_process(directory: LabDirectory, boot: Boot, tether: Tether) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     _mount(directory)
     tether.tell(supervisor_pid=host_pid)
+    threading.Thread(target=tether.hold, daemon=True).start()  # all that follows takes a moment on a busy machine
     # Only now: these take a moment to import, and the maker must already know whom to end. kio imports hypothesis
     # where it is installed, as it is where this is developed: a fifth of a second for nothing.
     sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
@@ -169,7 +170,6 @@ def _guarded(work: Any, *arguments: Any) -> None:
 def _bring_up(lab: Any, directory: LabDirectory, boot: Boot, tether: Tether, host_pid: int) -> None:
     from ackproof.lab.verbs import Server
 
-    threading.Thread(target=tether.hold, daemon=True).start()
     for node in lab.cluster.servers:
         lab.cluster.launch(node)
     for broker in lab.cluster.brokers:

@@ -96,13 +96,14 @@ class Server:
             return self._enter(connection, arguments["node"])
         if verb not in VERBS:
             raise UsageProblem(f"the lab knows no verb {verb!r}")
+        who = {"verb": verb, "asked": arguments.get("asked"), "by": arguments.get("by")}
         if verb not in READS:
-            self.lab.events.add("asked", verb=verb, asked=arguments.get("asked"), by=arguments.get("by"))
+            self.lab.events.add("asked", **who)
         try:
             return VERBS[verb](self, Request(arguments, tell))
         except Problem as problem:
             if verb not in READS:
-                self.lab.events.add("refused", verb=verb, asked=arguments.get("asked"), problem=problem.message)
+                self.lab.events.add("refused", **who, problem=problem.message)
             raise
 
     def _enter(self, connection: socket.socket, node: str) -> Result:
@@ -218,7 +219,7 @@ def slow(server: Server, request: Request) -> Result:
         where = [
             text for number, each in zip(descriptors, endpoints, strict=True) for text in (each.interface, str(number))
         ]
-        node_verbs.start_watchdog(server, standing, for_s, ["undelay", *where], descriptors)
+        node_verbs.start_watchdog(server, standing, ["undelay", *where], descriptors)
     said = f"{name}: slow {' '.join(names)}: {standing.held.proved}"
     return {**standing.told(), "hit": names, "faults": [name], "said": [said]}
 

@@ -1,9 +1,10 @@
 """Ends what the kernel cannot end by itself: a pause or a delay with a duration, though the supervisor be stopped.
 
-    python -m ackproof.lab.watchdog SECONDS EVENTS FAULT resume PIDFD ...
-    python -m ackproof.lab.watchdog SECONDS EVENTS FAULT undelay INTERFACE NAMESPACE ...
+    python -m ackproof.lab.watchdog UNTIL EVENTS FAULT resume PIDFD ...
+    python -m ackproof.lab.watchdog UNTIL EVENTS FAULT undelay INTERFACE NAMESPACE ...
 
-It is a process of its own, so stopping the supervisor does not stop it, and it dies with the lab.
+UNTIL is a time of the clock that nobody can set, so that it does not matter how long this takes to start. It is a
+process of its own, so stopping the supervisor does not stop it, and it dies with the lab.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ackproof.lab.events import Events
 
 
 def main(arguments: list[str]) -> None:
-    deadline = time.monotonic() + float(arguments[0])
+    deadline = float(arguments[0])
     events, fault, action, rest = Events(Path(arguments[1])), arguments[2], arguments[3], arguments[4:]
     if action == "undelay":
         from ackproof.lab.network import drop_delay  # slow to import, so before the wait, and only here

@@ -47,7 +47,13 @@ def run(
     kafka: Annotated[str | None, typer.Option(help="Kafka's version.")] = None,
     as_json: Json = False,
     junit: Annotated[Path | None, typer.Option(help="Also write a JUnit file, valid after each run.")] = None,
-    no_judge: Annotated[bool, typer.Option("--no-judge", help="Only run; `ackproof judge RUN` does the rest.")] = False,
+    no_judge: Annotated[
+        bool,
+        typer.Option(
+            "--no-judge",
+            help="Only run; `ackproof judge RUN` does the rest. Exit 3 all the same if a fault did not hold.",
+        ),
+    ] = False,
 ) -> None:
     """Run scenarios, judge them, and write their reports.
 

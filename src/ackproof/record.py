@@ -93,6 +93,7 @@ class RunRecord(msgspec.Struct, frozen=True):
     problems: list[str] = []
     marks: Marks = Marks()
     mirrors: dict[int, int] = {}  # the number of a topic that a mirror made: the topic that it was made from
+    others: list[str] = []  # what somebody else asked of the lab while the run went on, and who
 
     def each(self, kind: Literal["producers", "consumers"]) -> list[dict[str, Any]]:
         """The plan of each producer or consumer, in the order of their numbers."""

@@ -9,6 +9,7 @@ interrupt, a fault that could not be proved, a client that died. It is for the j
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
@@ -93,6 +94,8 @@ class Ongoing:
                     fault.tell_broken(text)
             elif kind in ("expired", "healed") and fault is not None:
                 fault.hear(event)
+            elif kind in ("asked", "refused"):
+                self._hear_others(event)
             elif kind == "exited":
                 self._journal_exit(at_ns, {name: event.get(name) for name in ("node", "code", "signal", "by_itself")})
         for ended in self.clients.on_host.newly_ended():
@@ -100,6 +103,23 @@ class Ongoing:
         self._probes_table.flush_if_due()
         self._nodes_table.flush_if_due()
         self._health.follow()
+
+    def _hear_others(self, event: dict[str, Any]) -> None:
+        """Whoever else changes the lab makes another experiment of the run."""
+        if str(event["by"]).endswith(f"pid {os.getpid()}"):
+            return
+        what, others = f"{event['asked']} ({event['by']})", list(self.record.others)
+        if event["event"] == "asked":
+            self.tell(f"somebody else changes the lab of this run: {what}")
+            others.append(what)
+        elif what in others:  # nothing came of it
+            others.remove(what)
+        self.note(others=others)
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether anything was seen already for which the judge would call the run unfit."""
+        return bool(self.record.others) or any(fault.broken or fault.unproved for fault in self.faults)
 
     def _journal_exit(self, at_ns: int, ended: dict[str, Any]) -> None:
         self._nodes_table.add(at_ns=at_ns, event="exited", **ended)
@@ -144,6 +164,7 @@ class Fault:
         self.done_at: float | None = None  # it stands, or is over
         self.over = False
         self.broken = False  # it was found not to hold, and that was told
+        self.unproved = False  # that it began, or that it was healed
         self._run = run
         self._for_s: float | None = None  # after which it ends though nobody ends it
         self._healed: dict[str, str] = {}  # of its names, those that are over by the lab's own word, and the proof
@@ -177,6 +198,7 @@ class Fault:
                 run.journal_fault(self, "healed", by="done", text="nothing was done")
                 run.tell(f"{plan.kind} was refused: {problem.message}")
                 return
+            self.unproved = True
             run.journal_fault(self, "not proved", text=problem.message)
             run.note(problems=[*run.record.problems, f"{plan.kind}: {problem.message}"])
             run.tell(f"{plan.kind} could not be proved: {problem.message}")
@@ -274,6 +296,7 @@ class Fault:
         except Problem as problem:
             stands_no_longer = isinstance(problem, UsageProblem) and stuck is None
             if not stands_no_longer or not self._wait_until_told():
+                self.unproved = True
                 run.journal_fault(self, "not healed", by=by, text=problem.message)
                 run.note(problems=[*run.record.problems, f"healing {self.plan.kind}: {problem.message}"])
                 run.tell(f"healing {self.plan.kind} could not be proved: {problem.message}")

@@ -100,6 +100,12 @@ def faults(e: Evidence) -> list[Fitness]:
     return lines
 
 
+def others(e: Evidence) -> list[Fitness]:
+    """A lab that somebody else changes meanwhile is not the one that the scenario is about."""
+    words = "Somebody else changed the laboratory while the run went on"
+    return [Fitness("others", False, f"{words}: {_short(what)}.") for what in e.source.record.others]
+
+
 def _broken(e: Evidence, fault: int) -> str:
     """When a fault that was proved was first seen not to hold, and what was seen; empty where it always held."""
     rows = [row for row in e.source.small["faults"] if row["fault"] == fault]
@@ -335,6 +341,7 @@ def views(e: Evidence) -> list[Fitness]:
 
 QUESTIONS: tuple[Callable[[Evidence], list[Fitness]], ...] = (
     faults,
+    others,
     traffic,
     final_log,
     numbers,

@@ -4,8 +4,9 @@
 are run by pytest, at full size or with `--quick` those of CI at their size. What came of each proof is kept in
 `docs/trust.json` with its date and commit, and the page is written anew from that after each proof. A proof that passed
 with this very code is not run again, nor is a case that passed before the proof was interrupted (`.proofs/`); a proof
-of other code is shown as older than the code. What no test proves is not proved yet. `--at-once 3` runs three cases
-beside each other, each with processes, mounts and a network of its own, so that none takes another's for left behind.
+of other code is shown as older than the code. A case that failed before it passed is told with what was measured. What
+no test proves is not proved yet. `--at-once 3` runs three cases beside each other, each with processes, mounts and a
+network of its own, so that none takes another's for left behind.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import ast
 import hashlib
 import os
 import platform
-import re
 import shlex
 import subprocess
 import sys
@@ -35,6 +35,7 @@ HOME = Path(__file__).resolve().parents[1]
 SOURCE, TESTS, CAME = (HOME / name for name in ("src", "tests", ".proofs"))
 PAGE, DATA, PROMISES = (HOME / "docs" / name for name in ("trust.md", "trust.json", "proofs.toml"))
 TIMEOUT_S = {"quick": 600, "full": 6 * 3600}  # of one test
+SHARE_MAX_S = 12 * 60  # of CI's share, all of it
 MEMORY = {"quick": "2g", "full": "6g"}  # of Java, where one Spark judges all histories
 APART = str(HOME / "scripts" / "apart")
 OF_CLUSTERS = "tests/cluster/"
@@ -221,6 +222,11 @@ def came_before(size: str) -> dict[str, Came]:
     return {test: came for test, came in read_came(lines_of(file_of(size))).items() if came.outcome == "passed"}
 
 
+def failed_before(size: str) -> set[str]:
+    """Cases that failed with this very code, whatever came of them when they were run again."""
+    return {line["test"] for line in lines_of(file_of(size)) if line["outcome"] == "failed"}
+
+
 def read_came(lines: list[Any]) -> dict[str, Came]:
     """The last word on each case: one that passed may fail while what it was given is taken down."""
     return {came.test: came for came in (msgspec.convert(line, Came) for line in lines)}
@@ -234,12 +240,13 @@ def proved(name: str, size: str, promise: Promise, cases: Cases, known: dict[str
     silent = [case for case in asked if case not in known]
     failed = [came for came in all_came if came.outcome == "failed"]
     passed = [came for came in all_came if came.outcome == "passed"]
+    forgiven = failed_before(size) & {came.test for came in passed}
     return Proof(
         id=name,
         size=size,
         promise=promise.promise,
         bar=promise.bar,
-        figure=figure_of(passed, failed, silent),
+        figure=figure_of(passed, failed, silent, len(forgiven)),
         passed=bool(passed) and not failed and not silent,
         holes=sorted({came.problem.removeprefix("Skipped: ") for came in all_came if came.outcome == "skipped"}),
         tests=tests,
@@ -308,8 +315,8 @@ def in_turn(parts: list[list[str]], at_once: int, do: Callable[[list[str]], obje
             hands.shutdown(cancel_futures=True)
 
 
-def figure_of(passed: list[Came], failed: list[Came], silent: list[str]) -> str:
-    """What the tests told; of those that told nothing, how many there were."""
+def figure_of(passed: list[Came], failed: list[Came], silent: list[str], forgiven: int = 0) -> str:
+    """What the tests told; of those that told nothing, and of those that failed before they passed, how many."""
     told = list(dict.fromkeys(figure for came in (*failed, *passed) for figure in came.figures))
     plain = sum(1 for came in passed if not came.figures)
     parts = [f"{len(failed)} tests failed, first {failed[0].test}: {shortened(failed[0].problem)}"] if failed else []
@@ -317,6 +324,8 @@ def figure_of(passed: list[Came], failed: list[Came], silent: list[str]) -> str:
     parts += told
     if plain:
         parts.append(f"{plain} {'more ' if told else ''}{'case' if plain == 1 else 'cases'} passed")
+    if forgiven:
+        parts.append(f"{forgiven} {'case' if forgiven == 1 else 'cases'} had failed before with this very code")
     return "; ".join(parts)
 
 
@@ -384,7 +393,50 @@ def is_older(proof: Proof) -> bool:
 
 
 def is_older_than_its_tests(proof: Proof) -> bool:
-    return proof.tests_code != digest_of(files_of(proof.tests))
+    """Than those that it has run, or than one that it has not."""
+    is_new = not set(marked(proof.id, proof.size)) <= set(proof.tests)
+    return is_new or proof.tests_code != digest_of(files_of(proof.tests))
+
+
+@cache
+def marked(name: str, size: str) -> list[str]:
+    """The tests that prove it at this size, as their source says; pytest finds the same, but takes its time."""
+    return sorted(test for path in TESTS.rglob("test_*.py") for test, names in proving(path, size) if name in names)
+
+
+@cache
+def proving(path: Path, size: str) -> list[tuple[str, set[str]]]:
+    """The tests of a file that are run at this size, and what each proves."""
+    found = []
+    tree = ast.parse(path.read_bytes())
+    of_all = [node.value for node in tree.body if isinstance(node, ast.Assign) and _is_named(node, "pytestmark")]
+    for test in tree.body:
+        if isinstance(test, ast.FunctionDef) and test.name.startswith("test_"):
+            marks = dict[str, set[str]]()
+            for mark in (*test.decorator_list, *of_all):
+                for each in mark.elts if isinstance(mark, ast.List) else (mark,):
+                    kind = each.func if isinstance(each, ast.Call) else each
+                    words = _words(each, size) if isinstance(each, ast.Call) else ()
+                    marks.setdefault(kind.attr if isinstance(kind, ast.Attribute) else "", set()).update(words)
+            if size == "full" or "long" not in marks:
+                found.append((f"{path.relative_to(HOME)}::{test.name}", marks.get("proves", set())))
+    return found
+
+
+def _is_named(node: ast.Assign, name: str) -> bool:
+    return any(isinstance(target, ast.Name) and target.id == name for target in node.targets)
+
+
+def _words(node: ast.AST, size: str) -> Iterator[str]:
+    """The strings in it; of `size(quick, full)` those of one."""
+    match node:
+        case ast.Constant(value=str(word)):
+            yield word
+        case ast.Call(func=ast.Name(id="size"), args=[quick, full]):
+            yield from _words(quick if size == "quick" else full, size)
+        case _:
+            for child in ast.iter_child_nodes(node):
+                yield from _words(child, size)
 
 
 def files_of(tests: Iterable[str]) -> list[Path]:
@@ -488,9 +540,11 @@ none against people.
 
 **How to read the tables.** *Not proved yet*: no test of it has been run, or there is none. *Older than the code*: it
 was measured, and `src/` or a library's version has changed since (for what is proved of the judge alone: the judge and
-what it imports). *Older than its tests*: they have, or what they share. *Of another bar*: that has. **FAILED** means
-what it says. *Not covered yet* is what the bar asks for and no test does. A hole is a test that could not be run on
-that machine. Real clusters are ZooKeeper's where a test does not say that it is of KRaft's, or of both.
+what it imports). *Older than its tests*: they have, or what they share, or there is one that was not run then. *Of
+another bar*: that has. **FAILED** means what it says. *Had failed before with this very code*: it passed when it was
+run again, and nothing had changed. *Not covered yet* is what the bar asks for and no test does. A hole is a test that
+could not be run on that machine. Real clusters are ZooKeeper's where a test does not say that it is of KRaft's, or of
+both.
 """
 
 
@@ -562,7 +616,9 @@ def in_short(promises: dict[str, Promise], kept: Kept, share: Share | None) -> s
             of[f"passed at {best.size} size{part}{hole}{age(best)}"].append(name)
     lines = [f"- {what}: {len(names)} ({', '.join(names)})" for what, names in of.items()]
     if share:
-        took = f"its {share.cases:,} cases took {share.seconds / 60:.1f} minutes"
+        most = f"{SHARE_MAX_S // 60} that it may take"
+        judged = f"of the {most}" if share.seconds <= SHARE_MAX_S else f"**more than the {most}**"
+        took = f"its {share.cases:,} cases took {share.seconds / 60:.1f} minutes, {judged}"
         lines.append(
             f"- quick size is CI's share; {took} (`scripts/prove --quick`, {share.date}, commit {share.commit})"
         )
@@ -595,9 +651,8 @@ def age(proof: Proof) -> str:
 
 def tests_of(name: str) -> str:
     """The files that have one, run or not."""
-    mark = re.compile(rf'mark\.proves\([^)]*"{name}"')
-    files = [path for path in sorted(TESTS.rglob("test_*.py")) if mark.search(path.read_text(encoding="utf-8"))]
-    return "<br>".join(f"[{path.stem}](../{path.relative_to(HOME)})" for path in files) or "-"
+    files = sorted({Path(test.partition("::")[0]) for test in marked(name, "full")})
+    return "<br>".join(f"[{path.stem}](../{path})" for path in files) or "-"
 
 
 def cell(text: str) -> str:

@@ -33,8 +33,10 @@ def of_cases(*all_came: Any, cases: list[str] | None = None) -> Any:
 
 def proof(**other: Any) -> Any:
     made = of_cases(came("passed", "7 of 7"))
-    promise = PROMISES[other.get("id", "C3")]
-    other = {"bar": promise.bar, "code": prove.digest_of_code(promise.of), **other}
+    name, size = other.get("id", "C3"), other.get("size", "full")
+    tests = other.get("tests") or prove.marked(name, size)
+    of_tests = {"tests": tests, "tests_code": prove.digest_of(prove.files_of(tests))}
+    other = {"bar": PROMISES[name].bar, "code": prove.digest_of_code(PROMISES[name].of), **of_tests, **other}
     return msgspec.structs.replace(made, **other)
 
 
@@ -105,6 +107,27 @@ def test_a_proof_that_was_interrupted_goes_on_where_it_was(monkeypatch: pytest.M
     assert list(known) == cases[:1]
     prove.run_tests(TESTS, {TESTS[0]: cases}, "full", known)
     assert ran[1] == cases[1:]
+
+
+def test_what_failed_before_it_passed_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    told = tmp_path / "came"
+    monkeypatch.setattr(prove, "file_of", lambda _size: told)
+    cases = [f"{TESTS[0]}[{case}]" for case in range(4)]
+    elsewhere = "tests/test_prove.py::test_two"
+
+    def figure(failed: list[str], passed: list[str], *failed_again: str) -> Any:
+        lines = [came("failed", "200 of 200", test=case) for case in failed]
+        lines += [came("passed", "200 of 200", test=case) for case in passed]
+        lines += [came("failed", "200 of 200", test=case) for case in failed_again]
+        told.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+        known = {line.test: line for line in lines}
+        return prove.proved("C3", "full", PROMISES["C3"], {TESTS[0]: cases}, known).figure
+
+    before = "had failed before with this very code"
+    assert figure([], cases) == "200 of 200"
+    assert figure(cases[:1], cases) == f"200 of 200; 1 case {before}"
+    assert figure([*cases[:2], cases[0], elsewhere], [*cases, elsewhere]) == f"200 of 200; 2 cases {before}"
+    assert figure(cases[:3], cases, cases[2]) == f"1 tests failed, first {cases[2]}: ; 200 of 200; 2 cases {before}"
 
 
 MISSING = {
@@ -201,6 +224,12 @@ def test_quick_is_what_ci_runs() -> None:
     assert {case for case in every if case.startswith(closed)} == {f"{closed}[severed]"}
 
 
+@pytest.mark.parametrize("size", ["quick", "full"])
+def test_what_is_marked_is_what_pytest_finds(size: str) -> None:
+    tests, _ = prove.what_proves(size)
+    assert {name: prove.marked(name, size) for name in PROMISES} == {name: tests[name] for name in PROMISES}
+
+
 def test_a_proof_of_other_code_is_marked_and_not_taken_for_done() -> None:
     now, before = proof(), proof(code="before")
     assert not prove.age(now)
@@ -245,17 +274,30 @@ def test_a_proof_is_older_than_its_tests_when_something_that_they_share_has_chan
     assert "*older than its tests*" in prove.words_of(before)
 
 
+def test_a_proof_is_older_than_tests_that_it_has_not_run() -> None:
+    now = proof()
+    assert not prove.age(now)
+    file = now.tests[0].partition("::")[0]
+    fewer = [test for test in now.tests if not test.startswith(file)]
+    assert fewer
+    before = proof(tests=fewer)
+    assert prove.digest_of(prove.files_of(fewer)) == before.tests_code
+    assert "*older than its tests*" in prove.words_of(before)
+    assert "*older than its tests*: 1 (C3)" in prove.page(PROMISES, prove.Data([before]))
+
+
 def test_a_hole_is_no_plain_pass() -> None:
     kept = {("F1", "full"): proof(id="F1", holes=["no browser"])}
     assert "passed at full size, with a hole: 1 (F1)" in prove.in_short({"F1": prove.Promise("all", "60")}, kept, None)
 
 
 def test_what_is_done_is_not_run_again_unless_something_has_changed() -> None:
-    assert prove.is_done(proof(), TESTS)
-    assert not prove.is_done(proof(passed=False), TESTS)
-    assert not prove.is_done(proof(code="before"), TESTS)
-    assert not prove.is_done(proof(), [*TESTS, "tests/test_prove.py::test_two"])
-    assert not prove.is_done(None, TESTS)
+    tests = proof().tests
+    assert prove.is_done(proof(), tests)
+    assert not prove.is_done(proof(passed=False), tests)
+    assert not prove.is_done(proof(code="before"), tests)
+    assert not prove.is_done(proof(), [*tests, "tests/test_prove.py::test_two"])
+    assert not prove.is_done(None, tests)
 
 
 def test_the_page_says_what_failed_what_is_missing_and_what_has_a_hole() -> None:
@@ -267,7 +309,13 @@ def test_the_page_says_what_failed_what_is_missing_and_what_has_a_hole() -> None
     assert "**Hole**: no browser" in lines["F1"]
     assert "not proved yet" in lines["A1"]
     assert "- **FAILED**: 1 (C3)" in page
-    assert "its 883 cases took 11.0 minutes" in page
+    assert "its 883 cases took 11.0 minutes, of the 12 that it may take (`scripts/prove --quick`" in page
+
+
+def test_a_share_that_took_too_long_is_told() -> None:
+    share = prove.Share(881, prove.SHARE_MAX_S + 246.7, "2026-11-18T07:00", "1111111")
+    told = "its 881 cases took 16.1 minutes, **more than the 12 that it may take** (`scripts/prove --quick`"
+    assert told in prove.in_short(PROMISES, {}, share)
 
 
 def test_every_promise_is_in_a_group_and_every_marked_test_proves_one() -> None:

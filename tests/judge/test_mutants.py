@@ -11,13 +11,16 @@ import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import asking
 import pytest
 from mutation import mutants
+from py4j.protocol import Py4JNetworkError
 
+from ackproof.errors import CannotHere
 from ackproof.judge.checks import CHECKS
 from proving import size
 
@@ -49,7 +52,7 @@ def modules() -> dict[str, tuple[str, ...]]:
 
 
 def notices(tests: Sequence[ModuleType]) -> bool:
-    """Whether any test of these files fails now. A check that falls over is noticed too."""
+    """Whether any test of these files fails now. A check that falls over is noticed too, but no Spark that died."""
     asking._ANSWERS.clear()
     try:
         for name, test in (member for file in tests for member in inspect.getmembers(file, inspect.isfunction)):
@@ -59,11 +62,21 @@ def notices(tests: Sequence[ModuleType]) -> bool:
                     test(case)
             elif name.startswith("test_") and not wants:
                 test()
-    except Exception:  # noqa: BLE001 - whatever it is
+    except Exception as error:
+        if is_of_a_dead_spark(error):
+            raise
         return True
     finally:
         asking._ANSWERS.clear()
     return False
+
+
+def is_of_a_dead_spark(error: Exception) -> bool:
+    """By what it is, or by what Spark says now, for a test may only have missed its answer; a dead one says nothing,
+    which is an error too."""
+    if isinstance(error, Py4JNetworkError | ConnectionError | CannotHere):
+        return True
+    return bool(asking.session().spark.sparkContext._jsc.sc().isStopped())
 
 
 def _cases(test: Any) -> list[str]:
@@ -106,17 +119,43 @@ def test_a_broken_check_is_caught(name: str, monkeypatch: pytest.MonkeyPatch, re
         with monkeypatch.context() as patched:
             try:
                 module = broken(original, changed)
-            except Exception:  # noqa: BLE001 - it does not even load
-                is_caught = True
+            except Exception as error:
+                if is_of_a_dead_spark(error):
+                    raise
+                is_caught = True  # it does not even load
             else:
                 put_in_place(module, tests, patched)
                 is_caught = notices(tests)
         caught += is_caught
         survived += [] if is_caught else [what]
+    assert not notices(tests), "the check as it is, after all of this"
     unexplained = [what for what in survived if what not in explained]
     assert caught + len(survived) > 0, "nothing was broken: it proves nothing"
     record_property("figure", f"{name} {caught} of {caught + len(survived)}")
     assert not unexplained, "\n".join(unexplained)
+
+
+def test_a_spark_that_died_has_noticed_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    tests, context = ModuleType("tests"), MagicMock()
+    error: Exception = AssertionError("3 == 4")
+    monkeypatch.setattr(asking, "session", lambda: SimpleNamespace(spark=SimpleNamespace(sparkContext=context)))
+
+    def test_one() -> None:
+        raise error
+
+    vars(tests)["test_one"] = test_one
+    context._jsc.sc().isStopped.return_value = False
+    assert notices([tests])
+    context._jsc.sc().isStopped.return_value = True
+    with pytest.raises(AssertionError):
+        notices([tests])
+    context._jsc.sc().isStopped.side_effect = ConnectionRefusedError
+    with pytest.raises(ConnectionRefusedError):
+        notices([tests])
+    context._jsc.sc().isStopped = lambda: False  # one that was started since
+    for error in (Py4JNetworkError(), ConnectionResetError(), CannotHere("Spark did not start:")):
+        with pytest.raises(type(error)):
+            notices([tests])
 
 
 def test_every_check_has_histories_written_by_hand() -> None:

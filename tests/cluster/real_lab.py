@@ -482,11 +482,12 @@ def on_the_host() -> Host:
     return host(), network_namespaces()
 
 
-def assert_clean(user: User, before: Host, but: Collection[int] = ()) -> None:
+def assert_clean(user: User, before: Host, but: Collection[int] = ()) -> float:
     """Nothing of this user's commands runs, but for these pids, no file of theirs is left but a killed lab's logs, and
-    the host is as it was: all of it within one time."""
+    the host is as it was: all of it within one time. After how many seconds that was seen."""
     things, namespaces = before
-    deadline = time.monotonic() + GONE_S
+    begun = time.monotonic()
+    deadline = begun + GONE_S
     clean: dict[str, Callable[[], bool]] = {
         "every process is gone": lambda: {pid for pid, _ in user.processes()} <= set(but),
         f"{user.environment['TMPDIR']} is empty": lambda: not user.temporary_files(),
@@ -498,6 +499,7 @@ def assert_clean(user: User, before: Host, but: Collection[int] = ()) -> None:
             assert time.monotonic() < deadline, f"waited {GONE_S} s until {what}"
             time.sleep(0.02)
     assert [*(user.state / "ackproof").glob("labs/*/data/*")] == [], "the nodes' disks are memory of their lab"
+    return time.monotonic() - begun
 
 
 def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = GONE_S) -> None:

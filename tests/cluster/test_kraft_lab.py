@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Iterator
 from itertools import permutations
+from typing import Any
 
 import pytest
 from real_lab import GONE_S, RealLab, alive, an_ordinary_user, host, lab, processes_of, wait_until
@@ -18,7 +19,12 @@ LINKS = set(permutations(NODES, 2))
 
 
 @pytest.fixture(scope="module")
-def kraft() -> Iterator[RealLab]:
+def before() -> dict[str, Any]:
+    return host()
+
+
+@pytest.fixture(scope="module")
+def kraft(before: dict[str, Any]) -> Iterator[RealLab]:
     with an_ordinary_user() as user, lab(user, "kraft", "--mode", "kraft", "--brokers", "2", "--expose") as made:
         yield made
 
@@ -104,14 +110,13 @@ def test_a_restart_with_an_empty_disk_serves_again(kraft: RealLab) -> None:
 
 
 @pytest.mark.proves("A1")
-def test_killing_the_supervisor_leaves_nothing(kraft: RealLab) -> None:
-    before = host()
+def test_killing_the_supervisor_leaves_nothing(kraft: RealLab, before: dict[str, Any]) -> None:
     supervisor = kraft.status()["supervisor_pid"]
     processes = processes_of(supervisor)
     assert len(processes) >= 7
     os.kill(supervisor, signal.SIGKILL)
     wait_until(lambda: not alive(processes), "every process is gone", GONE_S)
-    assert host() == before
+    wait_until(lambda: host() == before, "links, addresses, routes, mounts and rules are as before")
     assert "its supervisor has ended" in kraft.refused(2, "status")
     kraft.do("down")
     assert not kraft.folder.exists()

@@ -386,7 +386,11 @@ def test_a_broker_that_never_serves_is_told_at_its_deadline(
         begun = time.monotonic()
         arguments = ("kafka1", "--timeout", f"{deadline_s}s") if verb == "start" else SMALL
         done = made.run(verb, *arguments, timeout_s=deadline_s + 20)
-        took_s = time.monotonic() - begun
+        ended = time.monotonic()
+        if verb == "start":  # the time runs from when the lab was asked
+            asked = [each for each in made.events() if (each["event"], each.get("verb")) == ("asked", verb)]
+            begun = asked[-1]["at_ns"] / 1e9
+        took_s = ended - begun
         assert done.returncode == 4
         said, *last = done.stderr.partition("ackproof: ")[2].splitlines()
         assert said == f"kafka1 did not serve within {deadline_s:.0f} s; the log of kafka1 ends:"

@@ -34,6 +34,8 @@ from real_lab import (
     wait_until,
 )
 
+from ackproof.lab.directory import LabDirectory
+from ackproof.lab.events import Events
 from lab_network import in_a_child
 from listeners import Place, listening, on_loopback
 from proving import size
@@ -322,11 +324,13 @@ def stop_supervisor(zk: RealLab) -> Iterator[int]:
         os.kill(supervisor, signal.SIGCONT)
 
 
-FOR_S, STOPPED_S = size((6, 0), (10, 60))
+FOR_S, STOPPED_S = 10, size(0, 60)
 
 
 def begun_at(zk: RealLab) -> float:
-    return float([each["at_ns"] for each in zk.events() if each["event"] == "proved"][-1]) / 1e9
+    """From the trail's file: a command would take of the fault's time."""
+    trail = Events(LabDirectory(zk.folder).events).read()
+    return float([each["at_ns"] for each in trail if each["event"] == "proved"][-1]) / 1e9
 
 
 def stop(supervisor: int) -> None:

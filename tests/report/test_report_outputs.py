@@ -23,7 +23,17 @@ from ackproof.report.terminal import terminal_summary
 from ackproof.verdict import CheckResult, Fitness, Verdict, read_verdict
 
 CONTRACT = ["run", "scenario", "mode", "kafka", "result", "sentence", "sent", "acked", "failed", "unknown"]
-CONTRACT += ["high_watermark", "lost", "duplicated", "reordered", "fates", "checks", "unavailable_ms", "faults", "report"]
+CONTRACT += [
+    "high_watermark",
+    "lost",
+    "duplicated",
+    "reordered",
+    "fates",
+    "checks",
+    "unavailable_ms",
+    "faults",
+    "report",
+]
 
 
 @pytest.fixture(scope="module")

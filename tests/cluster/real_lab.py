@@ -496,10 +496,21 @@ def assert_clean(user: User, before: Host, but: Collection[int] = ()) -> float:
     }
     for what, condition in clean.items():
         while not condition():
-            assert time.monotonic() < deadline, f"waited {GONE_S} s until {what}"
+            assert time.monotonic() < deadline, f"waited {GONE_S} s until {what}: {told_of(user.processes())}"
             time.sleep(0.02)
     assert [*(user.state / "ackproof").glob("labs/*/data/*")] == [], "the nodes' disks are memory of their lab"
     return time.monotonic() - begun
+
+
+def told_of(processes: set[Identity]) -> list[str]:
+    """What each of them runs, and in which state it is."""
+    found = []
+    for pid, _ in sorted(processes):
+        with suppress(OSError):
+            place = Path(f"/proc/{pid}")
+            state = (place / "stat").read_text().rpartition(")")[2].split()[0]
+            found.append(f"{pid} {state} {(place / 'cmdline').read_bytes().replace(bytes(1), b' ').decode()}")
+    return found
 
 
 def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = GONE_S) -> None:

@@ -72,14 +72,16 @@ def process_of(us: User, node: str) -> int:
     return pid
 
 
-def assert_found_out(run: subprocess.Popen[str], out: Path, why: str) -> str:
+def assert_found_out(
+    run: subprocess.Popen[str], out: Path, why: str, told_meanwhile: str = " no longer holds: "
+) -> str:
     _, err = run.communicate(timeout=500)
     assert run.returncode == 3, err
     (directory,) = out.iterdir()
     verdict = read_verdict(directory)
     assert verdict.result == "unknown"
     assert why in verdict.sentence
-    assert err.count(" no longer holds: ") == 1, "told while the run goes on, and once"
+    assert err.count(told_meanwhile) == 1, "told while the run goes on, and once"
     return f"exit 3. {verdict.sentence}"
 
 
@@ -124,6 +126,20 @@ def test_a_run_whose_pause_is_ended_by_somebody_else_is_unknown_and_says_why(
         os.kill(process_of(us, "kafka1"), signal.SIGCONT)
         told = assert_found_out(run, tmp_path, "did not hold for all of its time")
     record_property("figure", f"a pause ended while a run went on: {told}")
+
+
+@pytest.mark.long
+@pytest.mark.proves("D1")
+def test_a_run_in_whose_lab_somebody_else_pauses_a_node_is_unknown_and_says_why(
+    us: User, tmp_path: Path, record_property: Told
+) -> None:
+    """By a verb of ours, which proves what it does; but it is not what the scenario asks for."""
+    with begun(us, tmp_path, "acks1-leader-isolated", *small()) as run:
+        until(run, "severed")
+        done = us.run(*of_its_lab(us, "pause", "zk1", "--for", "2s"))
+        assert done.returncode == 0, done.stderr
+        told = assert_found_out(run, tmp_path, "zk1 --for 2s (", "somebody else changes the lab of this run: ")
+    record_property("figure", f"a node paused by hand while a run went on: {told}")
 
 
 # A broker that is killed says goodbye to nobody: until ZooKeeper has given up its session, it cannot start again.

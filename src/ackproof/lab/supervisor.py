@@ -61,8 +61,12 @@ class Tether:
         self.tell(problem=[problem.exit_code, problem.message, problem.details])
 
     def hold(self) -> None:
-        """Until the maker lets go, or is gone."""
-        if self._socket.recv(16) != b"detach\n":
+        """Until the maker lets go, or is gone: of one that left words of ours unread the kernel tells by an error."""
+        try:
+            let_go = self._socket.recv(16) == b"detach\n"
+        except OSError:
+            let_go = False
+        if not let_go:
             os._exit(1)
         self._socket.close()
 

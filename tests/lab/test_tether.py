@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import closing
 
 import pytest
 
@@ -30,7 +31,7 @@ def test_a_maker_that_is_gone_ends_its_lab_whether_it_had_read_everything_or_not
     if unread:  # then the kernel tells of its end by an error
         tether.tell(progress="network made")
     ours.close()
-    with pytest.raises(Exited):
+    with closing(tether._socket), pytest.raises(Exited):
         tether.hold()
 
 

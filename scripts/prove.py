@@ -529,11 +529,12 @@ topics, keys, names and logs is text to whoever reads our output.
 holds. It does not see a broker's memory or disk, so it says *that* a message is gone and who stands at its offset, and
 derives an epoch only where the rule of [judge.md](judge.md) allows it. One machine is not a data centre: all nodes
 share a clock, a kernel and a disk, power never fails, and a killed broker keeps what the kernel had taken from it. A
-fault is proved about once a second: a cut by datagrams (a fault of connections by connections) and by the generation of
-the router's packet rules, which any change by anybody makes a new one. So a cut did not hold if somebody else changed a
-rule, though only for a moment; whatever else came and went between two looks (a route, a queue, a pause that was ended
-and begun again) is not seen. That no loss was
-found in twenty runs does not say that none can happen; it says what was seen in these. Figures were measured on one
+fault is proved about once a second, and once more right before it is healed: a cut by datagrams (a fault of connections
+by connections) and by the generation of the router's packet rules, which any change by anybody makes a new one. So a
+cut did not hold if somebody else changed a rule, though only for a moment; whatever else came and went between two
+looks (a route, a queue, a pause that was ended and begun again) is not seen. A node that was killed or stopped is not
+looked at again until it should start. What others do to the lab of a run by `ackproof`'s own verbs makes it unfit. That
+no loss was found in twenty runs does not say that none can happen; it says what was seen in these. Figures were measured on one
 machine; a proof at quick size is weaker than one in full, and each line says which it is. Anybody who is root on the
 machine, or the owner of the laboratory, can change a journal after the fact: it has checksums against accidents, and
 none against people.

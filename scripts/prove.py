@@ -534,10 +534,10 @@ by connections) and by the generation of the router's packet rules, which any ch
 cut did not hold if somebody else changed a rule, though only for a moment; whatever else came and went between two
 looks (a route, a queue, a pause that was ended and begun again) is not seen. A node that was killed or stopped is not
 looked at again until it should start. What others do to the lab of a run by `ackproof`'s own verbs makes it unfit. That
-no loss was found in twenty runs does not say that none can happen; it says what was seen in these. Figures were measured on one
-machine; a proof at quick size is weaker than one in full, and each line says which it is. Anybody who is root on the
-machine, or the owner of the laboratory, can change a journal after the fact: it has checksums against accidents, and
-none against people.
+no loss was found in twenty runs does not say that none can happen; it says what was seen in these. Figures were
+measured on one machine; a proof at quick size is weaker than one in full, and each line says which it is. Anybody who
+is root on the machine, or the owner of the laboratory, can change a journal after the fact: it has checksums against
+accidents, and none against people.
 
 **How to read the tables.** *Not proved yet*: no test of it has been run, or there is none. *Older than the code*: it
 was measured, and `src/` or a library's version has changed since (for what is proved of the judge alone: the judge and

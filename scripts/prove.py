@@ -50,7 +50,7 @@ class Promise(msgspec.Struct, frozen=True):
     bar: str
     quick: bool = True
     lacks: str = ""  # what of the bar no test covers yet
-    of: str = ""  # the part of our code that it is about, with all that this imports; all of it otherwise
+    of: str = ""  # the parts of our code that it is about, with all that they import; all of it otherwise
 
 
 class Came(msgspec.Struct, frozen=True):
@@ -450,10 +450,15 @@ def files_of(tests: Iterable[str]) -> list[Path]:
 
 
 @cache
-def digest_of_code(part: str) -> str:
-    own = files_below(SOURCE.joinpath(*part.split(".")))
-    found = sorted(path for path in with_imported(own) if path.is_relative_to(SOURCE)) if part else own
+def digest_of_code(parts: str) -> str:
+    own = [path for part in parts.split() or [""] for path in files_of_part(SOURCE.joinpath(*part.split(".")))]
+    found = sorted(path for path in with_imported(own) if path.is_relative_to(SOURCE)) if parts else own
     return digest_of([*found, HOME / "constraints.txt"])
+
+
+def files_of_part(place: Path) -> list[Path]:
+    """Of a package, or of a module."""
+    return files_below(place) if place.is_dir() else [place.with_suffix(".py")]
 
 
 def with_imported(files: Iterable[Path]) -> set[Path]:
@@ -526,27 +531,28 @@ however it ends; that what was flushed to the journal before a crash is there af
 topics, keys, names and logs is text to whoever reads our output.
 
 **What is not.** The laboratory sees what clients were told, what brokers said of themselves and what the healed log
-holds. It does not see a broker's memory or disk, so it says *that* a message is gone and who stands at its offset, and
-derives an epoch only where the rule of [judge.md](judge.md) allows it. One machine is not a data centre: all nodes
-share a clock, a kernel and a disk, power never fails, and a killed broker keeps what the kernel had taken from it. A
-fault is proved about once a second, and once more right before it is healed: a cut by datagrams (a fault of connections
-by connections) and by the generation of the router's packet rules, which any change by anybody makes a new one. So a
-cut did not hold if somebody else changed a rule, though only for a moment; whatever else came and went between two
-looks (a route, a queue, a pause that was ended and begun again) is not seen. A node that was killed or stopped is not
-looked at again until it should start. What others do to the lab of a run by `ackproof`'s own verbs makes it unfit. That
-no loss was found in twenty runs does not say that none can happen; it says what was seen in these. Figures were
-measured on one machine; a proof at quick size is weaker than one in full, and each line says which it is. Anybody who
-is root on the machine, or the owner of the laboratory, can change a journal after the fact: it has checksums against
-accidents, and none against people.
+holds. It does not see a broker's memory or disk, so it says *that* a message is gone and who stands at its offset,
+and derives an epoch only where the rule of [judge.md](judge.md) allows it. One machine is not a data centre: all
+nodes share a clock, a kernel and a disk, power never fails, and a killed broker keeps what the kernel had taken from
+it. A fault is proved about once a second, and once more right before it is healed: a cut by datagrams (a fault of
+connections by connections) and by the generation of the router's packet rules, which any change by anybody makes a
+new one. So a cut did not hold if somebody else changed a rule, though only for a moment; whatever else came and went
+between two looks (a route, a queue, a pause that was ended and begun again) is not seen. A node that was killed or
+stopped is not looked at again until it should start. What others do to the lab of a run by `ackproof`'s own commands
+makes it unfit, but for `exec`: a program of theirs inside may change what no look sees. That no loss was found in
+twenty runs does not say that none can happen; it says what was seen in these. Figures were measured on one machine; a
+proof at quick size is weaker than one in full, and each line says which it is. Anybody who is root on the machine, or
+the owner of the laboratory, can change a journal after the fact: it has checksums against accidents, and none against
+people.
 
 **How to read the tables.** *Not proved yet*: no test of it has been run, or there is none. *Older than the code*: it
-was measured, and `src/` or a library's version has changed since (for what is proved of the judge alone: the judge and
-what it imports). *Older than its tests*: they have, or what they share, or there is one that was not run then. *Of
-another bar*: that has. **FAILED** means what it says. *Had failed before with this very code*: it passed when it was
-run again, and nothing had changed. *Not covered yet* is what the bar asks for and no test does. A hole is a test that
+was measured, and `src/` or a library's version has changed since (for what is proved of the judge alone: the judge
+and what it imports; for what a kill leaves: the lab, the run, its clients, and who starts Java, each with what it
+imports). *Older than its tests*: they have, or what they share, or there is one that was not run then. *Of another
+bar*: that has. **FAILED** means what it says. *Had failed before with this very code*: it passed when it was run
+again, and nothing had changed. *Not covered yet* is what the bar asks for and no test does. A hole is a test that
 could not be run on that machine. Real clusters are ZooKeeper's where a test does not say that it is of KRaft's, or of
-both.
-"""
+both."""
 
 
 def keep(proof: Proof, promises: dict[str, Promise]) -> None:

@@ -243,6 +243,7 @@ def test_a_proof_of_the_judge_is_about_the_judge_and_what_it_imports() -> None:
     assert {"lost.py", "journal_tables.py", "rates.py", "verdict.py"} <= of_judge
     assert not {"run.py", "cli.py", "supervisor.py"} & of_judge
     assert prove.digest_of_code("ackproof.judge") != prove.digest_of_code("")
+    assert prove.digest_of_code("ackproof.judge ackproof.run") != prove.digest_of_code("ackproof.judge")
     tests = {path.name for path in prove.files_of(["tests/test_bad_input.py::test_one"])}
     assert {"test_bad_input.py", "test_cli.py", "test_scenario.py"} <= tests
     assert "test_prove.py" not in tests

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 import typer
 
-from ackproof.cli_options import Name, bootstrap, pairs, seconds
+from ackproof.cli_options import Name, bootstrap, pairs, seconds, tell_trail
 from ackproof.lab import control
 from ackproof.lab.spec import DEFAULT_NAME
 
@@ -80,6 +80,7 @@ def consume(
 
 
 def _execute(name: str, what: str, config: msgspec.Struct) -> None:
+    tell_trail(name, what)
     argv = [sys.executable, "-m", "ackproof.clients.by_hand", what, msgspec.json.encode(config).decode()]
     raise typer.Exit(control.execute(name, "client", argv))
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from ackproof.cli_options import Json, Name, Target, bootstrap, pairs
+from ackproof.cli_options import Json, Name, Target, bootstrap, pairs, tell_trail
 from ackproof.errors import UsageProblem
 from ackproof.lab import control, launch
 from ackproof.lab.directory import LabDirectory
@@ -256,6 +256,8 @@ def kafka(
     if tool is None:
         list_tools(name)
         return
+    if not {"--list", "--describe", "--help"} & set(arguments or []):  # it may change something
+        tell_trail(name, "kafka")
     raise typer.Exit(run_tool(name, node, tool, arguments or []))
 
 
@@ -285,6 +287,7 @@ def topic_create(
     config = pairs(settings, "min.insync.replicas=2")
     for each in names:
         site, own = placed(each)
+        tell_trail(name, "topic create")
         make = partial(topics.create, bootstrap(name, site), [own], partitions, replication, config)
         say(*control.inside(name, "observer", make))
 
@@ -302,6 +305,7 @@ def topic_resize(
     from ackproof.kafka import topics
 
     servers = bootstrap(name)
+    tell_trail(name, "topic resize")
     say(*control.inside(name, "observer", lambda: topics.resize(servers, topic_name, partitions)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ import typer
 from ackproof.errors import UsageProblem
 from ackproof.lab import control
 from ackproof.lab.directory import LabDirectory, labs_root
+from ackproof.lab.events import Events
 from ackproof.lab.spec import DEFAULT_NAME
 from ackproof.ours import refuse_settings
 from ackproof.sites import FIRST_SITE
@@ -81,6 +83,12 @@ def bootstrap(name: str, site: str = FIRST_SITE) -> str:
     if not servers:
         raise UsageProblem(f"{site}: this lab has no second cluster; `ackproof up --second 1` gives it one")
     return servers
+
+
+def tell_trail(name: str, verb: str) -> None:
+    """For the lab's audit trail, what does not go through its own verbs; a run that is under way there hears of it."""
+    control.call(name, "nodes")  # there is such a lab, and it answers
+    Events(LabDirectory.of(name).events).add("asked", verb=verb, asked=" ".join(sys.argv[1:]), by=control._by())
 
 
 def pairs(settings: list[str] | None, example: str) -> dict[str, str]:

@@ -51,7 +51,7 @@ def run(
         bool,
         typer.Option(
             "--no-judge",
-            help="Only run; `ackproof judge RUN` does the rest. Exit 3 all the same if a fault did not hold.",
+            help="Only run; `ackproof judge RUN` does the rest. Exit 3 where a fault did not hold.",
         ),
     ] = False,
 ) -> None:

@@ -88,6 +88,30 @@ def test_a_run_that_did_not_go_to_its_end_is_unfit(tmp_path: Path, how: str | No
     assert [name for name, _ in unfit(evidence(tmp_path, history))] == ["ended"]
 
 
+EXPIRY = {
+    "nothing lets it expire": ({"min.insync.replicas": 1}, {}, False),
+    "near miss: a topic with retention": ({"retention.ms": 8_000}, {}, True),
+    "near miss: a compacted topic": ({"cleanup.policy": "compact"}, {}, True),
+    "near miss: brokers with retention": ({}, {"broker": {"log.retention.ms": 8_000}}, True),
+    "brokers that only look more often": ({}, {"broker": {"log.segment.bytes": 8_000}}, False),
+    "near miss: a plan that tells of no settings": (None, {}, True),
+}
+
+
+@pytest.mark.proves("C7")
+@pytest.mark.parametrize("case", EXPIRY)
+def test_a_log_that_begins_late_is_evidence_only_where_messages_may_expire(tmp_path: Path, case: str) -> None:
+    settings, of_brokers, fit = EXPIRY[case]
+    topic: dict[str, Any] = {"name": "orders", "partitions": 1} | ({} if settings is None else {"settings": settings})
+    found = evidence(tmp_path, ordinary())
+    record = msgspec.structs.replace(found.source.record, plan={"topics": [topic], "cluster": {"settings": of_brokers}})
+    ends = [{**row, "log_start": 5} for row in found.source.small["ends"]]
+    source = replace(found.source, record=record, small={**found.source.small, "ends": ends})
+    (line,) = questions.final_log(replace(found, source=source))
+    assert line.fit is fit
+    assert fit or line.text.startswith("orders/0 begins at offset 5, though nothing in the scenario lets")
+
+
 def _with_fault(
     *events: tuple[str, float], heals: str = "at the end", looks: Sequence[float] = ()
 ) -> Callable[[], History]:
@@ -379,7 +403,8 @@ def test_what_a_foreign_client_printed_and_cannot_be_read_is_said(
 def test_every_question_is_asked() -> None:
     asked = {question.__name__ for question in questions.QUESTIONS}
     assert asked == {
-        "faults", "traffic", "final_log", "numbers", "outcomes", "identity", "nodes", "clients", "clocks", "views"
+        "faults", "others", "traffic", "final_log", "numbers", "outcomes", "identity", "nodes", "clients", "clocks",
+        "views",
     }  # fmt: skip
 
 

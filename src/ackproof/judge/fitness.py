@@ -26,6 +26,7 @@ from ackproof.verdict import Fitness
 # Steps of a scenario that mend rather than break: the load need not outlast them.
 MENDING = ("start", "resume", "heal", "join", "mend", "caught-up", "translated")
 ENDING = ("kill", "stop")
+EXPIRING = ("retention.", "cleanup.policy")  # settings of a topic; of all of a broker's, with `log.` before them
 DRIFT_NS = 1_000_000_000
 # The lab looks at a fault that stands about once a second. A slow machine is late at that, and yet not blind.
 UNSEEN_S = 5.0
@@ -196,6 +197,9 @@ def final_log(e: Evidence) -> list[Fitness]:
         elif not row["read_to"] == row["high_watermark"] == row["log_end"]:
             text = f"read to {row['read_to']:,}, high watermark {row['high_watermark']:,}, log end {row['log_end']:,}"
             lines.append(Fitness("final_log", False, f"{name} was not read to its end: {text}."))
+        if row["log_start"] > 0 and not _may_expire(e, row["topic"]):
+            text = f"begins at offset {row['log_start']:,}, though nothing in the scenario lets messages expire"
+            lines.append(Fitness("final_log", False, f"{name} {text}: somebody else deleted what stood before it."))
         if len(row["isr"]) < row["min_isr"]:
             text = f"{len(row['isr'])} in sync, {row['min_isr']} needed"
             lines.append(Fitness("final_log", False, f"{name} was read while too few replicas were in sync: {text}."))
@@ -205,6 +209,16 @@ def final_log(e: Evidence) -> list[Fitness]:
     unread = sorted(_partitions(e) - places)
     lines.extend(Fitness("final_log", False, f"The final log of {_topic(e, t)}/{p} was never read.") for t, p in unread)
     return lines or [Fitness("final_log", True, f"All {len(every):,} partition(s) were read to their end.")]
+
+
+def _may_expire(e: Evidence, topic: int) -> bool:
+    """By the plan, if it tells of settings: Kafka's own keep every message for days, and a run takes minutes."""
+    topics = e.source.record.plan.get("topics") or []
+    if topic >= len(topics) or topics[topic].get("settings") is None:
+        return True
+    of_brokers = e.source.record.plan.get("cluster", {}).get("settings", {}).values()
+    named = [*topics[topic]["settings"], *(key for scope in of_brokers for key in scope)]
+    return any(key.removeprefix("log.").startswith(EXPIRING) for key in named)
 
 
 def numbers(e: Evidence) -> list[Fitness]:

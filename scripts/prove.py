@@ -552,7 +552,8 @@ imports). *Older than its tests*: they have, or what they share, or there is one
 bar*: that has. **FAILED** means what it says. *Had failed before with this very code*: it passed when it was run
 again, and nothing had changed. *Not covered yet* is what the bar asks for and no test does. A hole is a test that
 could not be run on that machine. Real clusters are ZooKeeper's where a test does not say that it is of KRaft's, or of
-both."""
+both.
+"""
 
 
 def keep(proof: Proof, promises: dict[str, Promise]) -> None:

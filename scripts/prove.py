@@ -17,6 +17,7 @@ import hashlib
 import os
 import platform
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -114,6 +115,8 @@ def main() -> int:
     options.add_argument("--at-once", type=int, default=1, metavar="N", help="so many cases beside each other, as root")
     options.add_argument("--only-write", action="store_true", help="write the page from what is there; run nothing")
     given = options.parse_args()
+    # A shell has whatever it runs in the background ignore it, and so would all that is tested.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if unknown := [name for name in given.only or () if name not in promises]:
         options.error(f"no promise {', '.join(unknown)}; there are {', '.join(promises)}")
     size = "quick" if given.quick else "full"

@@ -14,16 +14,18 @@ import importlib.util
 import os
 import re
 import selectors
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from ackproof.errors import CannotHere
 from ackproof.kafka.java import Java
-from ackproof.lab.kernel import ends_with_us
+from ackproof.lab.kernel import die_with_parent
 
 __all__ = ["Module", "Progress", "fetch", "find_ivy"]
 
@@ -114,7 +116,7 @@ def _run(command: list[str], keep_open: int, total: int | None, progress: Progre
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         pass_fds=(keep_open,),
-        preexec_fn=ends_with_us(),
+        preexec_fn=partial(die_with_parent, signal.SIGKILL, os.getpid()),
     ) as ivy:
         try:
             done = 0

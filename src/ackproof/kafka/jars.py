@@ -31,7 +31,6 @@ from pathlib import Path
 from ackproof.errors import CannotHere, UsageProblem
 from ackproof.kafka.ivy import Module, Progress, fetch
 from ackproof.kafka.java import Java
-from ackproof.lab.kernel import ends_with_us
 
 __all__ = [
     "DEFAULT_KRAFT",
@@ -296,13 +295,7 @@ def _format(kafka: Kafka, java: Java, work: Path) -> Path:
     tool = ["-cp", kafka.classpath, "kafka.tools.StorageTool", "format", "-t", "A" * 21 + "Q", "-c", str(settings)]
     try:
         answer = subprocess.run(
-            jvm + tool,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=FORMAT_S_MAX,
-            check=False,
-            preexec_fn=ends_with_us(),
+            jvm + tool, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=FORMAT_S_MAX, check=False
         )
     except subprocess.TimeoutExpired:
         raise CannotHere(f"Kafka {kafka.version} formatted no storage in {FORMAT_S_MAX:.0f} s: try again.") from None

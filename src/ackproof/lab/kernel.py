@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 CLONE_NEWNS = 0x00020000
@@ -59,11 +57,6 @@ def die_with_parent(signal_number: int, parent: int | None = None) -> None:
     _checked(_libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal_number), 0, 0, 0), "prctl")
     if parent is not None and os.getppid() != parent:
         os.kill(os.getpid(), signal_number)
-
-
-def ends_with_us() -> Callable[[], None]:
-    """What a child does first, so that it is killed when the thread that made it ends, however that does."""
-    return partial(die_with_parent, signal.SIGKILL, os.getpid())
 
 
 def adopt_orphans() -> None:

@@ -20,7 +20,6 @@ import msgspec
 
 from ackproof.errors import CannotHere, problem_of
 from ackproof.lab.directory import LabDirectory
-from ackproof.lab.kernel import ends_with_us
 from ackproof.lab.spec import BROKERS_MAX, LabSpec
 
 EXPOSED_PORT_FIRST = 19092
@@ -122,7 +121,6 @@ def _spawn_supervisor(directory: LabDirectory, descriptors: list[int]) -> None:
             pass_fds=descriptors,
             start_new_session=True,
             cwd="/",
-            preexec_fn=ends_with_us(),  # Python takes a moment to start, and the tether is heard only then
         )
     try:
         # The process that we started makes the namespaces and leaves; the lab's first process is its child.

@@ -87,6 +87,12 @@ def test_the_json_has_exactly_the_fields_of_the_contract(runs: Path) -> None:
     assert msgspec.json.decode(msgspec.json.encode(document)) == document
 
 
+def test_no_check_of_an_unfit_run_is_confirmed_in_its_json(runs: Path) -> None:
+    verdict = read_verdict(runs / "unknown")
+    assert "confirmed" in {check.result for check in verdict.checks}
+    assert {check["result"] for check in run_json(verdict, None)["checks"]} == {"unknown"}
+
+
 def test_junit_counts_refuted_as_failure_and_unknown_as_error(runs: Path) -> None:
     path = runs / "junit.xml"
     verdicts: list[Verdict] = []

@@ -13,8 +13,9 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ackproof.report.html import write_whole
+from ackproof.report.words import is_fit
 from ackproof.screen import plain
-from ackproof.verdict import Verdict
+from ackproof.verdict import CheckResult, Verdict
 
 
 def run_json(verdict: Verdict, report_path: Path | str | None) -> dict[str, Any]:
@@ -35,7 +36,7 @@ def run_json(verdict: Verdict, report_path: Path | str | None) -> dict[str, Any]
         "reordered": verdict.reordered,
         "fates": dict(verdict.fates),
         "checks": [
-            {"name": check.name, "expected": check.expected, "found": check.found, "result": check.result}
+            {"name": check.name, "expected": check.expected, "found": check.found, "result": _told(verdict, check)}
             for check in verdict.checks
         ],
         "unavailable_ms": verdict.unavailable_ms,
@@ -44,6 +45,10 @@ def run_json(verdict: Verdict, report_path: Path | str | None) -> dict[str, Any]
         ],
         "report": None if report_path is None else str(report_path),
     }
+
+
+def _told(verdict: Verdict, check: CheckResult) -> str:
+    return check.result if is_fit(verdict) or check.result == "not applicable" else "unknown"
 
 
 def write_junit(verdicts: Sequence[Verdict], path: Path) -> Path:

@@ -58,7 +58,7 @@ def report_page(run_directory: Path) -> str:
         record=record,
         verdict=verdict,
         result=_result(run),
-        fit=verdict is not None and all(entry.fit for entry in verdict.fitness),
+        fit=verdict is not None and words.is_fit(verdict),
         began=run.wall(record.began.monotonic_ns).strftime("%Y-%m-%d %H:%M:%S UTC"),
         load_began=words.time_of_day(run, run.origin_ns),
         numbers=_numbers(verdict) if verdict else _unjudged_numbers(run, traffic),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ackproof.report.measures import Measured, measured
-from ackproof.report.words import HEADLINE, RESULTS, expected_besides
+from ackproof.report.words import HEADLINE, RESULTS, expected_besides, is_fit
 from ackproof.screen import plain, table
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def terminal_summary(verdict: Verdict) -> list[Any]:
     if verdict.runbook:
         parts.append(_runbook(verdict))
     parts += [_measure(each) for each in measured(verdict)]
-    fit = all(entry.fit for entry in verdict.fitness)
+    fit = is_fit(verdict)
     for entry in verdict.fitness:
         if not entry.fit:
             parts.append(Text(f"unfit: {plain(entry.name)}: {plain(entry.text)}", style="yellow"))
@@ -61,7 +61,7 @@ def _numbers(verdict: Verdict) -> Table:
     from rich.text import Text
 
     checks = {check.name: check for check in verdict.checks}
-    fit = all(entry.fit for entry in verdict.fitness)
+    fit = is_fit(verdict)
     made = table("", "found", "expected", "result", right=("found",))
     made.add_row("sent", f"{verdict.sent:,}", "", "")
     made.add_row("acknowledged", f"{verdict.acked:,}", "", "")
@@ -72,7 +72,6 @@ def _numbers(verdict: Verdict) -> Table:
         if check is None:
             made.add_row(name, _count(count), "", "not checked")
         else:
-            # What an unfit run found or did not find is no evidence, and must not look like some.
             told = check.result if fit else "unknown"
             result = Text(f"{RESULTS[told][0]} {told if fit else 'no evidence'}", style=_STYLES[told])
             made.add_row(name, "?" if check.found is None else _count(count), check.expected, result)

@@ -45,6 +45,11 @@ FAILOVER_STEPS = (
 )
 
 
+def is_fit(verdict: Verdict) -> bool:
+    """Otherwise what its checks found or did not find is no evidence, and must not look like some."""
+    return all(entry.fit for entry in verdict.fitness)
+
+
 def expected_besides(verdict: Verdict) -> list[CheckResult]:
     """What a scenario requires or forbids besides what everybody asks for: its own question, with its answer."""
     known = (*HEADLINE, *_NEVER)

@@ -347,6 +347,12 @@ def test_settings_that_contradict_each_other(settings: list[str]) -> None:
         good("base", *settings)
 
 
+@pytest.mark.parametrize("setting", ["producer.acs=all", "producers.0.acs=all", "cluster.brokrs=3"])
+def test_a_setting_that_is_wrong_is_named_in_place_of_a_line(setting: str) -> None:
+    with pytest.raises(UsageProblem, match=rf"^--set {setting}: unknown key '\w+' \(did you mean"):
+        good("base", setting)
+
+
 def test_librdkafka_is_asked_for_its_settings() -> None:
     text = changed("rate = 100", "rate = 100\nsettings = { retires = 0, retries = 1 }")
     ((where, words),) = refused(load(read_source("bad.toml", text)))

@@ -110,9 +110,10 @@ class Ongoing:
             return
         what, others = f"{event['asked']} ({event['by']})", list(self.record.others)
         if event["event"] == "asked":
-            self.tell(f"somebody else changes the lab of this run: {what}")
+            self.tell(f"somebody else asks something of the lab of this run: {what}")
             others.append(what)
-        elif what in others:  # nothing came of it
+        elif what in others:
+            self.tell(f"it was refused, so nothing came of it: {what}")
             others.remove(what)
         self.note(others=others)
 

@@ -38,6 +38,7 @@ from ackproof.scenario import (
 from ackproof.scenario_check import CHECK_NAMES, problems
 
 _ONE_OF = (frozenset({"at_s", "at_messages", "after_s"}), frozenset({"until_s", "until_messages", "until"}))
+_PLURALS = {name: f"{name}s" for name in ("producer", "consumer", "topic", "fault", "claim", "alert")}
 _PROBLEMS_MAX = 50
 _DEEPEST = 50  # tables and lists in one another; a scenario has six
 
@@ -133,7 +134,7 @@ def load(source: Source, shape: str = "base", settings: Sequence[str] = (), seed
         _refuse_elsewhere(source, scenario)
         found += [(where, what) for where, what in problems(scenario) if not _follows(where, what, found)]
     if scenario is None or found:
-        told = [located(source, where, what) for where, what in found]
+        told = [_told(source, where, what, settings) for where, what in found]
         raise UsageProblem(told[0] if len(told) == 1 else f"{source.path}: {len(told)} problems:", told[1:] and told)
     return scenario.draw(seed)
 
@@ -242,7 +243,6 @@ def _override(data: dict[str, Any], setting: str) -> None:
     if not separator or not name.strip():
         raise UsageProblem(f"--set {setting}: write it as FIELD=VALUE, for example producer.acks=all")
     path = name.strip().split(".")
-    plurals = {name: f"{name}s" for name in ("producer", "consumer", "topic", "fault", "claim", "alert")}
     value = _value(name, text)
     if path[:2] == ["cluster", "settings"] and len(path) > 3:  # cluster.settings.SCOPE.KEY, as `up --set` has it
         table: Any = data
@@ -251,10 +251,10 @@ def _override(data: dict[str, Any], setting: str) -> None:
             if not isinstance(table, dict):
                 raise UsageProblem(f"--set {setting}: {step} is no table")
         table[".".join(path[3:])] = value
-    elif path[0] in plurals and len(path) > 1:
-        entries = data.get(plurals[path[0]], [])
+    elif path[0] in _PLURALS and len(path) > 1:
+        entries = data.get(_PLURALS[path[0]], [])
         if not isinstance(entries, list):
-            raise UsageProblem(f"--set {setting}: {plurals[path[0]]} is no list of tables")
+            raise UsageProblem(f"--set {setting}: {_PLURALS[path[0]]} is no list of tables")
         for entry in entries:
             _put(entry, path[1:], value, setting)
     else:
@@ -316,12 +316,22 @@ def line_numbers(text: str) -> dict[str, int]:
 
 
 def located(source: Source, where: str, what: str) -> str:
-    """Name the line of the field or, where a shape or --set gave it, of the nearest table that holds it."""
+    """Name the line of the field or, where a shape gave it, of the nearest table that holds it."""
     path, lines, place = source.path, line_numbers(source.text), where
     while place and place not in lines:
         place = place.rpartition(".")[0]
     number = lines.get(place) or lines.get(f"{where}.0")  # the first of its [[tables]]
     return f"{path}:{number}: {what}" if number else f"{path}: {what}"
+
+
+def _told(source: Source, where: str, what: str, settings: Sequence[str]) -> str:
+    """A problem with its place: the `--set` that gave that field, if one did, or else the line."""
+    for setting in reversed(settings):
+        first, *rest = setting.partition("=")[0].strip().split(".")
+        ways = (where, re.sub(r"\.\d+", "", where, count=1))  # of the first producer, or of every one
+        if ".".join([_PLURALS.get(first, first), *rest]) in ways:
+            return f"--set {setting}: {what}"
+    return located(source, where, what)
 
 
 _TABLES: dict[str, type[msgspec.Struct]] = {

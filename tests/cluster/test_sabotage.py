@@ -138,7 +138,9 @@ def test_a_run_in_whose_lab_somebody_else_pauses_a_node_is_unknown_and_says_why(
         until(run, "severed")
         done = us.run(*of_its_lab(us, "pause", "zk1", "--for", "2s"))
         assert done.returncode == 0, done.stderr
-        told = assert_found_out(run, tmp_path, "zk1 --for 2s (", "somebody else changes the lab of this run: ")
+        told = assert_found_out(
+            run, tmp_path, "zk1 --for 2s (", "somebody else asks something of the lab of this run: "
+        )
     record_property("figure", f"a node paused by hand while a run went on: {told}")
 
 

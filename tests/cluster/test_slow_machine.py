@@ -88,12 +88,13 @@ def late_ms(run: Path) -> float:
     """How late the laboratory was itself, from its journal and without the judge: from when a broker should have been
     asked again, or had answered, until it was; and what the producer tells of itself."""
     marks = read_record(run).marks
+    assert marks.load_begun_ns is not None
+    assert marks.load_ended_ns is not None
     asked: dict[int, dict[int, int]] = defaultdict(dict)  # broker: when: how long the answer took
     for row in rows(run, "state"):
-        if (marks.load_begun_ns or 0) <= row["at_ns"] <= (marks.load_ended_ns or row["at_ns"]):
-            asked[row["broker"]][row["at_ns"]] = row["took_ns"]
+        asked[row["broker"]][row["at_ns"]] = row["took_ns"]
     waits_ns: list[int] = [
-        then_ns - at_ns - max(took_ns, ASKED_EVERY_NS)
+        min(then_ns, marks.load_ended_ns) - max(at_ns + max(took_ns, ASKED_EVERY_NS), marks.load_begun_ns)
         for own in asked.values()
         for (at_ns, took_ns), (then_ns, _) in pairwise(sorted(own.items()))
     ]

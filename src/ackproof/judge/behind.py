@@ -13,12 +13,14 @@ import pyarrow.parquet as pq
 
 from ackproof.judge.sources import Source
 
-LOOKS_EVERY_MS = 125.0  # the observer asks each broker so often, if it answers
+LOOKS_EVERY_NS = 125_000_000  # the observer asks each broker so often, if it answers
 BEHIND_MS = 1_000.0
+Moments = npt.NDArray[np.int64]
 
 
-def is_behind(ms: float) -> bool:
-    return ms >= BEHIND_MS
+def is_behind(ms: float, line_ms: float = BEHIND_MS) -> bool:
+    """Whether that is late enough to be taken for something that takes longer than a line."""
+    return ms >= min(line_ms, BEHIND_MS)
 
 
 def behind_ms(source: Source) -> float:
@@ -28,9 +30,16 @@ def behind_ms(source: Source) -> float:
 
 def _observer_ms(source: Source) -> float:
     """From the moment at which it wanted to ask a broker again, which is no earlier than the last answer, until it
-    did."""
-    gaps_ms, took_ms = looks_ms(source)
-    return float((gaps_ms - np.maximum(took_ms, LOOKS_EVERY_MS)).max(initial=0.0))
+    did; and where it asked nobody before the load began, or after it ended, from there, or until then."""
+    begun, ended = source.record.marks.load_begun_ns, source.record.marks.load_ended_ns
+    looks = _looks(source)
+    if not looks:
+        return 0.0
+    wanted = [at + np.maximum(took, LOOKS_EVERY_NS) for at, took in looks]
+    first, last = min(at.min() for at, _ in looks), max(each.max() for each in wanted)
+    begun, ended = first if begun is None else begun, last if ended is None else ended
+    late = [np.minimum(at[1:], ended) - np.maximum(own[:-1], begun) for (at, _), own in zip(looks, wanted, strict=True)]
+    return float(max(first - begun, ended - max(last, begun), *(each.max(initial=0) for each in late))) / 1e6
 
 
 def _producers_ms(source: Source) -> float:
@@ -45,19 +54,26 @@ def _producers_ms(source: Source) -> float:
     return latest_ns / 1e6
 
 
-def looks_ms(source: Source) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """From each look at a broker to the next, and how long the first of the two took. By topic too: brokers of two
-    clusters may have the same number, and no topic in common."""
-    marks, names = source.record.marks, ["broker", "topic", "at_ns", "took_ns"]
+def gaps_ms(source: Source) -> npt.NDArray[np.float64]:
+    """From each look at a broker during the load to the next."""
+    marks, gaps = source.record.marks, [np.zeros(0)]
+    for at, _ in _looks(source):
+        during = (at >= (marks.load_begun_ns or 0)) & (at <= (marks.load_ended_ns or at.max()))
+        gaps.append(np.diff(at[during]) / 1e6)
+    return np.concatenate(gaps)
+
+
+def _looks(source: Source) -> list[tuple[Moments, Moments]]:
+    """When each broker was asked, and how long that took. By topic too: brokers of two clusters may have the same
+    number, and no topic in common."""
+    names = ["broker", "topic", "at_ns", "took_ns"]
     asked = [pq.read_table(path, columns=names) for path in source.files["state"]]
     brokers, topics, at_ns, took_ns = (
         np.concatenate([np.zeros(0, np.int64), *(table[name].to_numpy() for table in asked)]) for name in names
     )
-    during = (at_ns >= (marks.load_begun_ns or 0)) & (at_ns <= (marks.load_ended_ns or at_ns.max(initial=0)))
-    gaps, took = [np.zeros(0)], [np.zeros(0)]
+    looks = []
     for broker, topic in np.unique(np.stack([brokers, topics]), axis=1).T:
-        own = during & (brokers == broker) & (topics == topic)
-        looks, first = np.unique(at_ns[own], return_index=True)
-        gaps.append(np.diff(looks) / 1e6)
-        took.append(took_ns[own][first][:-1] / 1e6)
-    return np.concatenate(gaps), np.concatenate(took)
+        own = (brokers == broker) & (topics == topic)
+        at, first = np.unique(at_ns[own], return_index=True)
+        looks.append((at, took_ns[own][first]))
+    return looks

@@ -88,6 +88,7 @@ class Check:
     asks_fates: bool = False
     closer: bool = False  # it asks of single messages, so that of a large journal only a part need be looked at
     timed: bool = False  # it asks how long something took: refuted by nothing where the laboratory was late itself
+    line: str = ""  # the judge's line that it compares with, in ms
     whole: bool = False  # it asks of all messages, and nothing is counted for it as a large journal is folded
     asked: Callable[[RunRecord], object] = lambda _: True  # whether the scenario asks it; else it is allowed
     undecided: tuple[str, str] | None = None  # a column and its value that say that the evidence ended too early
@@ -123,12 +124,19 @@ CHECKS: dict[str, Check] = {
     ),
     "dual_leader": Check(dual_leader, "time(s) with two brokers claiming one partition", needs=("state",)),
     "watermark_fell": Check(watermark_fell, "fall(s) of the high watermark with a new epoch", needs=("state",)),
-    "unavailable": Check(unavailable, "wait(s) for an ack above the threshold", needs=("sends",), timed=True),
+    "unavailable": Check(
+        unavailable, "wait(s) for an ack above the threshold", needs=("sends",), timed=True, line="unavailable_ms"
+    ),
     "failover": Check(
         failover, "fault(s) at a partition", needs=("faults", "state"), asks_fates=True, closer=True, timed=True
     ),
     "late": Check(
-        late, "kind(s) of latency with an ack later than the line", needs=("sends",), marked="late", timed=True
+        late,
+        "kind(s) of latency with an ack later than the line",
+        needs=("sends",),
+        marked="late",
+        timed=True,
+        line="late_ms",
     ),
     "undelivered": Check(
         undelivered, "record(s) that a group was never given", needs=("groups", "reads", "ends"), closer=True

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from ackproof.errors import naming
 from ackproof.json_text import json_text
-from ackproof.judge.behind import behind_ms, is_behind
+from ackproof.judge.behind import BEHIND_MS, behind_ms, is_behind
 from ackproof.judge.checks import CHECKS, Check
 from ackproof.judge.fates import FATES, IN_LOG, LOST
 from ackproof.judge.fitness import Evidence, fitness, log_was_read, missing
@@ -18,9 +18,10 @@ from ackproof.judge.reserved import Producer
 from ackproof.judge.runbook import runbook
 from ackproof.judge.sentences import check_text, sentence
 from ackproof.judge.sources import Source, cleared
-from ackproof.judge.witnesses import Witnesses, collect, count_where, rows
+from ackproof.judge.tables import line_of
+from ackproof.judge.witnesses import Witnesses, collect, count_where, longest_ms, rows
 from ackproof.record import RunRecord
-from ackproof.verdict import CheckResult, FaultSummary, Verdict, judge_check, overall
+from ackproof.verdict import CheckResult, FaultSummary, Result, Verdict, judge_check, overall
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,8 @@ def _check(source: Source, name: str, check: Check, found: Witnesses | None, fin
         return CheckResult(name, expected, None, "confirmed", text, witnesses)
     text = check_text(check, expected, found.marked)
     result = judge_check(expected, found.marked)
-    if check.timed and result == "refuted" and is_behind(behind := behind_ms(source)):
+    depends = check.timed and (result == "refuted" or expected == "required")
+    if depends and (behind := _ours_ms(source, name, check, result, findings)):
         text = f"{text.rstrip('.')}; but the laboratory itself was late by up to {behind:,.0f} ms."
         return CheckResult(name, expected, found.marked, "unknown", text, witnesses)
     asks = check.undecided if result == "confirmed" and expected != "allowed" else None
@@ -123,6 +125,15 @@ def _check(source: Source, name: str, check: Check, found: Witnesses | None, fin
         text = f"{text.rstrip('.')}; but {undecided} still stood when the watching ended, and had time left to clear."
         return CheckResult(name, expected, found.marked, "unknown", text, witnesses)
     return CheckResult(name, expected, found.marked, result, text, witnesses)
+
+
+def _ours_ms(source: Source, name: str, check: Check, result: Result, findings: Findings) -> float:
+    """How late the laboratory was itself, where that may be why it came out so, else nothing: it may be where an
+    expectation is refuted, and where what was required was found, unless some of it lasted longer than even that
+    explains."""
+    behind, line = behind_ms(source), line_of(source.record, check.line) if check.line else 0.0
+    explained = result == "refuted" or longest_ms(findings.folder, name, source.record.run) <= behind + line
+    return behind if explained and is_behind(behind, line or BEHIND_MS) else 0.0
 
 
 def _not_applicable(record: RunRecord, name: str, why: str) -> CheckResult:

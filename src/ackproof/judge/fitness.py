@@ -16,7 +16,7 @@ from textwrap import shorten
 import numpy as np
 
 from ackproof.journal_tables import TABLES
-from ackproof.judge.behind import behind_ms, is_behind, looks_ms
+from ackproof.judge.behind import behind_ms, gaps_ms, is_behind
 from ackproof.judge.fates import FATES, IN_LOG
 from ackproof.judge.moments import exits
 from ackproof.judge.reserved import Producer
@@ -342,13 +342,16 @@ def _servers(e: Evidence) -> set[str]:
 def views(e: Evidence) -> list[Fitness]:
     """How often each broker was asked for its own view during the load: what happened in between, nobody saw."""
     lines = []
-    gaps_ms, _ = looks_ms(e.source)
-    if len(gaps_ms):
-        middle, longest = float(np.median(gaps_ms)), float(gaps_ms.max())
+    gaps = gaps_ms(e.source)
+    if len(gaps):
+        middle, longest = float(np.median(gaps)), float(gaps.max())
         text = f"Each broker was asked for its view every {middle:,.0f} ms, and at the longest after {longest:,.0f} ms."
         lines.append(Fitness("views", True, text))
     if is_behind(behind := behind_ms(e.source)):
-        text = f"The laboratory itself was late by up to {behind:,.0f} ms: nothing that depends on time is refuted."
+        text = (
+            f"The laboratory itself was late by up to {behind:,.0f} ms: nothing that depends on time is refuted, nor "
+            "confirmed by what that explains."
+        )
         lines.append(Fitness("views", True, text))
     return lines
 

@@ -45,10 +45,12 @@ VALUE = ("run", "producer", "seq")
 POSITION = ("run", "topic", "partition", "offset")
 TP = ("run", "topic", "partition")
 
-UNAVAILABLE_MS = 1_000.0  # a wait for an acknowledgement that a person would call an outage
-LATE_MS = 1_000.0
+LINES = {
+    "unavailable_ms": 1_000.0,  # a wait for an acknowledgement that a person would call an outage
+    "late_ms": 1_000.0,
+    "rate_line": 0.0,  # messages a second below which somebody should be told; none unless the scenario says one
+}
 READ_COMMITTED = "read_committed"  # what a consumer reads unless it is told otherwise
-RATE_LINE = 0.0  # messages a second below which somebody should be told; none unless the scenario says one
 
 
 Span = tuple[int | None, int | None, int | None]  # of a run's load: its first send, its last send, its last outcome
@@ -307,13 +309,12 @@ def _consumers(record: RunRecord) -> list[tuple[Any, ...]]:
 
 def run_row(record: RunRecord, span: Span) -> tuple[Any, ...]:
     """Thresholds: ours, unless the scenario has a table `judge` that says otherwise."""
+    unavailable = int(line_of(record, "unavailable_ms") * 1e6)
+    late = int(line_of(record, "late_ms") * 1e6)
+    return (record.run, line_of(record, "rate_line"), unavailable, late, *span)
+
+
+def line_of(record: RunRecord, name: str) -> float:
     asked = record.plan.get("judge")
-    asked = asked if isinstance(asked, dict) else {}
-
-    def number(name: str, otherwise: float) -> float:
-        value = asked.get(name, otherwise)
-        return float(value) if isinstance(value, int | float) else otherwise
-
-    unavailable = int(number("unavailable_ms", UNAVAILABLE_MS) * 1e6)
-    late = int(number("late_ms", LATE_MS) * 1e6)
-    return (record.run, number("rate_line", RATE_LINE), unavailable, late, *span)
+    value = asked.get(name) if isinstance(asked, dict) else None
+    return float(value) if isinstance(value, int | float) else LINES[name]

@@ -7,6 +7,7 @@ hundred go into the verdict.
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -128,6 +129,16 @@ def count_where(folder: Path, name: str, run: int, column: str, value: str) -> i
     for table in _tables(parts(folder, name, run)):
         found += int(pc.sum(pc.equal(table.column(column), value)).as_py() or 0)
     return found
+
+
+def longest_ms(folder: Path, name: str, run: int) -> float:
+    """How long the longest lasted: without end, if it still does; no time, where they are no stretches of time."""
+    longest = 0.0
+    for table in _tables(parts(folder, name, run)):
+        if {"from_ns", "to_ns"} <= set(table.column_names):
+            lasted = pc.subtract(table.column("to_ns"), table.column("from_ns"))
+            longest = max(longest, math.inf if lasted.null_count else pc.max(lasted).as_py() / 1e6)
+    return longest
 
 
 def _tables(files: list[Path]) -> Iterator[pa.Table]:

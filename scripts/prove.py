@@ -40,7 +40,8 @@ SHARE_MAX_S = 12 * 60  # of CI's share, all of it
 MEMORY = {"quick": "2g", "full": "6g"}  # of Java, where one Spark judges all histories
 APART = str(HOME / "scripts" / "apart")
 OF_CLUSTERS = "tests/cluster/"
-EACH_BY_ITSELF = (OF_CLUSTERS, "tests/judge/test_mutants.py")  # each case; of other files all, for they share a Spark
+OF_MUTANTS, MUTANTS_TOGETHER = "tests/judge/test_mutants.py", 10  # so many share a Spark; of other files all do
+CHANGED = " with changes"
 BY_FILES = ["--dist", "loadfile", "--no-loadscope-reorder"]
 TWO_FILES_AT_ONCE = ["-n", "2", *BY_FILES]
 TWO_LABS_AT_ONCE = ["--tx", f"2*popen//python={shlex.join([APART, sys.executable])}", *BY_FILES]
@@ -73,7 +74,7 @@ class Proof(msgspec.Struct, frozen=True):
     size: str
     promise: str
     bar: str
-    figure: str
+    figures: list[str]
     passed: bool
     holes: list[str]  # what could not be run on that machine, and why
     tests: list[str]
@@ -122,6 +123,8 @@ def main() -> int:
     size = "quick" if given.quick else "full"
     asked = given.only or [name for name, promise in promises.items() if promise.quick or not given.quick]
     passed = True
+    if size == "full" and not given.only_write and commit().endswith(CHANGED):
+        options.error("commit first: a figure in full is kept with the commit that it is of")
     if not given.only_write:
         try:
             passed = prove(asked, size, promises, given.again, given.at_once)
@@ -175,7 +178,7 @@ def prove(asked: list[str], size: str, promises: dict[str, Promise], again: bool
             say(f"{before} NOT PROVED: no test proves it {'at this size' if size == 'quick' else 'yet'}")
             failed.append(name)
         elif name in done:
-            say(f"{before} passed already: {kept[name, size].figure}")
+            say(f"{before} passed already: {told_by(kept[name, size])}")
         else:
             say(f"{before} ...")
             own = {test: cases[test] for test in tests[name]}
@@ -183,7 +186,7 @@ def prove(asked: list[str], size: str, promises: dict[str, Promise], again: bool
             if file_of(size) != told:
                 sys.exit("the code was changed while it was proved: what came of it is of no code that there is")
             keep(proof, promises)
-            say(f"{before} {'passed' if proof.passed else 'FAILED'} in {proof.seconds:.0f} s: {proof.figure}")
+            say(f"{before} {'passed' if proof.passed else 'FAILED'} in {proof.seconds:.0f} s: {told_by(proof)}")
             for hole in proof.holes:
                 say(f"    could not be run here: {hole}")
             failed += [] if proof.passed else [name]
@@ -191,6 +194,10 @@ def prove(asked: list[str], size: str, promises: dict[str, Promise], again: bool
     say(f"{len(of_these)} cases took {sum(known[case].seconds for case in of_these) / 60:.1f} minutes")
     say(f"{len(asked) - len(failed)} of {len(asked)} proved" + (f"; not {', '.join(failed)}" if failed else ""))
     return not failed
+
+
+def told_by(proof: Proof) -> str:
+    return "; ".join(proof.figures)
 
 
 def is_done(proof: Proof | None, tests: list[str]) -> bool:
@@ -249,7 +256,7 @@ def proved(name: str, size: str, promise: Promise, cases: Cases, known: dict[str
         size=size,
         promise=promise.promise,
         bar=promise.bar,
-        figure=figure_of(passed, failed, silent, len(forgiven)),
+        figures=figures_of(passed, failed, silent, len(forgiven)),
         passed=bool(passed) and not failed and not silent,
         holes=sorted({came.problem.removeprefix("Skipped: ") for came in all_came if came.outcome == "skipped"}),
         tests=tests,
@@ -305,8 +312,9 @@ def parts_of(missing: dict[str, list[str]]) -> list[list[str]]:
     """What can be run apart from the rest."""
     files = defaultdict[str, list[str]](list)
     for test, own in missing.items():
-        for case in own:
-            files[case if test.startswith(EACH_BY_ITSELF) else test.partition("::")[0]].append(case)
+        for place, case in enumerate(own):
+            part = case if test.startswith(OF_CLUSTERS) else test.partition("::")[0]
+            files[f"{part} {place // MUTANTS_TOGETHER}" if part == OF_MUTANTS else part].append(case)
     return list(files.values())
 
 
@@ -318,7 +326,7 @@ def in_turn(parts: list[list[str]], at_once: int, do: Callable[[list[str]], obje
             hands.shutdown(cancel_futures=True)
 
 
-def figure_of(passed: list[Came], failed: list[Came], silent: list[str], forgiven: int = 0) -> str:
+def figures_of(passed: list[Came], failed: list[Came], silent: list[str], forgiven: int = 0) -> list[str]:
     """What the tests told; of those that told nothing, and of those that failed before they passed, how many."""
     told = list(dict.fromkeys(figure for came in (*failed, *passed) for figure in came.figures))
     plain = sum(1 for came in passed if not came.figures)
@@ -329,7 +337,7 @@ def figure_of(passed: list[Came], failed: list[Came], silent: list[str], forgive
         parts.append(f"{plain} {'more ' if told else ''}{'case' if plain == 1 else 'cases'} passed")
     if forgiven:
         parts.append(f"{forgiven} {'case' if forgiven == 1 else 'cases'} had failed before with this very code")
-    return "; ".join(parts)
+    return parts
 
 
 def shortened(text: str) -> str:
@@ -375,7 +383,7 @@ def commit() -> str:
 
     try:
         changed = git("status", "--porcelain", "--", "src", "tests", "scripts")
-        return git("rev-parse", "--short", "HEAD") + (" with changes" if changed else "")
+        return git("rev-parse", "--short", "HEAD") + (CHANGED if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 
@@ -550,8 +558,7 @@ people.
 
 **How to read the tables.** *Not proved yet*: no test of it has been run, or there is none. *Older than the code*: it
 was measured, and `src/` or a library's version has changed since (for what is proved of the judge alone: the judge
-and what it imports; for what a kill leaves: the lab, the run, its clients, and who starts Java, each with what it
-imports). *Older than its tests*: they have, or what they share, or there is one that was not run then. *Of another
+and what it imports; what runs the tests, `scripts/`, counts for none). *Older than its tests*: they have, or what they share, or there is one that was not run then. *Of another
 bar*: that has. **FAILED** means what it says. *Had failed before with this very code*: it passed when it was run
 again, and nothing had changed. *Not covered yet* is what the bar asks for and no test does. A hole is a test that
 could not be run on that machine. Real clusters are ZooKeeper's where a test does not say that it is of KRaft's, or of
@@ -591,17 +598,36 @@ def page(promises: dict[str, Promise], data: Data) -> str:
     groups: dict[str, str] = tomllib.loads(PROMISES.read_text(encoding="utf-8"))["groups"]
     parts = [HEAD, in_short(promises, kept, data.share)]
     for letter, title in groups.items():
-        parts.append(f"\n## {letter}. {title}\n")
-        parts.append("| | promised | bar | measured | tests |\n| --- | --- | --- | --- | --- |")
-        for name, promise in promises.items():
-            if name.startswith(letter):
-                proofs = shown(name, kept)
-                measured = "<br>".join(cell(words_of(proof)) for proof in proofs) or "not proved yet"
-                measured += f"<br>**Not covered yet**: {cell(promise.lacks)}." if promise.lacks else ""
-                cells = [name, cell(promise.promise), cell(promise.bar), measured, tests_of(name)]
-                parts.append(f"| {' | '.join(cells)} |")
+        parts.append(f"\n## {letter}. {title}")
+        parts += [section(name, promise, shown(name, kept)) for name, promise in promises.items() if name[0] == letter]
     parts.append(f"\n## Measured on\n\n{machines(promises, kept)}")
     return "\n".join(parts) + "\n"
+
+
+def section(name: str, promise: Promise, proofs: list[Proof]) -> str:
+    """One promise with its bar, what was measured, and by which tests."""
+    lines = [f"\n### {name}: {state_of(promise, proofs)}\n", f"{promise.promise}\n", f"- **Bar**: {promise.bar}."]
+    for proof in proofs:
+        lines.append(
+            f"- **{'Passed' if proof.passed else 'FAILED'} at {proof.size} size**{age(proof)} ({when(proof)}):"
+        )
+        lines += [f"  - {figure}" for figure in proof.figures]
+        lines += [f"  - **Hole**: {hole}" for hole in proof.holes]
+    lines += [f"- **Not covered yet**: {promise.lacks}."] if promise.lacks else []
+    return "\n".join([*lines, f"- **Tests**: {tests_of(name)}"])
+
+
+def state_of(promise: Promise, proofs: list[Proof]) -> str:
+    if not proofs:
+        return "not proved yet"
+    if any(not proof.passed for proof in proofs):
+        return "**FAILED**"
+    part, hole = ", in part" * bool(promise.lacks), ", with a hole" * bool(proofs[0].holes)
+    return f"passed at {proofs[0].size} size{part}{hole}{age(proofs[0])}"
+
+
+def when(proof: Proof) -> str:
+    return f"`{proof.command}`, {proof.seconds:,.0f} s, {proof.date}, commit {proof.commit}"
 
 
 def machines(promises: dict[str, Promise], kept: Kept) -> str:
@@ -615,16 +641,7 @@ def machines(promises: dict[str, Promise], kept: Kept) -> str:
 def in_short(promises: dict[str, Promise], kept: Kept, share: Share | None) -> str:
     of: dict[str, list[str]] = defaultdict(list)
     for name in promises:
-        proofs = shown(name, kept)
-        if not proofs:
-            of["not proved yet"].append(name)
-        elif any(not proof.passed for proof in proofs):
-            of["**FAILED**"].append(name)
-        else:
-            best = proofs[0]
-            part = ", in part" if promises[name].lacks else ""
-            hole = ", with a hole" if best.holes else ""
-            of[f"passed at {best.size} size{part}{hole}{age(best)}"].append(name)
+        of[state_of(promises[name], shown(name, kept))].append(name)
     lines = [f"- {what}: {len(names)} ({', '.join(names)})" for what, names in of.items()]
     if share:
         most = f"{SHARE_MAX_S // 60} that it may take"
@@ -644,13 +661,6 @@ def shown(name: str, kept: Kept) -> list[Proof]:
     return [proof for proof in (full or quick,) if proof]
 
 
-def words_of(proof: Proof) -> str:
-    result = "passed" if proof.passed else "**FAILED**"
-    holes = f" **Hole**: {'; '.join(proof.holes)}." if proof.holes else ""
-    when = f"`{proof.command}`, {proof.seconds:,.0f} s, {proof.date}, commit {proof.commit}"
-    return f"{result}{age(proof)}: {proof.figure}.{holes} ({when})"
-
-
 def age(proof: Proof) -> str:
     if is_older(proof):
         return ", *older than the code*"
@@ -663,11 +673,7 @@ def age(proof: Proof) -> str:
 def tests_of(name: str) -> str:
     """The files that have one, run or not."""
     files = sorted({Path(test.partition("::")[0]) for test in marked(name, "full")})
-    return "<br>".join(f"[{path.stem}](../{path})" for path in files) or "-"
-
-
-def cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+    return ", ".join(f"[{path.stem}](../{path})" for path in files) or "-"
 
 
 if __name__ == "__main__":

@@ -42,12 +42,12 @@ def proof(**other: Any) -> Any:
 
 def test_a_figure_is_told_once_and_cases_without_one_are_counted() -> None:
     told = [came("passed", "7 of 7"), came("passed", "7 of 7"), came(), came()]
-    assert prove.figure_of(told, [], []) == "7 of 7; 2 more cases passed"
+    assert prove.figures_of(told, [], []) == ["7 of 7", "2 more cases passed"]
 
 
 def test_what_failed_stands_first() -> None:
-    figure = prove.figure_of([came("passed", "7 of 7")], [came("failed", problem="3 == 4")], [])
-    assert figure.startswith("1 tests failed, first tests/test_prove.py::test_one: 3 == 4; 7 of 7")
+    figures = prove.figures_of([came("passed", "7 of 7")], [came("failed", problem="3 == 4")], [])
+    assert figures == ["1 tests failed, first tests/test_prove.py::test_one: 3 == 4", "7 of 7"]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_case_that_came_to_no_end_fails_its_proof(monkeypatch: pytest.MonkeyPa
     made = of_cases(came(test=f"{TESTS[0]}[1]"), cases=[f"{TESTS[0]}[1]", f"{TESTS[0]}[2]"])
     assert asked == [TESTS]
     assert not made.passed
-    assert "test_one[2] came to no end" in made.figure
+    assert "test_one[2] came to no end" in prove.told_by(made)
 
 
 def test_a_proof_that_was_interrupted_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_what_failed_before_it_passed_is_told(monkeypatch: pytest.MonkeyPatch, t
         lines += [came("failed", "200 of 200", test=case) for case in failed_again]
         told.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
         known = {line.test: line for line in lines}
-        return prove.proved("C3", "full", PROMISES["C3"], {TESTS[0]: cases}, known).figure
+        return prove.told_by(prove.proved("C3", "full", PROMISES["C3"], {TESTS[0]: cases}, known))
 
     before = "had failed before with this very code"
     assert figure([], cases) == "200 of 200"
@@ -156,6 +156,11 @@ def test_ci_runs_two_files_at_once_but_clusters_only_where_they_can_be_kept_apar
 def test_apart_from_the_rest_are_each_case_of_a_cluster_and_each_file_of_others() -> None:
     (one, two), first, second = MISSING.values()
     assert prove.parts_of(MISSING) == [[one], [two], [*first, *second]]
+
+
+def test_mutants_share_a_spark_by_tens() -> None:
+    cases = [f"{prove.OF_MUTANTS}::test_a[{number}]" for number in range(23)]
+    assert [len(part) for part in prove.parts_of({cases[0].partition("[")[0]: cases})] == [10, 10, 3]
 
 
 def test_what_is_run_apart_sees_no_process_and_no_network_but_its_own(tmp_path: Path) -> None:
@@ -233,9 +238,9 @@ def test_what_is_marked_is_what_pytest_finds(size: str) -> None:
 def test_a_proof_of_other_code_is_marked_and_not_taken_for_done() -> None:
     now, before = proof(), proof(code="before")
     assert not prove.age(now)
-    assert "*older than the code*" in prove.words_of(before)
-    assert "older" not in prove.words_of(now)
-    assert "*of another bar*" in prove.words_of(proof(bar="1 of 1"))
+    assert "*older than the code*" in prove.section("C3", PROMISES["C3"], [before])
+    assert "older" not in prove.section("C3", PROMISES["C3"], [now])
+    assert "*of another bar*" in prove.section("C3", PROMISES["C3"], [proof(bar="1 of 1")])
 
 
 def test_a_proof_of_the_judge_is_about_the_judge_and_what_it_imports() -> None:
@@ -272,7 +277,7 @@ def test_a_proof_is_older_than_its_tests_when_something_that_they_share_has_chan
     assert {"real_lab.py", "stand_in.py", "fake_ivy.py", "run.json"} <= of_clusters
     assert "planting.py" not in of_clusters
     before = proof(tests_code="before")
-    assert "*older than its tests*" in prove.words_of(before)
+    assert "*older than its tests*" in prove.section("C3", PROMISES["C3"], [before])
 
 
 def test_a_proof_is_older_than_tests_that_it_has_not_run() -> None:
@@ -283,7 +288,7 @@ def test_a_proof_is_older_than_tests_that_it_has_not_run() -> None:
     assert fewer
     before = proof(tests=fewer)
     assert prove.digest_of(prove.files_of(fewer)) == before.tests_code
-    assert "*older than its tests*" in prove.words_of(before)
+    assert "*older than its tests*" in prove.section("C3", PROMISES["C3"], [before])
     assert "*older than its tests*: 1 (C3)" in prove.page(PROMISES, prove.Data([before]))
 
 
@@ -303,12 +308,14 @@ def test_what_is_done_is_not_run_again_unless_something_has_changed() -> None:
 
 def test_the_page_says_what_failed_what_is_missing_and_what_has_a_hole() -> None:
     promises = prove.read_promises()
-    kept = [proof(passed=False, figure="1 tests failed"), proof(id="F1", holes=["no browser"])]
+    kept = [proof(passed=False, figures=["1 tests failed"]), proof(id="F1", holes=["no browser"])]
     page = prove.page(promises, prove.Data(kept, prove.Share(883, 660.0, "2026-11-18T01:00", "1111111")))
-    lines = {line.split(" | ")[0].strip("| "): line for line in page.splitlines() if line.startswith("| ")}
-    assert "**FAILED**: 1 tests failed" in lines["C3"]
-    assert "**Hole**: no browser" in lines["F1"]
-    assert "not proved yet" in lines["A1"]
+    sections = {part.partition(":")[0]: part for part in page.split("\n### ")[1:]}
+    assert sections["C3"].startswith("C3: **FAILED**")
+    assert "- **FAILED at full size** (" in sections["C3"]
+    assert "  - 1 tests failed\n" in sections["C3"]
+    assert "  - **Hole**: no browser" in sections["F1"]
+    assert sections["A1"].startswith("A1: not proved yet")
     assert "- **FAILED**: 1 (C3)" in page
     assert "its 883 cases took 11.0 minutes, of the 12 that it may take (`scripts/prove --quick`" in page
 

@@ -451,13 +451,14 @@ def _words(node: ast.AST, size: str) -> Iterator[str]:
 
 
 def files_of(tests: Iterable[str]) -> list[Path]:
-    """Their own files, those of tests that they import, and what tests share: all that is no test below the folders of
-    these (helpers, other judges, programs that are started by their path), beside all folders, and recorded runs."""
-    own = {HOME / test.partition("::")[0] for test in tests}
+    """Their own files, those of tests that they import, what all tests are given, and what tests share: all that is no
+    test below the folders of these (helpers, other judges, programs that are started by their path), and recorded
+    runs."""
+    own = {HOME / test.partition("::")[0] for test in tests} | {TESTS / "conftest.py", TESTS / "proving.py"}
     found = {path for path in with_imported(own) if path.is_relative_to(TESTS)}
     folders = {TESTS / "runs", *(path.parent for path in found)} - {TESTS}
-    shared = [*TESTS.iterdir(), *(path for folder in folders for path in files_below(folder))]
-    return sorted(found | {path for path in shared if path.is_file() and not path.name.startswith("test_")})
+    shared = {path for folder in folders for path in files_below(folder) if not path.name.startswith("test_")}
+    return sorted(found | shared)
 
 
 @cache
@@ -556,11 +557,12 @@ proof at quick size is weaker than one in full, and each line says which it is. 
 the owner of the laboratory, can change a journal after the fact: it has checksums against accidents, and none against
 people.
 
-**How to read the tables.** *Not proved yet*: no test of it has been run, or there is none. *Older than the code*: it
+**How to read the rest.** *Not proved yet*: no test of it has been run, or there is none. *Older than the code*: it
 was measured, and `src/` or a library's version has changed since (for what is proved of the judge alone: the judge
-and what it imports; what runs the tests, `scripts/`, counts for none). *Older than its tests*: they have, or what they share, or there is one that was not run then. *Of another
-bar*: that has. **FAILED** means what it says. *Had failed before with this very code*: it passed when it was run
-again, and nothing had changed. *Not covered yet* is what the bar asks for and no test does. A hole is a test that
+and what it imports; what runs the tests, `scripts/`, counts for none). *Older than its tests*: they have, or what they
+share, or there is one that was not run then. *Of another bar*: that has. **FAILED** means what it says. *Had failed
+before with this very code*: it passed when it was run again, and nothing had changed. *Not covered yet* is what the bar
+asks for and no test does, and *in part* that there is such a thing. A hole is a test that
 could not be run on that machine. Real clusters are ZooKeeper's where a test does not say that it is of KRaft's, or of
 both.
 """

@@ -127,8 +127,13 @@ def flipped(whole: bytes, bit: int) -> bytes:
 
 @pytest.fixture
 def stream(tmp_path: Path) -> Path:
-    """Four batches of three rows."""
-    writer = Writer(tmp_path, "sends", 7, "producer1")
+    return written(tmp_path)[0]
+
+
+def written(directory: Path) -> tuple[Path, list[int]]:
+    """Four batches of three rows, and how long the stream was after each."""
+    writer = Writer(directory, "sends", 7, "producer1")
+    ends = []
     for seq in range(12):
         outcome = {"outcome": "info", "error": "_TIMED_OUT"} if seq % 5 == 4 else {"outcome": "ok", "offset": seq}
         times = {"due_ns": seq, "sent_ns": seq, "done_ns": seq + 1}
@@ -136,22 +141,28 @@ def stream(tmp_path: Path) -> Path:
         writer.add(producer=0, seq=seq, topic=0, partition=0, **times, **outcome)
         if seq % 3 == 2:
             writer.flush()
+            ends.append(writer.path.stat().st_size)
     writer.close(seal=False)
-    return writer.path
+    return writer.path, ends
 
 
 @pytest.mark.proves("B2")
 def test_a_stream_that_was_cut_anywhere_gives_whole_batches_and_the_bytes_behind_them(
-    stream: Path, record_property: Told
+    tmp_path: Path, record_property: Told
 ) -> None:
+    stream, ends = written(tmp_path)
     whole, right = stream.read_bytes(), read_stream(stream)[0].to_pylist()
-    for length in range(0, len(whole), size(7, 1)):
+    assert [row["seq"] for row in right] == list(range(12))
+    # Nothing is torn where the schema, a batch or the end mark ends, nor of an empty file.
+    untorn = [0, TABLES["sends"].schema.serialize().size, *ends, len(whole)]
+    assert untorn == sorted(set(untorn))
+    beside = {place + by for place in untorn for by in (-1, 0, 1) if 0 <= place + by <= len(whole)}
+    for length in sorted({*range(0, len(whole), size(7, 1)), *beside}):
         stream.write_bytes(whole[:length])
         table, damage = read_stream(stream)
-        rows = table.to_pylist()
-        assert rows == right[: len(rows)]
-        assert len(rows) % 3 == 0
-        assert damage is None or 0 < damage.bytes_torn <= length
+        assert table.to_pylist() == right[: 3 * sum(end <= length for end in ends)], length
+        torn = length - max(place for place in untorn if place <= length)
+        assert (damage and damage.bytes_torn) == (torn or None), length
     record_property("figure", f"a stream cut at each of its {len(whole):,} bytes: whole batches, torn bytes counted")
 
 

@@ -157,13 +157,16 @@ def test_a_stream_that_was_cut_anywhere_gives_whole_batches_and_the_bytes_behind
     untorn = [0, TABLES["sends"].schema.serialize().size, *ends, len(whole)]
     assert untorn == sorted(set(untorn))
     beside = {place + by for place in untorn for by in (-1, 0, 1) if 0 <= place + by <= len(whole)}
-    for length in sorted({*range(0, len(whole), size(7, 1)), *beside}):
+    cuts = sorted({*range(0, len(whole), size(7, 1)), *beside})
+    for length in cuts:
         stream.write_bytes(whole[:length])
         table, damage = read_stream(stream)
         assert table.to_pylist() == right[: 3 * sum(end <= length for end in ends)], length
         torn = length - max(place for place in untorn if place <= length)
         assert (damage and damage.bytes_torn) == (torn or None), length
-    record_property("figure", f"a stream cut at each of its {len(whole):,} bytes: whole batches, torn bytes counted")
+    record_property(
+        "figure", f"a stream of {len(whole):,} bytes cut at {len(cuts):,} places: whole batches, torn bytes counted"
+    )
 
 
 @pytest.mark.proves("B2")

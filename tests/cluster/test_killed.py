@@ -51,7 +51,7 @@ Told = Callable[[str, object], None]
 
 # -- while it fetches ------------------------------------------------------------------------------------------------
 
-KILLS = size(10, 200)
+FETCHES = size(10, 50)
 SMALL_LAB = ("--name", "killed", "--brokers", "1", "--quorum", "1")
 RELEASE = "3.5.0"  # which is not pinned
 EACH_JAR_S = 0.1
@@ -59,7 +59,7 @@ FETCH_S = 1.5  # ten jars, and what comes before and after
 
 
 @pytest.mark.proves("A1")
-@pytest.mark.timeout(120 + 20 * KILLS)
+@pytest.mark.timeout(120 + 20 * FETCHES)
 @pytest.mark.parametrize("who", [ourselves, an_ordinary_user], ids=["root", "rootless"])
 def test_a_fetch_that_is_killed_at_any_moment_leaves_nothing_and_the_next_begins_at_once(
     who: Callable[[], AbstractContextManager[User]], record_property: Told
@@ -69,7 +69,7 @@ def test_a_fetch_that_is_killed_at_any_moment_leaves_nothing_and_the_next_begins
         before, hits, slowest_s = on_the_host(), 0, 0.0
         cache = Path(user.environment["XDG_CACHE_HOME"]) / "ackproof" / "kafka"
         hang = Path(user.environment["JAVA_HOME"]) / "bin" / "hang"
-        for _ in range(KILLS):
+        for _ in range(FETCHES):
             if (cache / RELEASE).exists():
                 fetched = len([*(cache / RELEASE).glob("*.jar")])
                 assert fetched == len((cache / RELEASE / MANIFEST).read_text().splitlines()), "it appears whole"
@@ -87,13 +87,13 @@ def test_a_fetch_that_is_killed_at_any_moment_leaves_nothing_and_the_next_begins
             slowest_s = max(slowest_s, assert_clean(user, before))
             assert {path.name for path in cache.glob("*")} <= {".lock", ".work", RELEASE}
             hang.unlink()
-        assert hits, "no kill came while jars were fetched"
+        assert hits >= FETCHES // 2, f"only {hits} kills came while jars were fetched"
         seconds_until(user, "network made", *SMALL_LAB, "--kafka", RELEASE)
         assert {path.name for path in cache.iterdir()} == {".lock", RELEASE}
         assert_clean(user, before)
     record_property(
         "figure",
-        f"{KILLS} of {KILLS} kills of the command while it fetches clean, {who.__name__.replace('_', ' ')}, "
+        f"{FETCHES} of {FETCHES} kills of the command while it fetches clean, {who.__name__.replace('_', ' ')}, "
         f"{hits} in the middle of it, the slowest after {slowest_s:.1f} s",
     )
 
@@ -126,9 +126,11 @@ def seconds_until(user: User, said: str, *arguments: str) -> float:
 
 # -- while it starts -------------------------------------------------------------------------------------------------
 
+STARTS = size(10, 100)
+
 
 @pytest.mark.proves("A1")
-@pytest.mark.timeout(120 + 20 * KILLS)
+@pytest.mark.timeout(120 + 20 * STARTS)
 @pytest.mark.parametrize("whom", ["command", "supervisor"])
 @pytest.mark.parametrize("who", [ourselves, an_ordinary_user], ids=["root", "rootless"])
 def test_a_start_that_is_killed_at_any_moment_leaves_nothing_and_the_name_is_free(
@@ -138,13 +140,14 @@ def test_a_start_that_is_killed_at_any_moment_leaves_nothing_and_the_name_is_fre
     with who() as plain, with_stand_ins(plain) as user:
         before, ends, slowest_s = on_the_host(), 0, 0.0
         start_s = seconds_until(user, "network made", *SMALL_LAB)
-        for _ in range(KILLS):
+        for number in range(STARTS):
             up = user.start("up", *SMALL_LAB)
-            if whom == "supervisor":
+            at_a_lab = whom == "supervisor" or number % 2 == 1  # else at any moment, and many come before there is one
+            if at_a_lab:
                 wait_until(lambda: bool(supervisors(user)), "there is a supervisor", 60)
             with suppress(subprocess.TimeoutExpired):
-                up.wait(timeout=lots.uniform(0, start_s if whom == "supervisor" else 2 * start_s))
-            ends += whom == "supervisor" or bool(supervisors(user))
+                up.wait(timeout=lots.uniform(0, start_s if at_a_lab else 2 * start_s))
+            ends += bool(supervisors(user))
 
             def ended(up: subprocess.Popen[str] = up) -> bool:
                 for pid in [up.pid] if whom == "command" else supervisors(user):
@@ -158,13 +161,13 @@ def test_a_start_that_is_killed_at_any_moment_leaves_nothing_and_the_name_is_fre
             assert "is up already" not in err, "what was killed before holds the name"
             slowest_s = max(slowest_s, assert_clean(user, before))
             assert {lab.name for lab in user.labs()} <= {"killed"}
-        assert ends, "no kill came late enough to hit a lab"
+        assert ends >= STARTS // 2, f"only {ends} kills came late enough to hit a lab"
         user.run("down", "--name", "killed")
         assert user.labs() == []
     record_property(
         "figure",
-        f"{KILLS} of {KILLS} kills of the {whom} clean, {who.__name__.replace('_', ' ')}, {ends} of a lab, the slowest "
-        f"after {slowest_s:.1f} s",
+        f"{STARTS} of {STARTS} kills of the {whom} clean, {who.__name__.replace('_', ' ')}, {ends} of a lab, "
+        f"the slowest after {slowest_s:.1f} s",
     )
 
 

@@ -19,7 +19,7 @@ from pyroute2.nftables.main import NFTables
 from ackproof.lab import kernel
 from ackproof.lab.rules import TABLE, Match, Rules
 from conftest import cannot_run
-from lab_network import SECONDS_MAX, NoNamespaces, in_a_child
+from lab_network import SECONDS_MAX, NoNamespaces, in_a_child, set_elements
 
 NAMED = Path("/run/netns/theirs")
 FAMILIES = {"inet": 1, "ip": 2, "ip6": 10}
@@ -98,21 +98,8 @@ def _in_this_namespace() -> Iterator[str]:
             message = each.data[each.offset + HEADER_BYTES : each.offset + each.length]
             yield f"{each['attrs'][0]}: {message.hex()}"
             if set_name := each.get_attr("NFTA_SET_NAME"):
-                elements = _elements(each["nfgen_family"], each.get_attr("NFTA_SET_TABLE"), set_name)
-                yield f"elements: {elements}"
-
-
-def _elements(family: int, table: str, name: str) -> list[str]:
-    with NFTables(nfgen_family=family) as nft:
-
-        async def collect() -> list[str]:
-            message = nftsocket.nft_set_elem_list_msg()
-            message["attrs"] = [["NFTA_SET_ELEM_LIST_TABLE", table], ["NFTA_SET_ELEM_LIST_SET", name]]
-            answer = await nft.asyncore.request_get(message, nftsocket.NFT_MSG_GETSETELEM)
-            return [str(part.get_attr("NFTA_SET_ELEM_LIST_ELEMENTS")) async for part in answer]
-
-        found: list[str] = nft._run_with_cleanup(collect)
-        return found
+                elements = set_elements(each["nfgen_family"], each.get_attr("NFTA_SET_TABLE"), set_name)
+                yield f"elements: {list(map(str, elements))}"
 
 
 def _without_ages(attributes: str) -> str:

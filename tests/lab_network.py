@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from pyroute2 import IPRoute
 from pyroute2.netlink.nfnetlink import nftsocket
 from pyroute2.nftables.expressions import genex, verdict
 from pyroute2.nftables.main import NFTables
@@ -34,6 +35,8 @@ ANOTHER_UID = 65534
 SECONDS_MAX = size(60, 600)
 _PR_SET_DUMPABLE = 4
 _ACCEPT, _META_L4PROTO = 1, 16  # of nftables
+_HEADERS_BYTES = 20  # of netlink, and of nftables, in which the generation stands
+_LASTING = ("NFTA_SET_ELEM_KEY", "NFTA_SET_ELEM_TIMEOUT")  # of an element
 
 
 class NoNamespaces(Exception):
@@ -149,9 +152,10 @@ def let_connections_through_for_a_moment(network: Network) -> None:
     assert rule_set(network) == before
 
 
-def remove_links(network: Network, fault: str, links: list[Link]) -> None:
+def remove_links(network: Network, fault: str, links: list[Link], port: int | None = None) -> None:
     match, _ = network.cuts[fault]
-    elements = [{"attrs": [("NFTA_SET_ELEM_KEY", _value(_key(network, link, match.port)))]} for link in links]
+    keys = [_key(network, link, port or match.port) for link in links]
+    elements = [{"attrs": [("NFTA_SET_ELEM_KEY", _value(key))]} for key in keys]
     fields = {"table": TABLE, "set": fault, "elements": elements}
     with NFTables(nfgen_family=2) as nft:
         nft._command(nftsocket.nft_set_elem_list_msg, {"del": nftsocket.NFT_MSG_DELSETELEM}, "del", fields)
@@ -173,14 +177,40 @@ def _key(network: Network, link: Link, port: int | None) -> bytes:
     return addresses if port is None else addresses + port.to_bytes(2, "big") + b"\0\0"
 
 
-def rule_set(_: Network) -> list[str]:
-    """Everything that stands in the kernel, without the numbers that only count."""
-    with NFTables(nfgen_family=2) as nft:
-        chains = [f"chain {each.get_attr('NFTA_CHAIN_NAME')}" for each in nft.get_chains()]
-        rules = [f"{each.get_attr('NFTA_RULE_CHAIN')} {_expressions(each)}" for each in nft.get_rules()]
-        sets = [f"set {each.get_attr('NFTA_SET_NAME')}" for each in nft.get_sets()]
-    return [*chains, *rules, *sets]
+def rule_set(network: Network) -> list[str]:
+    """Every rule that stands in the kernel, to the last byte, but for what counts packets or time, and for the number
+    of the generation, which says only how often anything was changed. And what queues packets, at each end of a link.
+    """
+    found = []
+    with NFTables(nfgen_family=socket.AF_UNSPEC) as nft:
+        for each in (*nft.get_tables(), *nft.get_chains(), *nft.get_rules(), *nft.get_sets()):
+            message = each.data[each.offset + _HEADERS_BYTES : each.offset + each.length]
+            found.append(f"{each['nfgen_family']} {each['attrs'][:2]}: {message.hex()}")
+            if name := each.get_attr("NFTA_SET_NAME"):
+                elements = set_elements(each["nfgen_family"], each.get_attr("NFTA_SET_TABLE"), name)
+                found += sorted(f"in {name}: {[element.get_attr(part) for part in _LASTING]}" for element in elements)
+    found += _queues()
+    for node, endpoint in network.endpoints.items():
+        with kernel.inside(endpoint.namespace):
+            found += [f"{node}: {queue}" for queue in _queues()]
+    return found
 
 
-def _expressions(rule: Any) -> list[str]:
-    return [str(each.get_attr("NFTA_EXPR_NAME")) for each in rule.get_attr("NFTA_RULE_EXPRESSIONS") or []]
+def _queues() -> list[str]:
+    with IPRoute() as links:
+        queues = links.get_qdiscs()
+    words, attributes = ("index", "handle", "parent"), ("TCA_KIND", "TCA_OPTIONS")
+    return [f"queue {[*(each[word] for word in words), *map(each.get_attr, attributes)]}" for each in queues]
+
+
+def set_elements(family: int, table: str, name: str) -> list[Any]:
+    with NFTables(nfgen_family=family) as nft:
+
+        async def collect() -> list[Any]:
+            message = nftsocket.nft_set_elem_list_msg()
+            message["attrs"] = [["NFTA_SET_ELEM_LIST_TABLE", table], ["NFTA_SET_ELEM_LIST_SET", name]]
+            answer = await nft.asyncore.request_get(message, nftsocket.NFT_MSG_GETSETELEM)
+            return [part async for part in answer]
+
+        parts = nft._run_with_cleanup(collect)
+    return [element for part in parts for element in part.get_attr("NFTA_SET_ELEM_LIST_ELEMENTS") or []]

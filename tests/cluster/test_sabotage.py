@@ -1,4 +1,5 @@
-"""A run whose fault is taken away behind the laboratory's back is no evidence: unknown, and exit code 3."""
+"""A run whose fault is taken away behind the laboratory's back, or to which another is added, is no evidence: unknown,
+and exit code 3."""
 
 from __future__ import annotations
 
@@ -142,6 +143,26 @@ def test_a_run_in_whose_lab_somebody_else_pauses_a_node_is_unknown_and_says_why(
             run, tmp_path, "zk1 --for 2s (", "somebody else asks something of the lab of this run: "
         )
     record_property("figure", f"a node paused by hand while a run went on: {told}")
+
+
+@pytest.mark.long
+@pytest.mark.proves("D2")
+def test_a_run_in_which_a_broker_dies_that_no_fault_is_about_is_unknown_and_names_it(
+    us: User, tmp_path: Path, record_property: Told
+) -> None:
+    """By no verb, so that nobody asked for it, as when the kernel is out of memory."""
+    cut = {"faults.0.kind": "cut", "faults.0.targets": '["kafka1"]', "faults.0.apart_from": '["kafka2"]'}
+    with begun(us, tmp_path, "acks1-leader-isolated", *small(**cut)) as run:
+        until(run, "severed")  # and enough was acknowledged before, though it was the leader
+        os.kill(process_of(us, "kafka3"), signal.SIGKILL)
+        _, err = run.communicate(timeout=500)
+    assert run.returncode == 3, err
+    (directory,) = tmp_path.iterdir()
+    verdict = read_verdict(directory)
+    assert verdict.result == "unknown"
+    assert "kafka3 died by itself (signal 9)" in verdict.sentence
+    assert [line.text for line in verdict.fitness if "died" in line.text] == ["kafka3 died by itself (signal 9)."]
+    record_property("figure", f"a broker killed from outside while a run went on: exit 3. {verdict.sentence}")
 
 
 # A broker that is killed says goodbye to nobody: until ZooKeeper has given up its session, it cannot start again.

@@ -10,7 +10,19 @@ from itertools import permutations
 from typing import Any
 
 import pytest
-from real_lab import GONE_S, RealLab, alive, an_ordinary_user, host, lab, processes_of, wait_until
+from real_lab import (
+    DAEMON,
+    GONE_S,
+    RealLab,
+    alive,
+    an_ordinary_user,
+    daemons,
+    host,
+    lab,
+    processes_of,
+    stopped,
+    wait_until,
+)
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 
@@ -109,11 +121,17 @@ def test_a_restart_with_an_empty_disk_serves_again(kraft: RealLab) -> None:
     assert kraft.connect("client", "kafka2", 9092) == "connected"
 
 
-@pytest.mark.proves("A1")
+@pytest.mark.proves("A1", "A3")
 def test_killing_the_supervisor_leaves_nothing(kraft: RealLab, before: dict[str, Any]) -> None:
-    supervisor = kraft.status()["supervisor_pid"]
+    kraft.do("pause", "kafka1")
+    kraft.do("pause", "controller1")
+    kraft.do("exec", "kafka2", "--", "sh", "-c", DAEMON)
+    told = kraft.status()
+    supervisor = told["supervisor_pid"]
     processes = processes_of(supervisor)
     assert len(processes) >= 7
+    assert len(processes & daemons()) == 1, "it is in the lab, and has left the command that started it"
+    assert [stopped(node["pid"]) for node in told["nodes"] if node["state"] == "paused"] == [True, True]
     os.kill(supervisor, signal.SIGKILL)
     wait_until(lambda: not alive(processes), "every process is gone", GONE_S)
     wait_until(lambda: host() == before, "links, addresses, routes, mounts and rules are as before")

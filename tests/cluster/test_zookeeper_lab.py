@@ -509,18 +509,20 @@ def test_killing_the_supervisor_leaves_nothing(zk: RealLab, before: dict[str, An
 
 @pytest.mark.proves("A3")
 @pytest.mark.long
+@pytest.mark.parametrize("mode", ["zookeeper", "kraft"])
 @pytest.mark.parametrize("who", [ourselves, an_ordinary_user], ids=["root", "rootless"])
 def test_what_is_deaf_or_stopped_ends_with_the_lab(
-    who: Callable[[], AbstractContextManager[User]], record_property: Told
+    who: Callable[[], AbstractContextManager[User]], mode: str, record_property: Told
 ) -> None:
     whole = on_the_host()
-    with who() as user, lab(user, "deaf", "--brokers", "1", "--quorum", "1") as made:
-        with left_stubborn(made, "zk1", "kafka1") as processes:
+    quorum, name = ("zk1", "ZooKeeper") if mode == "zookeeper" else ("controller1", "controller")
+    with who() as user, lab(user, "deaf", "--mode", mode, "--brokers", "1", "--quorum", "1") as made:
+        with left_stubborn(made, quorum, "kafka1") as processes:
             begun = time.monotonic()
             made.do("down", timeout_s=30)
             took_s = time.monotonic() - begun
         wait_until(lambda: not alive(processes), "every process is gone")
         assert user.labs() == []
         assert_clean(user, whole)
-    told = "`down` of a lab with a deaf daemon, a deaf child, and ZooKeeper and broker stopped"
+    told = f"`down` of a lab with a deaf daemon, a deaf child, and {name} and broker stopped"
     record_property("figure", f"{told}, {who.__name__.replace('_', ' ')}: clean after {took_s:.1f} s")

@@ -465,13 +465,23 @@ def network_namespaces() -> set[Path]:
     return found
 
 
+# Groups at the root that come and go without us: systemd's all have such names, and one of our proofs makes its own.
+_OTHERS = ("*.slice", "*.scope", "*.service", "*.mount", "*.socket", "*.swap", "ackproof-proof-*")
+
+
 def _groups() -> list[str]:
-    """Control groups within those that we are in ourselves."""
+    """Control groups within those that we are in ourselves; where that is the root, those directly there."""
     found: list[Path] = []
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, kinds, ours = line.split(":", 2)
+        root = Path("/sys/fs/cgroup", kinds.removeprefix("name="))
+        if not kinds and (root / "unified").is_dir():  # beside those of the first version
+            root /= "unified"
         if ours != "/":
-            found += Path("/sys/fs/cgroup", kinds, ours.lstrip("/")).glob("**/cgroup.procs")
+            found += (root / ours.lstrip("/")).glob("**/cgroup.procs")
+        else:
+            at_the_root = root.glob("*/cgroup.procs")
+            found += [each for each in at_the_root if not any(each.parent.match(name) for name in _OTHERS)]
     return sorted(map(str, found))
 
 

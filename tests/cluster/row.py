@@ -1,7 +1,8 @@
 """Labs in a row, made by this one process as whoever runs it: each at a line from outside, and after it a line of JSON
 that tells what the process holds.
 
-The first line is for two labs, one of each kind: a real one, and one whose first node dies at once.
+The first line is for three labs, one of each kind: a real one, one whose nodes are stand-ins that serve, and one whose
+first node dies at once.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,15 +28,15 @@ from ackproof.screen import Steps
 SPEC = LabSpec(kafka=DEFAULT_ZOOKEEPER, name="row", mode="zookeeper", brokers=1, quorum=1)
 
 
-def real(ingredients: Ingredients) -> None:
+def served(ingredients: Ingredients) -> None:
     launch.launch(SPEC, ingredients, lambda _: None).detach()
     assert {node["state"] for node in control.status(SPEC.name)["nodes"]} == {"running", "namespace"}
     control.down(SPEC.name)
 
 
-def stand_in(ingredients: Ingredients) -> None:
+def died(ingredients: Ingredients) -> None:
     try:
-        launch.launch(SPEC, replace(ingredients, java="/bin/false"), lambda _: None)
+        launch.launch(SPEC, ingredients, lambda _: None)
     except CannotHere as problem:
         if "died while starting" not in problem.message:
             raise
@@ -51,17 +53,22 @@ def tell() -> None:
     print(json.dumps(told), flush=True)
 
 
-def main(labs: int, real_every: int) -> None:
+def main(kinds: list[str], stand_in: str) -> None:
     ingredients = gather(SPEC, Steps("row"))
+    make: dict[str, Callable[[], None]] = {
+        "real": lambda: served(ingredients),
+        "stand-ins": lambda: served(replace(ingredients, java=stand_in)),
+        "dying": lambda: died(replace(ingredients, java="/bin/false")),
+    }
     sys.stdin.readline()
-    real(ingredients)
-    stand_in(ingredients)
+    for one in make.values():
+        one()
     tell()
-    for number in range(labs):
+    for kind in kinds:
         sys.stdin.readline()
-        (real if number % real_every == 0 else stand_in)(ingredients)
+        make[kind]()
         tell()
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(sys.argv[1].split(), sys.argv[2])

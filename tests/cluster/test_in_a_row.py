@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from real_lab import User, an_ordinary_user, assert_clean, on_the_host, ourselves
+from real_lab import User, an_ordinary_user, assert_clean, on_the_host, ourselves, with_stand_ins_that_serve
 
 from proving import size
 
 pytestmark = pytest.mark.cluster
-LABS = size(4, 50)
-REAL_EVERY = 5
+KINDS = ["real", "stand-ins", "stand-ins", "stand-ins", "dying"] * size(1, 10)
+LABS = len(KINDS)
 GROWTH_MB = 5.0
 ROW = (Path(__file__).parent / "row.py").read_text()
 
@@ -30,8 +31,9 @@ def test_labs_in_a_row_use_up_neither_descriptors_nor_memory_nor_files(
     who: Callable[[], AbstractContextManager[User]], record_property: Callable[[str, object], None]
 ) -> None:
     before = on_the_host()
-    with who() as user:
-        row = user.start_python("-c", ROW, str(LABS), str(REAL_EVERY))
+    with who() as user, with_stand_ins_that_serve(user) as other:
+        java = Path(other.environment["JAVA_HOME"]) / "bin" / "java"
+        row = user.start_python("-c", ROW, " ".join(KINDS), str(java))
         try:
             first = told = next_of(row)
             for _ in range(LABS):
@@ -43,10 +45,11 @@ def test_labs_in_a_row_use_up_neither_descriptors_nor_memory_nor_files(
             row.communicate()
     grown_mb = told["memory_mb"] - first["memory_mb"]
     assert grown_mb < GROWTH_MB
-    reals = len(range(0, LABS, REAL_EVERY))
+    counted = Counter(KINDS)
     record_property(
         "figure",
-        f"{who.__name__.replace('_', ' ')}: {LABS} labs in a row, {reals} of them with real nodes: "
+        f"{who.__name__.replace('_', ' ')}: {LABS} labs in a row, {counted['real']} of them with real nodes, "
+        f"{counted['stand-ins']} with stand-ins that serve, {counted['dying']} whose first node dies: "
         f"{first['descriptors']} descriptors and {len(first['files'])} files before and after, {grown_mb:+.1f} MB",
     )
 

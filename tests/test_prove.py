@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ import pytest
 import proving
 from conftest import cannot_run
 from scripts_as_modules import SCRIPTS, script
+
+Found = Callable[[str], Any]
 
 prove: Any = script("prove")
 TESTS = ["tests/test_prove.py::test_one"]
@@ -220,8 +224,14 @@ def test_date_and_commit_are_of_the_last_case_that_was_run() -> None:
     assert (made.date, made.commit) == ("2026-11-16T09:00", "2222222")
 
 
-def test_quick_is_what_ci_runs() -> None:
-    tests, cases = prove.what_proves("quick")
+@pytest.fixture(scope="module")
+def found() -> Found:
+    """What pytest finds at a size: it reads every test for that, so once for each is enough."""
+    return cache(prove.what_proves)
+
+
+def test_quick_is_what_ci_runs(found: Found) -> None:
+    tests, cases = found("quick")
     assert not tests["S1"]
     assert tests["A2"]
     every = {case for own in cases.values() for case in own}
@@ -230,8 +240,8 @@ def test_quick_is_what_ci_runs() -> None:
 
 
 @pytest.mark.parametrize("size", ["quick", "full"])
-def test_what_is_marked_is_what_pytest_finds(size: str) -> None:
-    tests, _ = prove.what_proves(size)
+def test_what_is_marked_is_what_pytest_finds(size: str, found: Found) -> None:
+    tests, _ = found(size)
     assert {name: prove.marked(name, size) for name in PROMISES} == {name: tests[name] for name in PROMISES}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -21,6 +22,8 @@ from ackproof.kafka import ivy, jars
 from ackproof.kafka.java import Java, find_java
 from fake_ivy import fake_ivy, publish, put
 from lab_network import wait_until
+
+PINNED = jars._pinned  # as it is, where a test has put something in its place
 
 
 @dataclass(frozen=True)
@@ -321,6 +324,30 @@ def test_sparks_connector_is_held_to_the_checksums_that_the_project_pins(
         jars.ensure_connector(repository.java)
     assert left_over() == []
     record_property("figure", f"{len(names)} jars of Spark's connector, each harmed in turn: mended, or never used")
+
+
+@pytest.mark.proves("F7")
+@pytest.mark.parametrize("version", [jars.DEFAULT_ZOOKEEPER, jars.DEFAULT_KRAFT])
+def test_a_default_release_is_held_to_the_checksums_that_the_project_pins(
+    version: str,
+    repository: Repository,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
+) -> None:
+    """Jars of the right names and of other bytes, all of them: none is used, and each is found out by its own line."""
+    pinned = (resources.files("ackproof.kafka") / "checksums" / f"{version}.sha256").read_text()
+    names = [line.split("  ")[1] for line in pinned.splitlines()]
+    monkeypatch.setattr(jars, "_pinned", PINNED)
+    for name in names:
+        put(repository.place / "repository", name.removesuffix(".jar"))
+    with pytest.raises(CannotHere, match=rf"{re.escape(min(names))} as fetched for Kafka {re.escape(version)} is not"):
+        jars.ensure(version, repository.java)
+    assert repository.calls == 2, "it was fetched once more before it was given up"
+    assert left_over() == []
+    assert not list((jars.cache_root() / "ivy").glob("*.jar"))
+    there = jars.Kafka(version, repository.place / "repository", jars.parse_release(version))
+    assert set(names) <= set(jars._damage(there) or ())
+    record_property("figure", f"Kafka {version}: {len(names)} jars of other bytes, each found out, and none used")
 
 
 @pytest.mark.proves("F7")

@@ -26,6 +26,7 @@ Told = Callable[[str, object], None]
 SOURCE = Path(ackproof.__file__).parents[1]
 
 EVERYTHING_PLANNED = """
+import hashlib
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,9 +44,17 @@ from ackproof.scenario_file import bundled, find, load
 from ackproof.sites import SITES
 
 
-class KafkaClient(list):
+ALL_BELOW, EVERY = int(sys.argv[1]), 997
+
+
+class KafkaClient:
+    def __init__(self):
+        self.count, self.digest = 0, hashlib.sha256()
+
     def produce(self, topic, value, key=None, partition=-1, **_):
-        self.append([topic, value.hex(), key and key.decode(), partition])
+        self.count += 1
+        self.digest.update(b"%d %d %b %b %d;" % (len(value), len(key or b""), value, key or b"", partition))
+        self.digest.update(topic.encode())
 
     def produce_batch(self, topic, batch, partition, **_):
         for each in batch:
@@ -53,8 +62,11 @@ class KafkaClient(list):
 
 
 def sent(config):
-    # what a producer gives to Kafka's client as its first, its second and its last message
-    numbers, client = (0, 1, config.count - 1), KafkaClient()
+    # what a producer gives to Kafka's client: all of its first messages, then one of so many, and its last
+    first = range(min(ALL_BELOW, config.count))
+    rest = range(len(first), config.count, EVERY)
+    numbers = [*first, *rest, *{config.count - 1}.difference(first, rest)]
+    client = KafkaClient()
     if config.outbox:
         store = SimpleNamespace(accepted=lambda: 0, waiting=lambda most: numbers, give=lambda *_: None)
         Sweeping(config, store, client)._sweep()
@@ -67,9 +79,10 @@ def sent(config):
             processing._process(SimpleNamespace(value=lambda: value, partition=lambda: 0, offset=lambda: number))
     else:
         producer = Load(config)
-        for number in numbers:
-            producer._give(client, producer._batch(number, number + 1))
-    return client
+        for some in (first, *(range(number, number + 1) for number in numbers[len(first) :])):
+            producer._give(client, producer._batch(some.start, some.stop))
+    assert client.count == len(numbers)
+    return [client.count, client.digest.hexdigest()]
 
 
 def payloads(asked, spec):
@@ -83,7 +96,7 @@ def payloads(asked, spec):
         return [sent(clients._producer(each)) for each in ours]
 
 
-for seed, name in [(int(seed), name) for seed in sys.argv[1:] for name in bundled()]:
+for seed, name in [(int(seed), name) for seed in sys.argv[2:] for name in bundled()]:
     source = find(name)
     for shape in source.shapes:
         scenario = load(source, shape, seed=seed)
@@ -100,10 +113,13 @@ for seed, name in [(int(seed), name) for seed in sys.argv[1:] for name in bundle
 """
 
 
+ALL_BELOW = size(20, 2_000)  # the messages of each producer that are all compared; of the rest every 997th
+
+
 def planned(hash_seed: str, *seeds: int) -> dict[int, list[str]]:
     """The plans of each seed."""
     done = subprocess.run(
-        [sys.executable, "-P", "-c", EVERYTHING_PLANNED, *map(str, seeds)],
+        [sys.executable, "-P", "-c", EVERYTHING_PLANNED, *map(str, (ALL_BELOW, *seeds))],
         env={"PYTHONPATH": str(SOURCE), "PYTHONHASHSEED": hash_seed, "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,
@@ -122,9 +138,12 @@ def test_the_same_seed_gives_the_same_plan_payloads_and_targets(record_property:
     assert once == again
     differing = {json.loads(f"[{plan}")[0] for plan, another in zip(once, other, strict=True) if plan != another}
     assert differing == {"soak"}, "another seed is another plan where faults are drawn, and only there"
+    of_producers = [producer for plan in once for producer in json.loads(f"[{plan}")[-2]]
     record_property(
         "figure",
-        f"{len(once)} plans of all bundled scenarios, shapes and modes equal, with the messages of their producers",
+        f"{len(once)} plans of all bundled scenarios, shapes and modes equal, with "
+        f"{sum(count for count, _ in of_producers):,} messages of their {len(of_producers)} producers: of each the "
+        f"first {ALL_BELOW:,}, then every 997th, and the last",
     )
 
 

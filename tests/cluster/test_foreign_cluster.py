@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -122,6 +123,31 @@ def run(tmp_path: Path) -> Path:
     return directory
 
 
+WRITTEN = {
+    "plain": f"password={SECRET}",
+    "quoted for an address": "https://bob:x-" + SECRET.replace("-", "%2D") + "@example.invalid",
+    "quoted whole": "".join(f"%{byte:02x}" for byte in SECRET.encode()),
+    "escaped in JSON": '{"a": "' + SECRET.replace("-", "\\u002d") + '"}',
+    "escaped whole": "".join(f"\\u{byte:04X}" for byte in SECRET.encode()),
+    **{
+        f"in base64 behind {name!r}": base64.b64encode(f"{name}:{SECRET}:and more".encode()).decode()
+        for name in ("a", "ab", "abc")
+    },
+    "in base64 at its end": base64.urlsafe_b64encode(SECRET.encode()).decode(),
+}
+
+
+@pytest.mark.proves("F5")
+@pytest.mark.parametrize("form", WRITTEN)
+def test_a_secret_that_is_told_is_found_in_whatever_form(form: str, tmp_path: Path) -> None:
+    for name in ("temporary", "run"):
+        (tmp_path / name).mkdir()
+    with looking_for(SECRET, [tmp_path / "temporary", tmp_path / "run"], tmp_path / "theirs") as found:
+        (tmp_path / "temporary" / "log").write_text(f"before {WRITTEN[form]} after")
+        (tmp_path / "run" / "harmless").write_text(f"before {SECRET[:-1]} after")
+    assert found.places == {str(tmp_path / "temporary" / "log")}
+
+
 @pytest.mark.proves("F5", "F6")
 def test_it_is_only_read_and_its_secrets_are_told_to_nobody(
     user: User, theirs: RealLab, run: Path, tmp_path: Path, record_property: Told
@@ -147,7 +173,7 @@ def test_it_is_only_read_and_its_secrets_are_told_to_nobody(
     record_property(
         "figure",
         f"{len(EVERY_SETTING)} settings, each with a secret of its own: none in any output, file, command line or "
-        f"environment in {looks} looks",
+        f"environment in {looks} looks, be it plain, quoted, escaped or in base64",
     )
 
 
@@ -268,9 +294,23 @@ def judged_with(
         done = asking.run("judge", str(run), *options, timeout_s=300)
     assert not logged.exists(), "whatever the environment says, the judge's Java logs as the judge wants it"
     assert found.places == set()
-    assert SECRET not in done.stdout + done.stderr
+    assert not is_told(forms_of(SECRET), (done.stdout + done.stderr).encode())
     assert found.open_to_others == set()
     return done, found.looks
+
+
+def forms_of(secret: str) -> set[bytes]:
+    """As it is, and as others would write it: in an address, a JSON document, a log, a header, a Java string."""
+    plain = secret.encode()
+    forms = {plain, plain.hex().encode(), secret.encode("utf-16-le"), secret.encode("utf-16-be")}
+    for escape in ("%{:02X}", "%{:02x}", "\\u{:04x}", "\\u{:04X}", "\\x{:02x}"):
+        forms.add("".join(escape.format(byte) for byte in plain).encode())  # all of it, or what has to be at most
+        forms.add("".join(c if c.isalnum() else escape.format(ord(c)) for c in secret).encode())
+    for before in range(3):  # what it is in base64 depends on where in three bytes it begins
+        first, end = (before * 8 + 5) // 6, (before + len(plain)) * 8 // 6  # the characters that are its own alone
+        encoded = base64.b64encode(bytes(before) + plain)[first:end]
+        forms |= {encoded, encoded.translate(bytes.maketrans(b"+/", b"-_"))}
+    return forms
 
 
 class Found:
@@ -282,9 +322,9 @@ class Found:
 
 @contextmanager
 def looking_for(secret: str, folders: list[Path], theirs: Path) -> Iterator[Found]:
-    """Look for it in every command line and environment of the machine, and in every file below these folders that is
-    written from now on; but for what the other cluster itself writes down of its clients."""
-    found, over = Found(), threading.Event()
+    """Look for it, in all its forms, in every command line and environment of the machine, and in every file below
+    these folders that is written from now on; but for what the other cluster itself writes down of its clients."""
+    found, over, forms = Found(), threading.Event(), forms_of(secret)
     began = time.time() - 1  # the clock of files is a little behind
 
     def look() -> None:
@@ -292,7 +332,7 @@ def looking_for(secret: str, folders: list[Path], theirs: Path) -> Iterator[Foun
         written = [path for path in files if not path.is_relative_to(theirs) and is_newer(path, began)]
         for path in [*Path("/proc").glob("[0-9]*/cmdline"), *Path("/proc").glob("[0-9]*/environ"), *written]:
             with suppress(OSError):
-                if path.is_file() and secret.encode() in path.read_bytes():
+                if path.is_file() and is_told(forms, path.read_bytes()):
                     found.places.add(str(path))
         # What is below a folder that is closed to others is closed, too. With a Spark master the run has some itself.
         for path in [*folders[0].iterdir(), *folders[1].glob(".*")]:
@@ -313,6 +353,10 @@ def looking_for(secret: str, folders: list[Path], theirs: Path) -> Iterator[Foun
         over.set()
         looking.join()
         look()
+
+
+def is_told(forms: set[bytes], where: bytes) -> bool:
+    return any(form in where for form in forms)
 
 
 def is_newer(path: Path, than: float) -> bool:

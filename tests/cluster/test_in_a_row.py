@@ -15,7 +15,7 @@ from real_lab import User, an_ordinary_user, assert_clean, on_the_host, ourselve
 
 from proving import size
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 KINDS = ["real", "stand-ins", "stand-ins", "stand-ins", "dying"] * size(1, 10)
 LABS = len(KINDS)
 GROWTH_MB = 5.0
@@ -24,9 +24,7 @@ ROW = (Path(__file__).parent / "row.py").read_text()
 
 @pytest.mark.proves("A8")
 @pytest.mark.timeout(60 + 30 * LABS)
-@pytest.mark.parametrize(
-    "who", [ourselves, pytest.param(an_ordinary_user, marks=pytest.mark.long)], ids=["root", "rootless"]
-)
+@pytest.mark.parametrize("who", [ourselves, an_ordinary_user], ids=["root", "rootless"])
 def test_labs_in_a_row_use_up_neither_descriptors_nor_memory_nor_files(
     who: Callable[[], AbstractContextManager[User]], record_property: Callable[[str, object], None]
 ) -> None:

@@ -41,6 +41,7 @@ STOP_S = 8.0  # of the 15 that an interrupted run may take
 ANSWER_S = 3.0  # likewise, for a lab whose supervisor may be stopped
 GRACE_S = 5.0  # after which a fault that should be over ends by itself: nobody was there to end it
 ENDED_BY_ITSELF = ("the kernel", "watchdog", "its time")  # as the lab's trail says who ended it
+TAKES_DOWN = ("kill", "stop", "restart", "replace", "add-directory")
 TOLD_S = 5.0  # more than the lab takes to prove that such a fault is over
 
 Tell = Callable[[str], None]
@@ -85,7 +86,7 @@ class Ongoing:
         events, self._told = self._trail.read_from(self._told)
         for event in events:
             kind, at_ns = event["event"], event["at_ns"]
-            fault = names.get(event.get("fault", ""))
+            fault = names.get(event.get("fault", "")) or self._who_ended(event.get("node", ""))
             if kind in ("held", "no longer holds") and fault is not None:
                 held, text = kind == "held", event["proof" if kind == "held" else "problem"]
                 self._probes_table.add(fault=fault.number, at_ns=at_ns, held=held, text=text)
@@ -103,6 +104,11 @@ class Ongoing:
         self._probes_table.flush_if_due()
         self._nodes_table.flush_if_due()
         self._health.follow()
+
+    def _who_ended(self, node: str) -> Fault | None:
+        """The last fault that took a node down: the lab has no name for such a one, and tells of the node."""
+        those = [fault for fault in self.faults if fault.plan.kind in TAKES_DOWN and node in fault.targets]
+        return max(those, key=lambda fault: fault.begun_at or 0.0, default=None)
 
     def _hear_others(self, event: dict[str, Any]) -> None:
         """Whoever else changes the lab makes another experiment of the run."""

@@ -18,6 +18,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from ackproof import faults, runner
 from ackproof.errors import CannotHere, NotProved, UsageProblem
@@ -75,16 +76,20 @@ def a_lab(network: Network) -> Iterator[Lab]:
         lab = Lab(network, Events(Path(folder) / "events.jsonl"))
         lab.cluster = cast(Cluster, StandInCluster())
         for node in list(lab.cluster.nodes.values())[:2]:
-            namespace = network.endpoints[node.name].namespace
-            argv = [sys.executable, "-c", ECHO.format(node.address)]
-            lab.processes.spawn(node.name, argv, namespace=namespace, output=Path("/dev/null"), environment={})
-            wait_until(lambda node=node: lab.cluster.answers(node), f"{node.name} answers")  # type: ignore[misc]
+            launch(lab, node)
         try:
             yield lab
         finally:
             for name in lab.cluster.nodes:
                 lab.processes.send(name, signal.SIGKILL, ends=True)
             wait_until(lambda: reaped(lab, *lab.cluster.nodes), "all have ended")
+
+
+def launch(lab: Lab, node: Node) -> None:
+    namespace = lab.network.endpoints[node.name].namespace
+    argv = [sys.executable, "-c", ECHO.format(node.address)]
+    lab.processes.spawn(node.name, argv, namespace=namespace, output=Path("/dev/null"), environment={})
+    wait_until(lambda: lab.cluster.answers(node), f"{node.name} answers")
 
 
 def reaped(lab: Lab, *names: str) -> bool:
@@ -171,9 +176,7 @@ def test_a_node_that_is_restarted_behind_a_fault_is_found_out(fault: Callable[[L
         process, node = lab.processes.get("kafka1"), lab.cluster.nodes["kafka1"]
         assert process is not None
         os.kill(process.pid, signal.SIGKILL)
-        with kernel.inside(lab.network.endpoints[node.name].namespace):
-            other = subprocess.Popen([sys.executable, "-c", ECHO.format(node.address)])
-        try:
+        with started_by_somebody(lab, node):
             wait_until(lambda: reaped(lab, "kafka1"), "its process is reaped")
             wait_until(lambda: lab.cluster.answers(node), "another answers")
             assert [each["by_itself"] for each in told(lab, "exited")] == [True]
@@ -181,11 +184,19 @@ def test_a_node_that_is_restarted_behind_a_fault_is_found_out(fault: Callable[[L
                 wait_until(lambda: bool(told(lab, "no longer holds")), "the pause is found out")
             else:
                 standing.held.prove()  # the network's fault holds for whoever stands there
-        finally:
-            other.kill()
-            other.wait()
 
     in_a_lab(work)
+
+
+@contextmanager
+def started_by_somebody(lab: Lab, node: Node) -> Iterator[None]:
+    with kernel.inside(lab.network.endpoints[node.name].namespace):
+        other = subprocess.Popen([sys.executable, "-c", ECHO.format(node.address)])
+    try:
+        yield
+    finally:
+        other.kill()
+        other.wait()
 
 
 @pytest.mark.proves("D1")
@@ -283,6 +294,76 @@ def test_a_node_that_was_killed_must_be_reached_and_refuse(there: bool) -> None:
             asked(lab, node_verbs.kill, nodes=[node.name])
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+
+    in_a_lab(work)
+
+
+def ended(lab: Lab, verb: Callable[[Any, Request], Any]) -> processes.Exit:
+    asked(lab, verb, nodes=["kafka1"])
+    return lab.down["kafka1"]
+
+
+@pytest.mark.proves("D1")
+@pytest.mark.parametrize("verb", [node_verbs.kill, node_verbs.stop])
+def test_that_somebody_serves_on_the_port_of_a_dead_node_is_told_once(verb: Callable[[Any, Request], Any]) -> None:
+    def work(lab: Lab) -> None:
+        keep_reaping(lab)
+        how, node = ended(lab, verb), lab.cluster.nodes["kafka1"]
+        lab._knock("kafka1", how)
+        assert told(lab, "no longer holds") == []
+        keep_proving(lab)
+        with started_by_somebody(lab, node):
+            wait_until(lambda: bool(told(lab, "no longer holds")), "somebody is found out")
+            lab._knock("kafka1", how)
+        ((name, problem),) = [(each["node"], each["problem"]) for each in told(lab, "no longer holds")]
+        assert (name, problem) == ("kafka1", f"kafka1 is down ({how}), and yet somebody serves on its port 9092")
+        assert lab.down == {}
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("D1")
+def test_a_dead_node_that_the_lab_starts_is_nobody_else() -> None:
+    """Nor if it looked before the start, and heard the answer after it; nor if the node was killed again meanwhile."""
+
+    def work(lab: Lab) -> None:
+        lab.cluster.launch = lambda node: launch(lab, node)  # type: ignore[method-assign]
+        keep_reaping(lab)
+        before = ended(lab, node_verbs.kill)
+        asked(lab, node_verbs.start, nodes=["kafka1"], wait=False)
+        assert lab.down == {}
+        lab._knock("kafka1", before)
+        asked(lab, node_verbs.restart, nodes=["kafka1"], kill=True, wait=False)
+        assert lab.down == {}
+        ended(lab, node_verbs.kill)
+        with started_by_somebody(lab, lab.cluster.nodes["kafka1"]):
+            wait_until(lambda: lab.cluster.answers(lab.cluster.nodes["kafka1"]), "it answers")
+            lab._knock("kafka1", before)
+        assert told(lab, "no longer holds") == []
+
+    in_a_lab(work)
+
+
+def test_a_node_that_was_started_before_its_end_was_proved_is_not_looked_at() -> None:
+    def work(lab: Lab) -> None:
+        lab.keep_down("kafka1")
+        assert lab.down == {}
+
+    in_a_lab(work)
+
+
+def test_what_stands_in_for_a_dead_node_in_a_proof_of_ours_is_nobody_else() -> None:
+    def work(lab: Lab) -> None:
+        keep_reaping(lab)
+        how = ended(lab, node_verbs.kill)
+        looking = threading.Thread(target=lab._knock, args=("kafka1", how))
+        with lab.network.served("kafka1", 9092) as stand_in:
+            assert stand_in is not None
+            looking.start()
+            looking.join(0.3)
+        looking.join()
+        assert told(lab, "no longer holds") == []
+        assert lab.down == {"kafka1": how}
 
     in_a_lab(work)
 
@@ -433,9 +514,10 @@ def text_of(path: Path) -> str:
 
 
 @contextmanager
-def a_run(lab: Lab) -> Iterator[Ongoing]:
+def a_run(lab: Lab, **changes: Any) -> Iterator[Ongoing]:
     """A run of a scenario with one fault, to which this lab belongs."""
     scenario = load(find("acks1-leader-isolated"))
+    scenario = replace(scenario, faults=[replace(scenario.faults[0], **changes)])
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder)
         wanted = runner.Asked(
@@ -483,6 +565,29 @@ def test_a_fault_that_no_longer_holds_reaches_the_judge_by_the_runs_journal(sabo
                 assert re.match(when_and_what, text)
             else:
                 assert text == "was proved and healed."
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("D1")
+@pytest.mark.parametrize("sabotaged", [True, False])
+def test_a_dead_node_where_somebody_came_and_went_reaches_the_judge_by_the_runs_journal(sabotaged: bool) -> None:
+    def work(lab: Lab) -> None:
+        kill = {"kind": "kill", "targets": ["kafka1"], "until": None, "not_before_new_epoch": None}
+        with a_run(lab, **kill) as ongoing:
+            keep_reaping(lab)
+            control.call = lambda *_, **__: asked(lab, node_verbs.kill, nodes=["kafka1"])
+            ongoing.faults[0].begin()
+            keep_proving(lab)
+            if sabotaged:
+                with started_by_somebody(lab, lab.cluster.nodes["kafka1"]):
+                    wait_until(lambda: bool(told(lab, "no longer holds")), "somebody is found out")
+            else:
+                time.sleep(0.5)
+            events, fit, text = what_the_judge_says(ongoing)
+            assert events == ["asked", "proved", "healed", *["broken"] * sabotaged]
+            assert (fit, ongoing.in_doubt) == (not sabotaged, sabotaged)
+            assert ("and yet somebody serves on its port 9092" in text) is sabotaged
 
     in_a_lab(work)
 

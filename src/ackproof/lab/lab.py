@@ -1,7 +1,8 @@
 """A running lab: the cluster, its network, the faults that stand in it, and the trail of what happened.
 
 A fault that stands is a context manager held open: `begin` enters it, `end` leaves it. While it stands it is proved
-again every second, by a thread that does nothing else; one that no longer holds is told, never passed over.
+again every second, by a thread that does nothing else; one that no longer holds is told, never passed over. A node that
+was killed or stopped is no such fault, for nothing heals it but its start; until then the same thread asks its port.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from ackproof.lab.events import Events
 from ackproof.lab.network import Network
 from ackproof.lab.processes import Exit, Processes
 from ackproof.lab.rules import Match
+from ackproof.lab.spec import Node
 from ackproof.lab.topology import Link
 
 PROVE_EVERY_S = 1.0
 # After a fault's time is up, before we look: the kernel forgets a link on time, a watchdog wakes and writes first.
 _KERNEL_GRACE_S = 0.05
 _WATCHDOG_GRACE_S = 0.5
+_KNOCK_S = 0.2  # within a node's own namespace, where a port refuses or takes a connection at once
 
 
 @dataclass
@@ -74,6 +77,7 @@ class Lab:
         self.cluster: Cluster  # set once, by the supervisor, before anybody can ask
         self.turn = threading.RLock()  # one change of a node's state at a time
         self.standing: dict[str, Standing] = {}
+        self.down: dict[str, Exit] = {}  # nodes that a verb ended and none has started since
         self.clients: set[str] = set()  # programs of a run's
         self._count = 0
 
@@ -87,6 +91,32 @@ class Lab:
             self.events.add("exited", node=name, **exit_facts)
         elif not how.asked and how.code != 0:
             self.events.add("helper failed", helper=name, how=str(how))
+
+    # -- nodes that are down ---------------------------------------------------------------------------------------
+
+    def keep_down(self, name: str) -> None:
+        """A verb ended it: from here on nobody may serve there until we launch it."""
+        with self.turn:
+            if (how := self.processes.last_exit(name)) is not None:  # else it was started again meanwhile
+                self.down[name] = how
+
+    def launch(self, node: Node) -> None:
+        """In your turn."""
+        self.down.pop(node.name, None)
+        self.cluster.launch(node)
+
+    def _knock(self, name: str, how: Exit) -> None:
+        port = self.cluster.nodes[name].port
+        try:
+            with self.network.lock:  # a proof of ours may listen there in the node's place
+                self.network.connect((name, name), port, _KNOCK_S).close()
+        except OSError:
+            return  # it refuses; of a node that is not reached nothing can be said
+        with self.turn:
+            if self.down.get(name) is how:  # else it was our own, launched since we looked
+                del self.down[name]  # told once
+                problem = f"{name} is down ({how}), and yet somebody serves on its port {port}"
+                self.events.add("no longer holds", node=name, problem=problem)
 
     # -- faults ----------------------------------------------------------------------------------------------------
 
@@ -163,11 +193,13 @@ class Lab:
             return list(names) or list(self.standing)
 
     def keep_proving(self) -> None:
-        """The thread's life: end what has run its time, prove the rest again."""
+        """The thread's life: end what has run its time, prove the rest again, and that who was ended stays down."""
         while True:
             begun = time.monotonic()
             for standing in list(self.standing.values()):
                 self._look_after(standing)
+            for name, how in list(self.down.items()):
+                self._knock(name, how)
             time.sleep(max(0.1, self._next_wake(begun) - time.monotonic()))
 
     def _next_wake(self, begun: float) -> float:

@@ -309,9 +309,10 @@ class Network:
 
     @contextmanager
     def served(self, name: str, port: int) -> Iterator[socket.socket | None]:
-        """Something listens on this port of this node: the node itself or, where it does not, the stand-in given."""
+        """Something listens on this port of this node: the node itself or, where it does not, the stand-in given, which
+        nobody who holds the lock takes for somebody else."""
         endpoint = self.endpoints[name]
-        with ExitStack() as stack:
+        with self.lock, ExitStack() as stack:
             stand_in = None
             if port == PROBE_PORT:
                 self._accept_waiting(endpoint)

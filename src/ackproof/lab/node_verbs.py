@@ -1,7 +1,7 @@
 """The verbs that change a node's process: kill, stop, start, restart, pause, resume, add, and reset for all at once.
 
 kill, stop      proved by the process's own end as its parent sees it, and by its port: the node's kernel refuses,
-                so the node is reached and nobody serves there
+                so the node is reached and nobody serves there; and that again every second until it is started
 start           proved by its answer; a broker's own metadata lists it
 pause, resume   proved by the state of every thread, and by silence, or an answer, to a question
 """
@@ -75,6 +75,7 @@ def _gone(lab: Lab, node: Node, timeout_s: float, how: str) -> str:
             f"its controlled shutdown): `ackproof kill {node.name}` ends it"
         )
     _prove_refused(node)
+    lab.keep_down(node.name)
     end_pause(lab, node.name)
     proof = f"{node.name}: {lab.processes.last_exit(node.name)}, and its port {node.port} refuses"
     lab.events.add("proved", kind="kill" if how == "SIGKILL" else "stop", targets=[node.name], proof=proof)
@@ -113,7 +114,7 @@ def _launch(server: Server, request: Request, nodes: list[Node]) -> Result:
         for node in nodes:
             if server.lab.processes.get(node.name) is not None:
                 raise UsageProblem(f"{node.name} was started by somebody else meanwhile")
-            server.lab.cluster.launch(node)
+            server.lab.launch(node)
     return _started(server, request, nodes)
 
 
@@ -258,7 +259,7 @@ def add(server: Server, request: Request) -> Result:
         node = lab.cluster.next_broker()
         lab.cluster.adopt(node)
         server.start_relay(node.name)
-        lab.cluster.launch(node)
+        lab.launch(node)
     try:
         result = _started(server, request, [node])
     except CannotHere:
@@ -284,7 +285,7 @@ def reset(server: Server, request: Request) -> Result:
             raise NotProved(f"{', '.join(left)} did not end")
         for node in servers:
             lab.cluster.wipe(node)
-            lab.cluster.launch(node)
+            lab.launch(node)
     names = [node.name for node in servers]
     lab.cluster.wait_until_serving(names, request.progress, everyone=True)
     lab.events.add("reset", nodes=names)

@@ -549,13 +549,12 @@ nodes share a clock, a kernel and a disk, power never fails, and a killed broker
 it. A fault is proved about once a second, and once more right before it is healed: a cut by datagrams (a fault of
 connections by connections) and by the generation of the router's packet rules, which any change by anybody makes a
 new one. So a cut did not hold if somebody else changed a rule, though only for a moment; whatever else came and went
-between two looks (a route, a queue, a pause that was ended and begun again) is not seen. A node that was killed or
-stopped is not looked at again until it should start. What others do to the lab of a run by `ackproof`'s own commands
-makes it unfit, but for `exec`: a program of theirs inside may change what no look sees. That no loss was found in
-twenty runs does not say that none can happen; it says what was seen in these. Figures were measured on one machine; a
-proof at quick size is weaker than one in full, and each line says which it is. Anybody who is root on the machine, or
-the owner of the laboratory, can change a journal after the fact: it has checksums against accidents, and none against
-people.
+between two looks (a route, a queue, a pause that was ended and begun again, somebody on a dead node's port) is not
+seen. What others do to the lab of a run by `ackproof`'s own commands makes it unfit, but for `exec`: a program of
+theirs inside may change what no look sees. That no loss was found in twenty runs does not say that none can happen; it
+says what was seen in these. Figures were measured on one machine; a proof at quick size is weaker than one in full, and
+each line says which it is. Anybody who is root on the machine, or the owner of the laboratory, can change a journal
+after the fact: it has checksums against accidents, and none against people.
 
 **How to read the rest.** *Not proved yet*: no test of it has been run, or there is none. *Older than the code*: it
 was measured, and `src/` or a library's version has changed since (for what is proved of the judge alone: the judge

@@ -222,3 +222,24 @@ def test_a_run_whose_dead_broker_is_started_by_somebody_else_ends_and_says_why(
     (directory,) = out.iterdir()
     assert read_record(directory).ended != "complete", "it is no evidence, judged or not"
     record_property("figure", f"a dead broker started while a run went on: exit 3. {said.removeprefix('ackproof: ')}")
+
+
+SERVE_FOR_3_S = "import socket, time; s = socket.create_server(('', 9092)); time.sleep(3)"
+
+
+@pytest.mark.long
+@pytest.mark.proves("D1")
+def test_a_run_on_whose_dead_brokers_port_somebody_serves_for_a_while_is_unknown_and_says_why(
+    us: User, tmp_path: Path, record_property: Told
+) -> None:
+    """Gone again before the broker should start, which then is all that its start asks for."""
+    scenario, out = tmp_path / "killed-and-started.toml", tmp_path / "runs"
+    scenario.write_text(KILLED_AND_STARTED)
+    with begun(us, out, str(scenario)) as run:
+        until(run, "its port 9092 refuses")
+        done = us.run(*of_its_lab(us, "exec", "kafka2", "--", us.python, "-c", SERVE_FOR_3_S))
+        assert done.returncode == 0, done.stderr
+        told = assert_found_out(run, out, "and yet somebody serves on its port 9092")
+    (directory,) = out.iterdir()
+    assert read_record(directory).ended == "complete", "the broker started, and all was read"
+    record_property("figure", f"somebody on a dead broker's port while a run went on: {told}")

@@ -74,7 +74,7 @@ def _gone(lab: Lab, node: Node, timeout_s: float, how: str) -> str:
             f"{node.name} is still there {timeout_s:.0f} s after {how} (a broker that reaches no controller hangs in "
             f"its controlled shutdown): `ackproof kill {node.name}` ends it"
         )
-    _prove_refused(node)
+    _prove_refused(lab, node)
     lab.keep_down(node.name)
     end_pause(lab, node.name)
     proof = f"{node.name}: {lab.processes.last_exit(node.name)}, and its port {node.port} refuses"
@@ -82,10 +82,11 @@ def _gone(lab: Lab, node: Node, timeout_s: float, how: str) -> str:
     return proof
 
 
-def _prove_refused(node: Node) -> None:
+def _prove_refused(lab: Lab, node: Node) -> None:
     """A node without a process is reached, and nobody serves there."""
     try:
-        socket.create_connection((node.address, node.port), timeout=1).close()
+        with lab.network.lock:  # a proof of ours may listen there in the node's place
+            socket.create_connection((node.address, node.port), timeout=1).close()
     except ConnectionRefusedError:
         return
     except OSError as problem:
@@ -106,7 +107,7 @@ def start(server: Server, request: Request) -> Result:
 
 def _launch(server: Server, request: Request, nodes: list[Node]) -> Result:
     for node in nodes:
-        _prove_refused(node)  # else an answer would prove nothing
+        _prove_refused(server.lab, node)  # else an answer would prove nothing
     if request.get("wait", True):
         for node in nodes:
             server.lab.cluster.wait_until_forgotten(node, request.progress)

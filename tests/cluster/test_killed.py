@@ -178,7 +178,7 @@ def supervisors(user: User) -> list[int]:
 
 # -- a run -----------------------------------------------------------------------------------------------------------
 
-RUNS = {"JVMs": 20, "stand-ins": size(10, 180)}
+RUNS = {"JVMs": 20, "stand-ins": size(10, 80)}
 RUN_S = {"JVMs": 30, "stand-ins": 12}  # from its start until all of it is gone
 WHOSE = size(
     [("stand-ins", ourselves, "command"), ("stand-ins", an_ordinary_user, "supervisor")],
@@ -334,7 +334,7 @@ def begun(user: User, nodes: str, out: Path, phase: str) -> subprocess.Popen[str
 
 # -- a judge ---------------------------------------------------------------------------------------------------------
 
-JUDGED = size(3, 50)
+JUDGED = size(3, 20)
 RECORDED = Path(__file__).parents[1] / "runs" / "loss-isolated"
 
 

@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -329,15 +329,22 @@ def in_turn(parts: list[list[str]], at_once: int, do: Callable[[list[str]], obje
 def figures_of(passed: list[Came], failed: list[Came], silent: list[str], forgiven: int = 0) -> list[str]:
     """What the tests told; of those that told nothing, and of those that failed before they passed, how many."""
     told = list(dict.fromkeys(figure for came in (*failed, *passed) for figure in came.figures))
-    plain = sum(1 for came in passed if not came.figures)
+    plain = [came for came in passed if not came.figures]
     parts = [f"{len(failed)} tests failed, first {failed[0].test}: {shortened(failed[0].problem)}"] if failed else []
     parts += [f"{test} came to no end" for test in silent]
     parts += told
-    if plain:
-        parts.append(f"{plain} {'more ' if told else ''}{'case' if plain == 1 else 'cases'} passed")
+    if plain and told:
+        parts.append(f"{len(plain)} more {'case' if len(plain) == 1 else 'cases'} passed")
+    elif plain:  # its name says what a test shows
+        names = Counter(came.test.partition("[")[0].rpartition("::test_")[2].replace("_", " ") for came in plain)
+        parts += [f"{name}: {counted(count)}" for name, count in names.items()]
     if forgiven:
-        parts.append(f"{forgiven} {'case' if forgiven == 1 else 'cases'} had failed before with this very code")
+        parts.append(f"{counted(forgiven)} had failed before with this very code")
     return parts
+
+
+def counted(cases: int) -> str:
+    return f"{cases} {'case' if cases == 1 else 'cases'}"
 
 
 def shortened(text: str) -> str:
@@ -607,7 +614,11 @@ def page(promises: dict[str, Promise], data: Data) -> str:
 
 def section(name: str, promise: Promise, proofs: list[Proof]) -> str:
     """One promise with its bar, what was measured, and by which tests."""
-    lines = [f"\n### {name}: {state_of(promise, proofs)}\n", f"{promise.promise}\n", f"- **Bar**: {promise.bar}."]
+    lines = [
+        f"\n### {name}: {state_of(promise, proofs)}\n",
+        f"{promise.promise}\n",
+        f"- **Bar**: {promise.bar.rstrip('.')}.",
+    ]
     for proof in proofs:
         lines.append(
             f"- **{'Passed' if proof.passed else 'FAILED'} at {proof.size} size**{age(proof)} ({when(proof)}):"
@@ -643,7 +654,8 @@ def in_short(promises: dict[str, Promise], kept: Kept, share: Share | None) -> s
     of: dict[str, list[str]] = defaultdict(list)
     for name in promises:
         of[state_of(promises[name], shown(name, kept))].append(name)
-    lines = [f"- {what}: {len(names)} ({', '.join(names)})" for what, names in of.items()]
+    worst_first = sorted(of.items(), key=lambda each: (not each[0].startswith("**"), not each[0].startswith("not ")))
+    lines = [f"- {what}: {len(names)} ({', '.join(names)})" for what, names in worst_first]
     if share:
         most = f"{SHARE_MAX_S // 60} that it may take"
         judged = f"of the {most}" if share.seconds <= SHARE_MAX_S else f"**more than the {most}**"
@@ -663,12 +675,14 @@ def shown(name: str, kept: Kept) -> list[Proof]:
 
 
 def age(proof: Proof) -> str:
-    if is_older(proof):
-        return ", *older than the code*"
-    if is_older_than_its_tests(proof):
-        return ", *older than its tests*"
+    """All that has changed since: the page shows the bar of today."""
     promise = read_promises().get(proof.id)
-    return ", *of another bar*" if promise and promise.bar != proof.bar else ""
+    marks = {
+        "older than the code": is_older(proof),
+        "older than its tests": is_older_than_its_tests(proof),
+        "of another bar": promise is not None and promise.bar != proof.bar,
+    }
+    return "".join(f", *{mark}*" for mark, is_so in marks.items() if is_so)
 
 
 def tests_of(name: str) -> str:

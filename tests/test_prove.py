@@ -47,6 +47,7 @@ def proof(**other: Any) -> Any:
 def test_a_figure_is_told_once_and_cases_without_one_are_counted() -> None:
     told = [came("passed", "7 of 7"), came("passed", "7 of 7"), came(), came()]
     assert prove.figures_of(told, [], []) == ["7 of 7", "2 more cases passed"]
+    assert prove.figures_of(told[2:], [], []) == ["one: 2 cases"]
 
 
 def test_what_failed_stands_first() -> None:
@@ -251,6 +252,17 @@ def test_a_proof_of_other_code_is_marked_and_not_taken_for_done() -> None:
     assert "*older than the code*" in prove.section("C3", PROMISES["C3"], [before])
     assert "older" not in prove.section("C3", PROMISES["C3"], [now])
     assert "*of another bar*" in prove.section("C3", PROMISES["C3"], [proof(bar="1 of 1")])
+
+
+def test_all_that_has_changed_since_is_told() -> None:
+    marks = ", *older than the code*, *older than its tests*, *of another bar*"
+    assert prove.age(proof(code="before", tests_code="before", bar="1 of 1")) == marks
+
+
+def test_what_failed_and_what_is_missing_come_first() -> None:
+    promises = {name: PROMISES[name] for name in ("A1", "C1", "C3")}
+    short = prove.in_short(promises, {("A1", "full"): proof(id="A1"), ("C3", "full"): proof(passed=False)}, None)
+    assert [line[:6] for line in short.splitlines() if line.startswith("- ")] == ["- **FA", "- not ", "- pass"]
 
 
 def test_a_proof_of_the_judge_is_about_the_judge_and_what_it_imports() -> None:

@@ -392,7 +392,7 @@ def test_partitions_of_other_numbers_give_the_same_figures_and_the_same_witnesse
         but = ("allocation", "result", "sentence") if told else ()
         assert without(figures(own), but) == without(figures(other), but)
         for one, another in zip(own.checks, other.checks, strict=True):
-            if one.name not in but and len(one.witnesses) < WITNESSES_SHOWN:
+            if one.name != "allocation" and len(one.witnesses) < WITNESSES_SHOWN:
                 back = numbered_back(json.loads(msgspec.json.encode(another.witnesses)))
                 assert in_order(one.witnesses) == in_order(back), one.name
                 compared += len(one.witnesses)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -56,7 +56,7 @@ class Source:
         files = {table: tuple(path for path in paths if path not in bad) for table, paths in self.files.items()}
         remarks = [_damaged(path, bad[path]) for paths in self.files.values() for path in paths if path in bad]
         rows = {table: sum(pq.read_metadata(path).num_rows for path in paths) for table, paths in files.items()}
-        small = {name: _rows(files[name]) for name in SMALL}
+        small = {name: in_order(_rows(files[name])) for name in SMALL}
         return replace(self, files=files, rows=rows, remarks=(*self.remarks, *remarks), small=small)
 
 
@@ -158,6 +158,7 @@ def _source(directory: Path, home: Path | None, record: RunRecord) -> Source:
         if table in ESSENTIAL and not good:
             remarks.append(Fitness("journal", False, f"The journal has no table `{table}`."))
     remarks += _unknown_faults(record, small["faults"])
+    small = {name: in_order(own) for name, own in small.items()}
     return Source(directory, home, record, files, rows, tuple(remarks), small)
 
 
@@ -165,6 +166,11 @@ def _unknown_faults(record: RunRecord, faults: list[dict[str, Any]]) -> list[Fit
     unknown = sorted({row["fault"] for row in faults} - {fault.id for fault in record.faults})
     words = "The journal tells of fault {}, which run.json does not know."
     return [Fitness("faults", False, words.format(number)) for number in unknown]
+
+
+def in_order(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """By place or time, and otherwise always the same, in whatever order and in however many files they came."""
+    return sorted(rows, key=lambda row: (*(row.get(name, 0) for name in ("topic", "partition", "at_ns")), repr(row)))
 
 
 def _rows(paths: tuple[Path, ...]) -> list[dict[str, Any]]:

@@ -29,6 +29,10 @@ CASES: Cases = {
         [(0, 7, 0, 2, 20_001.0)],
     ),
     "and nobody knows whose it is": (_run().stable(0, 6, 8).stable(20_001, 6, 9), [(0, 6, None, None, 20_001.0)]),
+    "and two messages of one transaction were told to stand there": (
+        _run().send(4, 7).transaction(2, 3, 4, BEGUN).stable(0, 7, 8).stable(20_001, 7, 9),
+        [(0, 7, 0, 2, 20_001.0)],
+    ),
     "past a shorter limit": (_run(1_000).stable(0, 7, 8).stable(11_001, 7, 9), [(0, 7, 0, 2, 11_001.0)]),
     "near miss: as long as it may": (_run().stable(0, 7, 8).stable(20_000, 7, 9), []),
     "and the message that stands there was of no transaction": (

@@ -20,8 +20,10 @@ def hung(t: Tables) -> DataFrame:
     """A time in which the last stable offset of a tp did not move, and did not reach the high watermark."""
     transactions = transactions_of(t.transactions)
     limits = transactions.groupBy("run").agg((F.max("timeout_ms") + LOOK_MS).alias("limit_ms"))
-    writers = t.sends.join(values_of(transactions).drop("outcome"), on=["run", "producer", "seq"], how="inner").select(
-        *TP, F.col("offset").alias("last_stable"), "producer", "transaction"
+    writers = (
+        t.sends.join(values_of(transactions).drop("outcome"), on=["run", "producer", "seq"], how="inner")
+        .select(*TP, F.col("offset").alias("last_stable"), "producer", "transaction")
+        .distinct()  # of two messages that were told to stand at one offset
     )
     told = Window.partitionBy(*TP).orderBy("at_ns")
     held = F.when(F.col("last_stable") < F.col("high_watermark"), F.col("last_stable"))

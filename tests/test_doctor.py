@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 import pytest
 
+import crippled
 from ackproof import doctor
 from ackproof.doctor import Finding, examine
 from ackproof.errors import CannotHere
@@ -100,7 +101,7 @@ def test_the_switch_that_is_off_is_named(switch: tuple[str, str, str], monkeypat
 
 @pytest.mark.proves("E3")
 def test_without_a_switch_it_is_the_container_that_forbids_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_read", lambda file: "7")
+    monkeypatch.setattr(doctor, "_read", lambda file: "77")
     monkeypatch.setattr(doctor, "_tried", lambda work: "Operation not permitted")
     assert doctor._rootless("x").way_out == "run ackproof as root, or outside the container that forbids it"
     monkeypatch.setattr(os, "geteuid", lambda: 0)
@@ -171,61 +172,13 @@ def test_damaged_and_missing_jars_are_told(monkeypatch: pytest.MonkeyPatch) -> N
     assert doctor._cached("x").found == "verified: 3.9.2; not there yet: 4.3.1"
 
 
-# A machine that lacks something: in namespaces of its own, so that the lack is real and nobody else's.
-CRIPPLED = """
-import ctypes, errno, json, os, struct, sys
-from pathlib import Path
-from socket import AF_NETLINK
-from ackproof.kafka import java
-from ackproof.lab import kernel
-NETLINK_NETFILTER, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 12, 38, 22
-lacks = json.loads(sys.argv[1])
-uid, gid = os.getuid(), os.getgid()
-kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS)
-Path("/proc/self/setgroups").write_text("deny")
-Path("/proc/self/uid_map").write_text(f"{lacks.get('as', 0)} {uid} 1")
-Path("/proc/self/gid_map").write_text(f"{lacks.get('as', 0)} {gid} 1")
-kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
-for source, place, kind, flags, options in lacks.get("mounts", []):
-    kernel.mount(source, place, kind, flags, options)
-for home in list(java._homes()) if "java" in lacks else []:
-    if java._at(home):
-        kernel.mount("tmpfs", home.resolve(), "tmpfs")
-for file, value in lacks.get("switches", {}).items():
-    Path(file).write_text(value)
-if "full" in lacks:
-    with open(f"{lacks['full']}/full", "wb") as full:
-        try:
-            while True:
-                full.write(bytes(2**16))
-                full.flush()
-        except OSError:
-            pass
-for refused in lacks.get("refuses", []):  # by a filter of system calls, as a container has one
-    unshare, socket = {"x86_64": (272, 41), "aarch64": (97, 198)}[os.uname().machine]
-    load, equal, answer, allowed, error = 0x20, 0x15, 0x06, 0x7FFF0000, 0x00050000
-    steps = {
-        "namespaces": [(load, 0, 0, 0), (equal, 0, 1, unshare), (answer, 0, 0, error | errno.EPERM)],
-        "nftables": [
-            (load, 0, 0, 0), (equal, 0, 5, socket),  # the number of the call, then its arguments, eight bytes each
-            (load, 0, 0, 16), (equal, 0, 3, AF_NETLINK), (load, 0, 0, 32), (equal, 0, 1, NETLINK_NETFILTER),
-            (answer, 0, 0, error | errno.EPROTONOSUPPORT),
-        ],
-    }[refused] + [(answer, 0, 0, allowed)]
-    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
-    given = ctypes.create_string_buffer(struct.pack("HP", len(steps), ctypes.addressof(program)))
-    call = ctypes.CDLL(None, use_errno=True).prctl
-    if call(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or call(PR_SET_SECCOMP, 2, given, 0, 0):
-        sys.exit("unshare: no filter of system calls here")
-os.execv(sys.executable, [sys.executable, "-P", "-m", "ackproof", "doctor", "--json"])
-"""
 READ_ONLY = 1  # MS_RDONLY
 
 
 def told_by_a_crippled_machine(lacks: dict[str, Any], **environment: str | None) -> dict[str, Finding]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")} | environment
     done = subprocess.run(
-        [sys.executable, "-P", "-c", CRIPPLED, json.dumps(lacks)],
+        [sys.executable, "-P", crippled.__file__, json.dumps(lacks), "doctor", "--json"],
         env={name: value for name, value in clean.items() if value is not None},
         capture_output=True,
         text=True,
@@ -276,7 +229,17 @@ def test_user_namespaces_that_are_switched_off_are_named_with_the_switch() -> No
 
 
 @pytest.mark.proves("E3")
-@pytest.mark.parametrize("switch", [each for each in doctor.SWITCHES if each[0].startswith("/proc/sys/kernel/")])
+@pytest.mark.parametrize(("kind", "limit"), [("net", "0"), ("net", "3"), ("mnt", "0"), ("pid", "0")])
+def test_too_few_namespaces_of_a_kind_are_named_with_their_limit(kind: str, limit: str) -> None:
+    finding = told_by_a_crippled_machine({"switches": {f"/proc/sys/user/max_{kind}_namespaces": limit}})[
+        "namespaces as root"
+    ]
+    assert (finding.status, finding.found) == ("fail", "unshare: No space left on device")
+    assert finding.way_out == f"as root: sysctl -w user.max_{kind}_namespaces=15000 (now {limit})"
+
+
+@pytest.mark.proves("E3")
+@pytest.mark.parametrize("switch", doctor.SWITCHES)
 def test_a_switch_that_only_some_kernels_have_is_named(switch: tuple[str, str, str]) -> None:
     """The file is there and says so, and what it says is so."""
     file, off, cure = switch

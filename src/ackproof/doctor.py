@@ -50,9 +50,11 @@ _PR_SET_DUMPABLE = 4
 # What turns user namespaces off, and what turns them on again.
 SWITCHES = (
     ("/proc/sys/kernel/unprivileged_userns_clone", "0", "kernel.unprivileged_userns_clone=1"),
-    ("/proc/sys/user/max_user_namespaces", "0", "user.max_user_namespaces=15000"),
     ("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1", "kernel.apparmor_restrict_unprivileged_userns=0"),
 )
+LIMITED = ("user", "net", "mnt", "pid")  # namespaces of each kind; a lab has one of networks for each node
+LAB_NETWORKS = 8
+ROOMY = 15_000
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -128,7 +130,8 @@ def _as_root(name: str) -> Finding:
     if os.geteuid() != 0:
         return Finding(name, "ok", "not tried, since you are not root, and not needed where it works without")
     if problem := _tried(lambda: _enter_all(rootless=False)):
-        return Finding(name, "fail", problem, "run outside a container, or in one with CAP_SYS_ADMIN and CAP_NET_ADMIN")
+        cure = "run outside a container, or in one with CAP_SYS_ADMIN and CAP_NET_ADMIN"
+        return Finding(name, "fail", problem, _switched_off() or cure)
     return Finding(name, "ok", "network, mount and process namespaces can be made")
 
 
@@ -137,10 +140,22 @@ def _rootless(name: str) -> Finding:
     if not problem:
         return Finding(name, "ok", "an ordinary user can make them")
     status: Status = "warn" if os.geteuid() == 0 else "fail"
+    switch = _switched_off()
+    if switch:
+        return Finding(name, status, problem, f"{switch}; or run ackproof as root")
+    return Finding(name, status, problem, "run ackproof as root, or outside the container that forbids it")
+
+
+def _switched_off() -> str:
+    """What would allow namespaces, or enough of them, where a switch or a limit of the kernel does not."""
     for file, off, cure in SWITCHES:
         if _read(file) == off:
-            return Finding(name, status, problem, f"as root: sysctl -w {cure} (now {off}); or run ackproof as root")
-    return Finding(name, status, problem, "run ackproof as root, or outside the container that forbids it")
+            return f"as root: sysctl -w {cure} (now {off})"
+    for kind in LIMITED:
+        now = _read(f"/proc/sys/user/max_{kind}_namespaces")
+        if now.isdigit() and int(now) < LAB_NETWORKS:
+            return f"as root: sysctl -w user.max_{kind}_namespaces={ROOMY} (now {now})"
+    return ""
 
 
 def _nftables(name: str) -> Finding:
@@ -185,6 +200,8 @@ def _enter(flags: int, rootless: bool) -> None:
 
 def _enter_all(rootless: bool) -> None:
     _enter(kernel.CLONE_NEWNET | kernel.CLONE_NEWNS | kernel.CLONE_NEWPID, rootless)
+    for _ in range(LAB_NETWORKS - 1):
+        kernel.new_network()
     problem = _tried(_mount_something)  # its child is the first process of the new pid namespace
     if problem:
         raise OSError(problem)

@@ -40,6 +40,7 @@ from real_lab import (
     without_network,
 )
 
+import crippled
 from ackproof.kafka.jars import DEFAULT_ZOOKEEPER
 from ackproof.lab.cluster import START_S
 from ackproof.lab.launch import EXPOSED_PORT_FIRST
@@ -367,6 +368,35 @@ def test_what_a_lab_cannot_be_made_of_is_told_before_anything_starts(
     wait_until(lambda: not us.processes() and not us.temporary_files(), "nothing is left")
     assert host() == before
     record_property("figure", f"{cause[0]}: exit 4 after {took_s:.1f} s, clean")
+
+
+@pytest.mark.proves("E3")
+@pytest.mark.parametrize("verb", ["up", "run"])
+@pytest.mark.parametrize(
+    ("lacks", "why"),
+    [
+        ({"refuses": ["nftables"]}, "Protocol not supported"),
+        ({"switches": {"/proc/sys/user/max_net_namespaces": "3"}}, "No space left on device"),
+        ({"refuses": ["namespaces"]}, "Operation not permitted"),
+    ],
+    ids=["no nftables", "three networks", "no namespaces"],
+)
+def test_a_machine_that_cannot_make_a_network_is_told_so_and_where_the_way_out_is(
+    us: User, lacks: dict[str, Any], why: str, verb: str, tmp_path: Path
+) -> None:
+    before, scenario = on_the_host(), tmp_path / "short.toml"
+    scenario.write_text(SHORT)
+    words = {"up": ("--name", "poor", *SMALL), "run": (str(scenario), "--out", str(tmp_path / "runs"))}[verb]
+    process = us.start_python(crippled.__file__, json.dumps(lacks), verb, *words)
+    _, err = process.communicate(timeout=100)
+    (said,) = [line for line in err.splitlines() if line.startswith("ackproof: ")]
+    assert why in said
+    assert said.endswith("`ackproof doctor` says what to do")
+    assert process.returncode == 4
+    assert "Traceback" not in err
+    assert not us.labs()
+    wait_until(lambda: not us.processes() and not us.temporary_files(), "nothing is left")
+    assert on_the_host() == before
 
 
 @pytest.mark.proves("E2")

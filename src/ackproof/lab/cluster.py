@@ -21,7 +21,7 @@ import msgspec
 from ackproof.errors import CannotHere, UsageProblem
 from ackproof.kafka import ask, config, zookeeper
 from ackproof.lab.directory import LabDirectory
-from ackproof.lab.network import Network
+from ackproof.lab.network import Network, network_here
 from ackproof.lab.processes import Processes
 from ackproof.lab.spec import BROKERS_MAX, LabSpec, Node
 from ackproof.lab.targets import TRANSACTION, Resolver, topic_partition
@@ -101,7 +101,8 @@ class Cluster:
 
     def adopt(self, node: Node) -> None:
         """Give a node its place in the network and its name, in this lab and to all in it."""
-        self._network.attach(node.name, node.address)
+        with network_here():
+            self._network.attach(node.name, node.address)
         self.nodes[node.name] = node
         self.write_hosts()
 

@@ -32,7 +32,7 @@ from typing import Literal, TypeVar
 
 from pyroute2 import IPRoute, NetlinkError
 
-from ackproof.errors import NotProved
+from ackproof.errors import CannotHere, NotProved
 from ackproof.lab import kernel
 from ackproof.lab.rules import Match, Rules
 from ackproof.lab.spec import OBSERVER_ADDRESS
@@ -74,6 +74,17 @@ class Trial:
 
     def accounted(self, link: Link) -> bool:
         return self.arrived.get(link, 0) + self.counted.get(link, 0) >= self.copies
+
+
+@contextmanager
+def network_here() -> Iterator[None]:
+    """What the kernel refuses of a network is this machine's lack; of one too many it says that no space is left."""
+    try:
+        yield
+    except (OSError, NetlinkError) as problem:
+        raise CannotHere(
+            f"this machine cannot make a lab's network ({problem}): `ackproof doctor` says what to do"
+        ) from problem
 
 
 class Network:

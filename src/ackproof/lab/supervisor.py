@@ -130,16 +130,18 @@ def _first_process(directory: LabDirectory, boot: Boot, tether: Tether) -> None:
     sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     from ackproof.lab.cluster import Cluster, Program
     from ackproof.lab.lab import Lab
-    from ackproof.lab.network import Network
+    from ackproof.lab.network import Network, network_here
 
     events = Events(directory.events)
-    lab = Lab(Network(), events)
+    with network_here():
+        network = Network()
+        for node in boot.spec.nodes:
+            network.attach(node.name, node.address)
+    lab = Lab(network, events)
     checkpoint = Path(boot.checkpoint) if boot.checkpoint else None
     exposed = {name: port for name, (_, port) in boot.exposed.items()}
     program = Program(Path(boot.java), boot.classpath, checkpoint)
-    lab.cluster = Cluster(boot.spec, directory, program, lab.network, lab.processes, exposed)
-    for node in boot.spec.nodes:
-        lab.network.attach(node.name, node.address)
+    lab.cluster = Cluster(boot.spec, directory, program, network, lab.processes, exposed)
     lab.cluster.write_hosts()
     tether.tell(progress="network made")
     threading.Thread(target=_guarded, args=(_bring_up, lab, directory, boot, tether, host_pid), daemon=True).start()

@@ -65,6 +65,7 @@ class Came(msgspec.Struct, frozen=True):
     seconds: float = 0.0
     date: str = ""
     commit: str = ""
+    machine: str = ""
 
 
 class Proof(msgspec.Struct, frozen=True):
@@ -94,6 +95,7 @@ class Share(msgspec.Struct, frozen=True):
     seconds: float
     date: str
     commit: str
+    code: str = ""  # of all our code and tests, for what any of them takes counts
 
 
 class Data(msgspec.Struct, frozen=True):
@@ -163,13 +165,10 @@ def prove(asked: list[str], size: str, promises: dict[str, Promise], again: bool
         say(f"{len(done_before)} cases had passed with this very code before, and are not run again")
     if size == "quick" or at_once > 1:  # in one go: what they share is started once
         run_tests([test for name in todo for test in tests[name]], cases, size, known, at_once)
-    if (
-        size == "quick"
-        and not (done or done_before)
-        and set(todo) == {name for name in promises if promises[name].quick}
-    ):
+    in_one_go = at_once == 1 and not (done or done_before)
+    if size == "quick" and in_one_go and set(todo) == {name for name in promises if promises[name].quick}:
         came = max(known.values(), key=lambda case: case.date)
-        share = Share(len(known), round(time.monotonic() - began, 1), came.date, came.commit)
+        share = Share(len(known), round(time.monotonic() - began, 1), came.date, came.commit, digest_of_all())
         write_data(msgspec.structs.replace(read_data(), share=share), promises)
     failed = []
     for place, name in enumerate(asked, start=1):
@@ -201,7 +200,8 @@ def told_by(proof: Proof) -> str:
 
 
 def is_done(proof: Proof | None, tests: list[str]) -> bool:
-    return proof is not None and proof.passed and not age(proof) and proof.tests == tests
+    """What could not be run is tried again: by now there may be what it wants."""
+    return proof is not None and proof.passed and not proof.holes and not age(proof) and proof.tests == tests
 
 
 def say(text: str) -> None:
@@ -266,7 +266,7 @@ def proved(name: str, size: str, promise: Promise, cases: Cases, known: dict[str
         seconds=round(sum(came.seconds for came in all_came), 1),
         code=digest_of_code(promise.of),
         tests_code=digest_of(files_of(tests)),
-        machine=machine(),
+        machine="; ".join(sorted({came.machine for came in all_came if came.machine})),
     )
 
 
@@ -360,7 +360,7 @@ def pytest_says(arguments: list[str], size: str, told: Path, out: Any = sys.stde
     command = [*[APART] * apart, sys.executable, "-P", "-m", "pytest", "-p", "proving"]
     command += ["-p", "no:cacheprovider", "-q", "-m", "not long" if size == "quick" else ""]
     command += ["--proofs", str(told), *arguments]
-    environment |= {"ACKPROOF_COMMIT": commit()}
+    environment |= {"ACKPROOF_COMMIT": commit(), "ACKPROOF_MACHINE": machine()}
     with subprocess.Popen(command, cwd=HOME, env=environment, stdout=out) as running:
         try:
             return running.wait()
@@ -372,7 +372,7 @@ def pytest_says(arguments: list[str], size: str, told: Path, out: Any = sys.stde
 def file_of(size: str) -> Path:
     """What came of each case at this size with this very code."""
     CAME.mkdir(exist_ok=True)
-    return CAME / f"{size}-{digest_of([*files_below(SOURCE), *files_below(TESTS)])}"
+    return CAME / f"{size}-{digest_of_all()}"
 
 
 def lines_of(path: Path) -> list[Any]:
@@ -473,6 +473,10 @@ def digest_of_code(parts: str) -> str:
     own = [path for part in parts.split() or [""] for path in files_of_part(SOURCE.joinpath(*part.split(".")))]
     found = sorted(path for path in with_imported(own) if path.is_relative_to(SOURCE)) if parts else own
     return digest_of([*found, HOME / "constraints.txt"])
+
+
+def digest_of_all() -> str:
+    return digest_of([*files_below(SOURCE), *files_below(TESTS), HOME / "constraints.txt"])
 
 
 def files_of_part(place: Path) -> list[Path]:
@@ -660,8 +664,9 @@ def in_short(promises: dict[str, Promise], kept: Kept, share: Share | None) -> s
         most = f"{SHARE_MAX_S // 60} that it may take"
         judged = f"of the {most}" if share.seconds <= SHARE_MAX_S else f"**more than the {most}**"
         took = f"its {share.cases:,} cases took {share.seconds / 60:.1f} minutes, {judged}"
+        old = "" if share.code == digest_of_all() else ", *older than the code or its tests*"
         lines.append(
-            f"- quick size is CI's share; {took} (`scripts/prove --quick`, {share.date}, commit {share.commit})"
+            f"- quick size is CI's share; {took}{old} (`scripts/prove --quick`, {share.date}, commit {share.commit})"
         )
     return f"**In short**, of {len(promises)} promises:\n\n" + "\n".join(lines) + "\n"
 

@@ -55,7 +55,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.when == "call" or report.outcome != "passed":
         figures = [str(value) for name, value in item.user_properties if name == "figure"]
         told = {"test": item.nodeid, "outcome": report.outcome, "figures": figures, "problem": _problem(report)}
-        told |= {"date": datetime.now(UTC).strftime("%FT%R"), "commit": os.environ.get("ACKPROOF_COMMIT", "")}
+        told["date"] = datetime.now(UTC).strftime("%FT%R")
+        told |= {name: os.environ.get(f"ACKPROOF_{name.upper()}", "") for name in ("commit", "machine")}
         _write(item.config, told | {"seconds": round(item.stash.get(_TOOK, 0.0) + report.duration, 3)})
     elif report.when == "setup":
         item.stash[_TOOK] = report.duration

@@ -324,6 +324,7 @@ def test_what_is_done_is_not_run_again_unless_something_has_changed() -> None:
     assert prove.is_done(proof(), tests)
     assert not prove.is_done(proof(passed=False), tests)
     assert not prove.is_done(proof(code="before"), tests)
+    assert not prove.is_done(proof(holes=["no browser"]), tests)
     assert not prove.is_done(proof(), [*tests, "tests/test_prove.py::test_two"])
     assert not prove.is_done(None, tests)
 
@@ -331,7 +332,8 @@ def test_what_is_done_is_not_run_again_unless_something_has_changed() -> None:
 def test_the_page_says_what_failed_what_is_missing_and_what_has_a_hole() -> None:
     promises = prove.read_promises()
     kept = [proof(passed=False, figures=["1 tests failed"]), proof(id="F1", holes=["no browser"])]
-    page = prove.page(promises, prove.Data(kept, prove.Share(883, 660.0, "2026-11-18T01:00", "1111111")))
+    share = prove.Share(883, 660.0, "2026-11-18T01:00", "1111111", prove.digest_of_all())
+    page = prove.page(promises, prove.Data(kept, share))
     sections = {part.partition(":")[0]: part for part in page.split("\n### ")[1:]}
     assert sections["C3"].startswith("C3: **FAILED**")
     assert "- **FAILED at full size** (" in sections["C3"]
@@ -343,9 +345,33 @@ def test_the_page_says_what_failed_what_is_missing_and_what_has_a_hole() -> None
 
 
 def test_a_share_that_took_too_long_is_told() -> None:
-    share = prove.Share(881, prove.SHARE_MAX_S + 246.7, "2026-11-18T07:00", "1111111")
+    share = prove.Share(881, prove.SHARE_MAX_S + 246.7, "2026-11-18T07:00", "1111111", prove.digest_of_all())
     told = "its 881 cases took 16.1 minutes, **more than the 12 that it may take** (`scripts/prove --quick`"
     assert told in prove.in_short(PROMISES, {}, share)
+
+
+def test_a_share_of_other_code_is_marked() -> None:
+    share = prove.Share(881, 660.0, "2026-11-18T07:00", "1111111", "before")
+    told = "of the 12 that it may take, *older than the code or its tests* (`scripts/prove --quick`"
+    assert told in prove.in_short(PROMISES, {}, share)
+
+
+def test_a_case_that_passed_with_another_library_is_run_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(prove, "CAME", tmp_path / "proofs")
+    before = prove.file_of("full")
+    monkeypatch.setattr(prove, "HOME", tmp_path)
+    (tmp_path / "constraints.txt").write_text("pyspark==4.0.9\n")
+    monkeypatch.setattr(
+        prove, "digest_of", lambda paths: "+".join(p.name for p in paths if p.name == "constraints.txt")
+    )
+    assert prove.file_of("full") != before
+    assert prove.file_of("full").name == "full-constraints.txt"
+
+
+def test_the_machine_is_that_of_the_cases() -> None:
+    here = msgspec.structs.replace(came(test="a"), machine="2 cores")
+    there = msgspec.structs.replace(came(test="b"), machine="4 cores")
+    assert of_cases(here, there).machine == "2 cores; 4 cores"
 
 
 def test_every_promise_is_in_a_group_and_every_marked_test_proves_one() -> None:

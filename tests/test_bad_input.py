@@ -29,6 +29,7 @@ __all__ = ["run", "state"]  # fixtures
 Told = Callable[[str, object], None]
 
 # what is changed, into what, and a word of what is told
+RECORDED = str(Path(__file__).parent / "runs" / "no-loss")
 BAD_FILES = [
     # no TOML, or not text
     ('name = "good"', "name = good", "not TOML"),
@@ -134,8 +135,8 @@ BAD_FILES = [
     ("leader:orders/1", "leder:orders/1", "leder:orders/1"),
     ("leader:orders/1", "producer:2", "producer:2"),
     ("leader:orders/1", "kafka0", "no node or role"),
-    ("at_messages = 300", "at_messages = -1", "at_messages"),
-    ("at_messages = 300", "at_s = -1", "at_s"),
+    ("at_messages = 300", "at_messages = -1", "must be 0 or more"),
+    ("at_messages = 300", "at_s = -1", "must be 0 or more"),
     ("at_messages = 300", "at_s = 1\nat_messages = 300", "at_"),
     ("at_messages = 300", "", "at_"),
     ('until = "load-ended"', "until_s = 0", "until"),
@@ -167,13 +168,21 @@ MORE_LINES = [
     ["run", "acks1-leader-isolated", "--mode", "docker"],
     ["run", "acks1-leader-isolated", "--set", "producer.acks=most"],
     ["run", "acks1-leader-isolated", "--set", "nothing"],
+    ["run", "acks1-leader-isolated", "--set", "producers.acks=all"],
     ["run", "acks1-leader-isolated", "--repeat", "0"],
+    ["run", "acks1-leader-isolated", "--junit", "/no/such/place.xml"],
+    ["run", "acks1-leader-isolated", "--junit", "/"],
     ["run", "acks1-leader-isolated", "--seed", "x"],
     ["check"],
     ["show", "nosuchfile.toml"],
     ["show", "nosuchscenario"],
     ["judge"],
     ["judge", "x" * 300],
+    ["judge", "/"],
+    ["report", "/"],
+    ["report", RECORDED, "--out", "/no/such/place.html"],
+    ["report", RECORDED, RECORDED, "--out", "/no/such/place.html"],
+    ["report", RECORDED, "--out", "/proc/cpuinfo/page.html"],
     ["report"],
     ["report", "x" * 300],
     ["report", "x" * 300, "y"],

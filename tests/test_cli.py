@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -121,6 +123,7 @@ def test_a_judge_without_a_temporary_folder_says_which_it_needs(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(judging, "find_java", lambda: None)
+    (tmp_path / "journal").mkdir()
     code, out, err = run("judge", str(tmp_path))
     assert (code, out) == (4, "")
     assert "set TMPDIR" in err
@@ -470,6 +473,32 @@ def test_a_share_is_read(text: str, value: float) -> None:
 def test_what_is_no_share_is_refused(text: str) -> None:
     with pytest.raises(UsageProblem, match="no share"):
         share(text)
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_an_index_is_written_where_it_was_asked_for(runs: int, run: Run, tmp_path: Path) -> None:
+    for number in range(2):
+        shutil.copytree(Path(__file__).parent / "runs" / "no-loss", tmp_path / f"run{number}")
+    made = [str(tmp_path / f"run{number}") for number in range(runs)]
+    for asked, written in (("page.html", "page.html"), (".", "index.html")):
+        code, out, _ = run("report", *made, "--out", str(tmp_path / asked))
+        assert (code, out.strip()) == (0, f"report: {tmp_path / written}")
+        assert "run0/report.html" in (tmp_path / written).read_text(encoding="utf-8")
+
+
+def test_a_page_that_cannot_be_written_is_one_sentence(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = tmp_path / "run"
+    shutil.copytree(Path(__file__).parent / "runs" / "no-loss", directory)
+
+    def refuses(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(directory / "report.html"))
+
+    monkeypatch.setattr("tempfile.mkstemp", refuses)
+    code, out, err = run("report", str(directory))
+    assert (code, out, err.count("\n")) == (4, "", 1)
+    assert f"{directory / 'report.html'}" in err
 
 
 WITHOUT_A_LAB = ("doctor", "topic", "run", "judge", "diff", "report", "list", "show", "check", "schema")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import sys
@@ -13,7 +14,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ackproof.cli_options import Json
-from ackproof.errors import UsageProblem
+from ackproof.errors import CannotHere, UsageProblem
 from ackproof.scenario import Scenario
 from ackproof.scenario_file import Source, bundled, find, json_schema, load, located
 from ackproof.screen import say, say_json
@@ -87,6 +88,8 @@ def run(
         for asked, spec in zip(wanted, specs, strict=True):
             show_plan(asked.scenario, spec, shape)
         return
+    if junit is not None:
+        _check_place("--junit", junit)
     for asked in wanted:
         require_programs(asked.scenario)
     outcome = runner.Outcome(as_json=as_json, junit=junit)
@@ -184,7 +187,9 @@ def _settings(path: Path) -> dict[str, str]:
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Run directories.")],
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Where the index of several runs goes.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write an index over these runs there: a file, or a directory for index.html.")
+    ] = None,
 ) -> None:
     """Write the report of a run, or an index page over several.
 
@@ -195,8 +200,16 @@ def report(
     if len(runs) > 1:  # runs/* also names the index of the last time
         runs = [path for path in runs if _is_directory(path)] or runs
     _check_runs(runs)
-    pages = [write_report(path) for path in runs]
-    page = pages[0] if len(pages) == 1 else write_index(runs, out or runs[0].parent / "index.html")
+    index = out / "index.html" if out is not None and _is_directory(out) else out
+    if index is not None:
+        _check_place("--out", index)
+    try:
+        pages = [write_report(path) for path in runs]
+        page = (
+            pages[0] if len(pages) == 1 and index is None else write_index(runs, index or runs[0].parent / "index.html")
+        )
+    except OSError as problem:
+        raise CannotHere(f"the report cannot be written ({problem}): use another place, or a copy of the run") from None
     say(f"report: {page}")
     if open_page:
         import webbrowser
@@ -208,6 +221,16 @@ def _check_runs(runs: list[Path]) -> None:
     for path in runs:
         if not _is_directory(path):
             raise UsageProblem(f"{path} is no run directory")
+        if not any((path / each).exists() for each in ("run.json", "journal")):
+            raise UsageProblem(f"{path} is no run directory: it has neither run.json nor a journal")
+
+
+def _check_place(option: str, path: Path) -> None:
+    """Of a file to be written at the end: a path that is only mistyped is told before anything starts."""
+    if not path.name or path.is_dir():
+        raise UsageProblem(f"{option} {path}: name a file, not a directory")
+    if not os.access(path.parent, os.W_OK | os.X_OK) or not path.parent.is_dir():
+        raise UsageProblem(f"{option} {path}: {path.parent} is no directory that can be written")
 
 
 def _is_directory(path: Path) -> bool:

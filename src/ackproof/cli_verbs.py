@@ -98,12 +98,18 @@ def pause(nodes: Targets, for_: For = None, name: Name = DEFAULT_NAME, as_json: 
     _ask(name, "pause", as_json, nodes=nodes, for_s=_for(for_))
 
 
-def resume(nodes: Targets, name: Name = DEFAULT_NAME, as_json: Json = False) -> None:
-    """Let paused nodes go on.
+def resume(
+    nodes: Annotated[
+        list[str] | None, typer.Argument(metavar="[NODES]...", help="All that are paused, without.")
+    ] = None,
+    name: Name = DEFAULT_NAME,
+    as_json: Json = False,
+) -> None:
+    """Let paused nodes go on, all of them without a name.
 
-    Example: ackproof resume kafka3
+    Examples: ackproof resume, or ackproof resume kafka3
     """
-    _ask(name, "resume", as_json, nodes=nodes)
+    _ask(name, "resume", as_json, nodes=nodes or [])
 
 
 def add(wait: Wait = True, name: Name = DEFAULT_NAME, as_json: Json = False) -> None:

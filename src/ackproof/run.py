@@ -28,7 +28,7 @@ from ackproof.lab.events import Events
 from ackproof.lab.processes import wait_until
 from ackproof.record import Clock, RunRecord, write_record
 from ackproof.run_access import set_rules
-from ackproof.run_clients import Clients
+from ackproof.run_clients import Clients, ended_how
 from ackproof.run_health import HealthFeed
 from ackproof.run_mirrors import Mirrors
 from ackproof.run_topics import Topics
@@ -132,8 +132,7 @@ class Ongoing:
         self._nodes_table.add(at_ns=at_ns, event="exited", **ended)
         clients = (*self.clients.producers, *self.clients.consumers)
         if ended["by_itself"] and ended["code"] != 0 and ended["node"] in clients:
-            how = f"signal {ended['signal']}" if ended["code"] is None else f"exit code {ended['code']}"
-            self.tell(f"{ended['node']} ended by itself ({how})")
+            self.tell(f"{ended['node']} ended by itself ({ended_how(ended['code'], ended['signal'])})")
 
     def resolved(self, plan: FaultPlan) -> FaultPlan:
         """`target:N` is whatever fault N hit."""

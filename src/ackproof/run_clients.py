@@ -46,6 +46,10 @@ def _of_site(program: str, site: str) -> str:
     return program if site == FIRST_SITE else f"{program}-{site}"
 
 
+def ended_how(code: int | None, signal: int | None) -> str:
+    return f"signal {signal}" if signal else f"exit code {code}"
+
+
 class Clients:
     def __init__(self, scenario: Scenario, record: RunRecord, directory: Path, lab: str) -> None:
         self._scenario = scenario
@@ -408,7 +412,9 @@ class Clients:
         # What a foreign client was worth until it ended, however it ended, is for the judge to say.
         ended -= self._disturbed | set(self._heard)
         if dead := sorted(name for name in ended if not name.startswith("final-read")):
-            raise CannotHere(f"{dead[0]} ended by itself; its log ends:", self._log_tail(dead[0]))
+            how, told = ended_how(*exits[dead[0]] or (None, None)), self._log_tail(dead[0])
+            says = "its log ends:" if told else "its log says nothing (was it killed, or memory short?)"
+            raise CannotHere(f"{dead[0]} ended by itself ({how}); {says}", told)
         return exits
 
     def _may_end(self, name: str, how: list[int | None] | None) -> bool:

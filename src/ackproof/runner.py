@@ -351,6 +351,7 @@ class Outcome:
     as_json: bool
     junit: Path | None
     runs: list[Done] = field(default_factory=list)
+    untold: bool = False  # the JUnit file that was asked for could not be written
 
     def write_junit(self) -> None:
         """After each run, so that the file is valid whenever somebody looks."""
@@ -360,7 +361,9 @@ class Outcome:
             return
         try:
             write_junit([each.told() for each in self.runs], self.junit)
+            self.untold = False
         except OSError as problem:
+            self.untold = True
             say_problem(CannotHere(f"{self.junit} could not be written ({problem.strerror})"))
 
     def tell(self) -> None:
@@ -370,7 +373,7 @@ class Outcome:
             say_json({"runs": [run_json(each.told(), each.report) for each in self.runs]})
 
     def exit_code(self) -> int:
-        codes = {each.exit_code for each in self.runs}
+        codes = {each.exit_code for each in self.runs} | ({CannotHere.exit_code} if self.untold else set())
         return next((code for code in (BUG_EXIT_CODE, 1, 4, 3) if code in codes), max(codes, default=0))
 
 

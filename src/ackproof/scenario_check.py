@@ -544,7 +544,10 @@ def _times(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem
         yield where, f"{fault.kind} does not last, so it has no end: use start, or another fault, to undo it"
     if any(producer.count < 1 for producer in scenario.producers):
         return  # which is told already
-    if fault.at_messages is not None and not 0 <= fault.at_messages < scenario.total:
+    if negative := [name for name in ("at_messages", "at_s") if (getattr(fault, name) or 0) < 0]:
+        yield f"{where}.{negative[0]}", f"{negative[0]} = {getattr(fault, negative[0]):g}: it must be 0 or more"
+        return
+    if fault.at_messages is not None and fault.at_messages >= scenario.total:
         yield (
             f"{where}.at_messages",
             f"at_messages = {fault.at_messages}: only {scenario.total} messages are sent, so it would never begin",
@@ -552,7 +555,7 @@ def _times(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem
     ends_s = min(scenario.timeout_s, scenario.lasts_s or scenario.timeout_s)
     if fault.after_s is not None and not scenario.earliest_s(number) < ends_s:
         yield f"{where}.after_s", f"after_s = {fault.after_s:g}: the load lasts {ends_s:g} s, so it would never begin"
-    if fault.at_s is not None and not 0 <= fault.at_s < ends_s:
+    if fault.at_s is not None and fault.at_s >= ends_s:
         yield f"{where}.at_s", f"at_s = {fault.at_s:g}: the load lasts {ends_s:g} s, so it would never begin"
     if fault.until_s is not None and not fault.until_s > (fault.at_s or 0):
         yield f"{where}.until_s", f"until_s = {fault.until_s:g} is not after at_s = {fault.at_s or 0:g}"

@@ -258,6 +258,12 @@ def _override(data: dict[str, Any], setting: str) -> None:
         for entry in entries:
             _put(entry, path[1:], value, setting)
     else:
+        if isinstance(data.get(path[0]), list) and len(path) > 1 and not path[1].isdigit():
+            one = next((word for word, words in _PLURALS.items() if words == path[0]), "")
+            ways = f"{one}.{'.'.join(path[1:])} for all of them, or " if one else ""
+            raise UsageProblem(
+                f"--set {setting}: {path[0]} is a list: write {ways}{path[0]}.0.{'.'.join(path[1:])} for the first"
+            )
         _put(data, path, value, setting)
 
 

@@ -399,9 +399,10 @@ def test_a_paused_node_is_stopped_keeps_its_port_and_answers_nobody_until_it_is_
     assert not reaches(broker_of(exposed, "kafka2"), 2)
     assert reaches(broker_of(exposed, "kafka1"))
     assert "kafka2 is paused" in zk.refused(2, "pause", "kafka2")
-    zk.do("resume", "kafka2")
+    zk.do("resume")
     assert not stopped(pid)
     assert reaches(broker_of(exposed, "kafka2"))
+    assert "no node is paused" in zk.do("resume")
 
 
 def test_killing_the_leader_kills_whom_an_ordinary_client_calls_the_leader(zk: RealLab) -> None:

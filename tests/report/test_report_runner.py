@@ -12,6 +12,7 @@ from made_story import SHAPES
 from make_run import make_run
 
 from ackproof.record import read_record, write_record
+from ackproof.report.contract import run_json
 from ackproof.runner import Done, Outcome
 
 
@@ -40,6 +41,12 @@ def test_a_junit_file_that_cannot_be_written_is_a_sentence(directory: Path, caps
     outcome = Outcome(as_json=False, junit=directory / "no" / "such" / "junit.xml", runs=[Done(directory, 0)])
     outcome.write_junit()
     assert "could not be written" in capsys.readouterr().err
+    assert outcome.exit_code() == 4, "whoever reads the file would take an older one for this run's"
+
+
+def test_of_a_run_that_nobody_judged_nothing_is_counted(directory: Path) -> None:
+    told = run_json(Done(directory, 0).told(), None)
+    assert [told[name] for name in ("result", "sent", "acked", "failed", "unknown")] == ["unknown", *[None] * 4]
 
 
 def test_the_exit_code_of_the_worst() -> None:

@@ -200,9 +200,13 @@ def _paused(lab: Lab, node: Node, answered: bool) -> Iterator[Held]:
 
 
 def resume(server: Server, request: Request) -> Result:
+    """The nodes that are named, or whatever is paused."""
     lab, said = server.lab, []
     with lab.turn:
-        nodes = _nodes(server, request, ("paused",), "resume")
+        if request.get("nodes"):
+            nodes = _nodes(server, request, ("paused",), "resume")
+        else:
+            nodes = [node for node in lab.cluster.nodes.values() if lab.processes.state(node.name) == "paused"]
         for node in nodes:
             if not end_pause(lab, node.name):
                 lab.processes.send(node.name, signal.SIGCONT)
@@ -211,7 +215,7 @@ def resume(server: Server, request: Request) -> Result:
             raise NotProved(f"{node.name} is still {lab.processes.state(node.name)} after SIGCONT")
         answers = wait_until(lambda node=node: lab.cluster.answers(node), PAUSE_S)  # type: ignore[misc]
         said.append(f"{node.name}: runs again" + (" and answers" if answers else ", but does not answer yet"))
-    return {"nodes": [node.name for node in nodes], "said": said}
+    return {"nodes": [node.name for node in nodes], "said": said or ["no node is paused"]}
 
 
 def end_pause(lab: Lab, node: str) -> bool:

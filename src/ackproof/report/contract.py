@@ -19,6 +19,8 @@ from ackproof.verdict import CheckResult, Verdict
 
 
 def run_json(verdict: Verdict, report_path: Path | str | None) -> dict[str, Any]:
+    """Of a run that nobody judged nothing was counted, which is not that there was none."""
+    counted = not any(line.name == "judged" and not line.fit for line in verdict.fitness)
     return {
         "run": verdict.run,
         "scenario": verdict.scenario,
@@ -26,10 +28,10 @@ def run_json(verdict: Verdict, report_path: Path | str | None) -> dict[str, Any]
         "kafka": verdict.kafka,
         "result": verdict.result,
         "sentence": verdict.sentence,
-        "sent": verdict.sent,
-        "acked": verdict.acked,
-        "failed": verdict.failed,
-        "unknown": verdict.unknown,
+        "sent": verdict.sent if counted else None,
+        "acked": verdict.acked if counted else None,
+        "failed": verdict.failed if counted else None,
+        "unknown": verdict.unknown if counted else None,
         "high_watermark": verdict.high_watermark,
         "lost": verdict.lost,
         "duplicated": verdict.duplicated,

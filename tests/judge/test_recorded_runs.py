@@ -1,6 +1,6 @@
 """Real runs, recorded once and judged again: the same journal gives the same numbers, today and next year.
 
-`tests/runs/NAME` holds the `run.json` and the `journal/` of a run as it left them, without its logs; small ones, most
+`tests/runs/NAME` holds the `run.json` and the `journal/` of a run as it left them, without its logs; small ones, many
 of them of the slow shape. `tests/judge/recorded/NAME.json` is the `verdict.json` of each, whole, with the witnesses. To
 record another: copy these two, judge it, keep its `verdict.json` there, and write down here what was found.
 """
@@ -72,6 +72,28 @@ EXPECTED: dict[str, tuple[tuple[Any, ...], dict[str, int], dict[str, int]]] = {
         ("confirmed", 100, 100, 100, 0),
         {"survived": 100},
         {"dual_leader": 1, "unavailable": 1, "failover": 1, "late": 2},
+    ),
+    "consumer-killed": (
+        ("confirmed", 300, 300, 300, 0),
+        {"survived": 300},
+        {"rebalances": 1, "unowned": 4},
+    ),
+    "transactions": (  # the 184 were in transactions that were aborted on purpose
+        ("confirmed", 1264, 1080, 1537, 0),
+        {"survived": 1080, "rejected": 184},
+        {
+            "unstable_read": 184,
+            "zombie_ack": 2,
+            "unavailable": 28,
+            "failover": 10,
+            "late": 2,
+            "vanished": 10,
+        },
+    ),
+    "mirror-killed": (  # it copied five records once more
+        ("confirmed", 300, 300, 300, 0),
+        {"survived": 300},
+        {"mirror_differs": 5, "mirrored_as": 4, "failover": 4},
     ),
 }
 

@@ -458,14 +458,37 @@ def _words(node: ast.AST, size: str) -> Iterator[str]:
 
 
 def files_of(tests: Iterable[str]) -> list[Path]:
-    """Their own files, those of tests that they import, what all tests are given, and what tests share: all that is no
-    test below the folders of these (helpers, other judges, programs that are started by their path), and recorded
-    runs."""
+    """Their own files, what all tests are given, whatever of tests/ these import, and what they tell by its name:
+    programs that are started by their path, folders of recorded runs and of data, lists."""
     own = {HOME / test.partition("::")[0] for test in tests} | {TESTS / "conftest.py", TESTS / "proving.py"}
-    found = {path for path in with_imported(own) if path.is_relative_to(TESTS)}
-    folders = {TESTS / "runs", *(path.parent for path in found)} - {TESTS}
-    shared = {path for folder in folders for path in files_below(folder) if not path.name.startswith("test_")}
-    return sorted(found | shared)
+    found: set[Path] = set()
+    while own - found:
+        found |= {path for path in with_imported(own) if path.is_relative_to(TESTS)}
+        own = found | {path for path in files_below(TESTS) if told_of(path) & frozenset().union(*map(texts_of, found))}
+    return sorted(found)
+
+
+def told_of(path: Path) -> set[str]:
+    """Its name and those of the folders that it stands in; a test is never told of, nor is a folder of tests."""
+    if path.name.startswith("test_"):
+        return set()
+    folders = {folder.name for folder in path.relative_to(TESTS).parents if not any(folder_of_tests(folder))}
+    return {path.name} | folders
+
+
+@cache
+def folder_of_tests(folder: Path) -> list[Path]:
+    return list((TESTS / folder).glob("test_*.py"))
+
+
+@cache
+def texts_of(path: Path) -> frozenset[str]:
+    """All strings in a program of ours, and the last part of each that is a path."""
+    if path.suffix != ".py":
+        return frozenset()
+    nodes = ast.walk(ast.parse(path.read_bytes()))
+    texts = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return frozenset(part for text in texts for part in (text, text.rpartition("/")[2]))
 
 
 @cache

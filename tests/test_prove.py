@@ -291,13 +291,23 @@ def test_a_quick_proof_that_failed_is_shown_beside_a_full_one() -> None:
 
 
 def test_a_proof_is_older_than_its_tests_when_something_that_they_share_has_changed() -> None:
-    shared = {path.name for path in prove.files_of(["tests/judge/test_mutants.py::test_one"])}
-    assert {"reference.py", "sql_judge.py", "planting.py", "survivors.toml", "proving.py", "run.json"} <= shared
-    assert {name for name in shared if name.startswith("test_")} == {"test_mutants.py"}
-    assert "real_lab.py" not in shared, "what tests of clusters share is nothing to the judge's"
-    of_clusters = {path.name for path in prove.files_of(["tests/cluster/test_killed.py::test_one"])}
-    assert {"real_lab.py", "stand_in.py", "fake_ivy.py", "run.json"} <= of_clusters
-    assert "planting.py" not in of_clusters
+    def shared(file: str) -> set[str]:
+        return {str(path.relative_to(prove.TESTS)) for path in prove.files_of([f"tests/{file}.py::test_one"])}
+
+    of_mutants = shared("judge/test_mutants")
+    assert {"judge/mutation.py", "judge/asking.py", "judge/survivors.toml", "proving.py", "conftest.py"} <= of_mutants
+    assert {name for name in of_mutants if "/test_" in name} == {"judge/test_mutants.py"}
+    assert not {"cluster/real_lab.py", "judge/planting.py"} & of_mutants, "what it neither imports nor names"
+    assert {"judge/planting.py", "judge/reference.py"} <= shared("judge/test_planted") | shared(
+        "judge/test_three_judges"
+    )
+    assert "judge/mutation.py" not in shared("judge/test_three_judges")
+    of_clusters = shared("cluster/test_killed")
+    assert {"cluster/real_lab.py", "cluster/stand_in.py", "fake_ivy.py"} <= of_clusters
+    assert "judge/planting.py" not in of_clusters
+    recorded = shared("judge/test_recorded_runs")
+    assert {"runs/no-loss/run.json", "judge/recorded/no-loss.json"} <= recorded
+    assert any(name.startswith("kafka/data/") for name in shared("kafka/test_ask"))
     before = proof(tests_code="before")
     assert "*older than its tests*" in prove.section("C3", PROMISES["C3"], [before])
 

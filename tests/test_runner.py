@@ -88,17 +88,23 @@ def test_the_record_says_why_there_was_no_lab(
     assert record.ended_at is not None
 
 
-@pytest.mark.parametrize(("in_doubt", "code"), [(False, 0), (True, 3)])
+@pytest.mark.parametrize(("doubts", "code"), [([], 0), (["fault 1 did not hold"], 3)])
 def test_a_run_that_is_not_judged_is_done_when_its_lab_is_and_tells_what_is_no_evidence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab: Any, in_doubt: bool, code: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    lab: Any,
+    doubts: list[str],
+    code: int,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    run = SimpleNamespace(mark=lambda **_: None, faults=[], in_doubt=in_doubt)
+    run = SimpleNamespace(mark=lambda **_: None, faults=[], doubts=lambda: doubts)
     monkeypatch.setattr(running, "Ongoing", lambda *_: run)
     carried_out: list[Any] = []
     monkeypatch.setattr(running, "carry_out", lambda ongoing, *_: carried_out.append(ongoing))
     outcome = runner.Outcome(as_json=True, junit=None)
     runner.run_one(asked(tmp_path), outcome)
     assert (outcome.exit_code(), carried_out, len(lab.down)) == (code, [run], 1)
+    assert ("unfit: fault 1 did not hold" in capsys.readouterr().err) is bool(doubts)
 
 
 @pytest.mark.proves("A9")
@@ -106,7 +112,7 @@ def test_a_run_that_is_not_judged_is_done_when_its_lab_is_and_tells_what_is_no_e
 def test_a_clean_up_that_fails_takes_nothing_from_the_verdict_and_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab: Any, capsys: pytest.CaptureFixture[str], problem: Exception
 ) -> None:
-    run = SimpleNamespace(mark=lambda **_: None, faults=[], in_doubt=False)
+    run = SimpleNamespace(mark=lambda **_: None, faults=[], doubts=list)
     monkeypatch.setattr(running, "Ongoing", lambda *_: run)
     monkeypatch.setattr(running, "carry_out", lambda *_: None)
 

@@ -237,6 +237,17 @@ def test_a_signal_that_comes_with_the_end_of_the_terminal_is_heard(ends: BaseExc
             fails()
 
 
+@pytest.mark.parametrize("acked", [2_000, 2_900])
+def test_what_still_waits_is_told_where_nothing_moves(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, acked: int
+) -> None:
+    live = Live(load(find("acks1-leader-isolated")), quiet=True)
+    clients = SimpleNamespace(producers=[], consumers=[], leaders={})
+    live.follow(SimpleNamespace(faults=[], clients=clients, directory=tmp_path))
+    live.counts({"sent": 3_000, "acked": acked, "failed": 60, "unknown": 40})
+    assert ("waiting 900" in capsys.readouterr().err) is (acked == 2_000)
+
+
 @pytest.mark.parametrize("broken", [False, True])
 def test_a_fault_that_no_longer_holds_is_not_shown_as_one_that_does(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, broken: bool

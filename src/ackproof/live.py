@@ -89,6 +89,8 @@ class Live:
             f"unknown {now['unknown']:,}",
             f"{rate:,.0f}/s",
         ]
+        waiting = now["sent"] - now["acked"] - now["failed"] - now["unknown"]
+        parts += [f"waiting {waiting:,}"] if waiting and not rate else []  # else it is only what is under way
         parts += [f"leader {leaders}"] if leaders else []
         parts += [f"FAULT {'; '.join(standing)}"] if standing else []
         return plain("  ".join(parts))

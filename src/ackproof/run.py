@@ -123,10 +123,12 @@ class Ongoing:
             others.remove(what)
         self.note(others=others)
 
-    @property
-    def in_doubt(self) -> bool:
-        """Whether anything was seen already for which the judge would call the run unfit."""
-        return bool(self.record.others) or any(fault.broken or fault.unproved for fault in self.faults)
+    def doubts(self) -> list[str]:
+        """What was seen already for which the judge would call the run unfit."""
+        broken = {fault.number: "did not hold" for fault in self.faults if fault.broken}
+        unproved = {fault.number: "was not proved" for fault in self.faults if fault.unproved}
+        others = ["somebody else changed the lab"] if self.record.others else []
+        return [*(f"fault {number} {what}" for number, what in (unproved | broken).items()), *others]
 
     def _journal_exit(self, at_ns: int, ended: dict[str, Any]) -> None:
         self._nodes_table.add(at_ns=at_ns, event="exited", **ended)
@@ -458,7 +460,7 @@ def _final_read(run: Ongoing) -> None:
     run.mirrors.settle(run.tell)
     run.clients.final_read(SETTLE_S, run.tell)
     run.mark(drained_ns=time.monotonic_ns())
-    run.tell("every partition is read to its end; the lab goes down")
+    run.tell("every partition is read to its end")
     run.clients.stop_watching()
 
 

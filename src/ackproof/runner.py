@@ -151,7 +151,10 @@ def run_one(asked: Asked, outcome: Outcome) -> None:
             with _tied(launched, asked.keep, live.tell, afterwards):
                 ongoing = running.Ongoing(asked.scenario, record, directory.resolve(), spec.name, live.tell)
                 _lab_part(asked, ongoing, live, judging)
-            done.exit_code = 3 if ongoing.in_doubt else 0
+            doubts = ongoing.doubts()
+            done.exit_code = 3 if doubts else 0
+            if doubts and not asked.judged:
+                live.tell(f"unfit: {', '.join(doubts)}")
             if asked.judged:
                 verdict = _judge_part(done, judging, live)
                 live.close()

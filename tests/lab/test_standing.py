@@ -586,7 +586,7 @@ def test_a_dead_node_where_somebody_came_and_went_reaches_the_judge_by_the_runs_
                 time.sleep(0.5)
             events, fit, text = what_the_judge_says(ongoing)
             assert events == ["asked", "proved", "healed", *["broken"] * sabotaged]
-            assert (fit, ongoing.in_doubt) == (not sabotaged, sabotaged)
+            assert (fit, ongoing.doubts() == ["fault 1 did not hold"]) == (not sabotaged, sabotaged)
             assert ("and yet somebody serves on its port 9092" in text) is sabotaged
 
     in_a_lab(work)
@@ -624,7 +624,7 @@ def test_what_somebody_else_does_to_the_lab_reaches_the_judge_by_the_runs_record
             if refused:
                 lab.events.add("refused", **who, problem="kafka1 runs")
             ongoing.close()
-            assert ongoing.in_doubt is not fit
+            assert ongoing.doubts() == ([] if fit else ["somebody else changed the lab"])
             with opened(ongoing.directory) as source:
                 lines = fitness.others(Evidence(source, [], {}, {}, {}))
             told = f"Somebody else changed the laboratory while the run went on: ackproof start kafka1 ({by})."

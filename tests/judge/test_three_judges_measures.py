@@ -26,7 +26,7 @@ from ackproof.record import Marks
 from proving import size
 
 pytestmark = pytest.mark.timeout(size(400, 6 * 3600))  # the first of them judges all histories
-HISTORIES = size(300, 5_000)
+HISTORIES = size(300, 20_000)
 AT_LARGE = size(20, 300)  # as many are judged as large journals are, too
 ASKED_OF = ("sends", "log", "ends", "reads", "state", "faults", "alerts", "eligible")
 OF_THE_PLAN = {

@@ -22,7 +22,7 @@ from ackproof.record import FaultRecord, Marks, ProducerRecord, RunRecord
 from proving import size
 
 pytestmark = pytest.mark.timeout(size(400, 6 * 3600))  # the first of them judges all histories
-HISTORIES = size(300, 5_000)
+HISTORIES = size(300, 20_000)
 AT_LARGE = size(40, 500)  # as many are judged as large journals are, too
 
 ORDERS, ANSWERS, MIRROR = range(3)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import islice
 from types import ModuleType
 from typing import Any
 
@@ -114,9 +115,11 @@ class Judges:
                 database.execute(f"create view {name} as {view}")
             return self._by_run(database.sql(self._sql.QUESTIONS[check]).fetchall())
 
-    def by_hand(self, check: str) -> Answers:
+    def by_hand(self, check: str, first: int | None = None) -> Answers:
+        """Of all histories, or of the first so many."""
         judge = getattr(self._plain, check)
-        return self._by_run((run, *witness) for run, own in self.rows.items() for witness in judge(own))
+        every = islice(self.rows.items(), first)
+        return self._by_run((run, *witness) for run, own in every for witness in judge(own))
 
     def _of_rows(self, check: str, rows: Iterable[Mapping[str, Any]]) -> Answers:
         return self._by_run(tuple(row[name] for name in ("run", *self.columns[check])) for row in rows)
@@ -137,7 +140,7 @@ class Judges:
         return plain
 
     def assert_agreed_at_large(self, check: str) -> None:
-        found, plain = self.as_large(check), self.by_hand(check)
+        found, plain = self.as_large(check), self.by_hand(check, self._at_large)
         for history in self.histories[: self._at_large]:
             assert found[history.run] == plain[history.run], self.rows[history.run]
         assert any(found.values()), "the histories do not have this: they prove nothing"

@@ -48,6 +48,7 @@ TWO_LABS_AT_ONCE = ["--tx", f"2*popen//python={shlex.join([APART, sys.executable
 
 
 class Promise(msgspec.Struct, frozen=True):
+    title: str
     promise: str
     bar: str
     quick: bool = True
@@ -577,27 +578,28 @@ however it ends; that what was flushed to the journal before a crash is there af
 topics, keys, names and logs is text to whoever reads our output.
 
 **What is not.** The laboratory sees what clients were told, what brokers said of themselves and what the healed log
-holds. It does not see a broker's memory or disk, so it says *that* a message is gone and who stands at its offset,
-and derives an epoch only where the rule of [judge.md](judge.md) allows it. One machine is not a data centre: all
-nodes share a clock, a kernel and a disk, power never fails, and a killed broker keeps what the kernel had taken from
-it. A fault is proved about once a second, and once more right before it is healed: a cut by datagrams (a fault of
-connections by connections) and by the generation of the router's packet rules, which any change by anybody makes a
-new one. So a cut did not hold if somebody else changed a rule, though only for a moment; whatever else came and went
-between two looks (a route, a queue, a pause that was ended and begun again, somebody on a dead node's port) is not
-seen. What others do to the lab of a run by `ackproof`'s own commands makes it unfit, but for `exec`: a program of
-theirs inside may change what no look sees. That no loss was found in twenty runs does not say that none can happen; it
-says what was seen in these. Figures were measured on one machine; a proof at quick size is weaker than one in full, and
-each line says which it is. Anybody who is root on the machine, or the owner of the laboratory, can change a journal
-after the fact: it has checksums against accidents, and none against people.
+holds. It does not see a broker's memory or disk, so it says *that* a message is gone and who stands at its offset, and
+derives an epoch only where the rule of [judge.md](judge.md) allows it. One machine is not a data centre: all nodes
+share a clock, a kernel and a disk, power never fails, and a killed broker keeps what the kernel had taken from it. A
+fault is proved about once a second, and once more right before it is healed: a cut by datagrams (a fault of connections
+by connections) and by the generation of the router's packet rules, which any change by anybody makes a new one. So a
+cut did not hold if somebody else changed a rule, though only for a moment; whatever else came and went between two
+looks (a route, a queue, a pause that was ended and begun again, somebody on a dead node's port) is not seen. What
+others do to the lab of a run by `ackproof`'s own commands makes it unfit, but for `exec`: a program of theirs inside
+may change what no look sees. A node that was killed or stopped is knocked at every second, and whoever answers there
+breaks the fault; how often that was is not judged. That no loss was found in twenty runs does not say that none can
+happen; it says what was seen in these. Figures were measured on one machine; a proof at quick size is weaker than one
+in full, and each line says which it is. Anybody who is root on the machine, or the owner of the laboratory, can change
+a journal after the fact: it has checksums against accidents, and none against people.
 
-**How to read the rest.** *Not proved yet*: no test of it has been run, or there is none. *Older than the code*: it
-was measured, and `src/` or a library's version has changed since (for what is proved of the judge alone: the judge
-and what it imports; what runs the tests, `scripts/`, counts for none). *Older than its tests*: they have, or what they
-share, or there is one that was not run then. *Of another bar*: that has. **FAILED** means what it says. *Had failed
-before with this very code*: it passed when it was run again, and nothing had changed. *Not covered yet* is what the bar
-asks for and no test does, and *in part* that there is such a thing. A hole is a test that
-could not be run on that machine. Real clusters are ZooKeeper's where a test does not say that it is of KRaft's, or of
-both.
+**How to read the rest.** *Not proved yet*: no test of it has been run, or there is none. *Older than the code*: it was
+measured, and `src/` or a library's version has changed since (for what is proved of the judge alone: the judge and what
+it imports; what runs the tests, `scripts/`, counts for none). *Older than its tests*: they have, or what they share, or
+there is one that was not run then. *Of another bar*: that has. **FAILED** means what it says. *Had failed before with
+this very code*: it passed when it was run again, and nothing had changed. *Not covered yet* is what the bar asks for
+and no test does, and *in part* that there is such a thing. A hole is a test that could not be run on that machine. Real
+clusters are ZooKeeper's where a test does not say that it is of KRaft's, or of both. *Ourselves* is whoever ran the
+proof, root as a rule.
 """
 
 
@@ -642,10 +644,11 @@ def page(promises: dict[str, Promise], data: Data) -> str:
 def section(name: str, promise: Promise, proofs: list[Proof]) -> str:
     """One promise with its bar, what was measured, and by which tests."""
     lines = [
-        f"\n### {name}: {state_of(promise, proofs)}\n",
+        f"\n### {name}. {promise.title}\n",
         f"{promise.promise}\n",
         f"- **Bar**: {promise.bar.rstrip('.')}.",
     ]
+    lines += [] if proofs else ["- **Not proved yet**."]
     for proof in proofs:
         lines.append(
             f"- **{'Passed' if proof.passed else 'FAILED'} at {proof.size} size**{age(proof)} ({when(proof)}):"
@@ -656,13 +659,17 @@ def section(name: str, promise: Promise, proofs: list[Proof]) -> str:
     return "\n".join([*lines, f"- **Tests**: {tests_of(name)}"])
 
 
-def state_of(promise: Promise, proofs: list[Proof]) -> str:
+def state_of(proofs: list[Proof]) -> str:
     if not proofs:
         return "not proved yet"
-    if any(not proof.passed for proof in proofs):
-        return "**FAILED**"
-    part, hole = ", in part" * bool(promise.lacks), ", with a hole" * bool(proofs[0].holes)
-    return f"passed at {proofs[0].size} size{part}{hole}{age(proofs[0])}"
+    return "**FAILED**" if any(not proof.passed for proof in proofs) else f"passed at {proofs[0].size} size"
+
+
+def to_know(promise: Promise, proofs: list[Proof]) -> str:
+    """What a plain pass would hide."""
+    other = [f"{'passed' if proof.passed else 'failed'} at {proof.size} size" for proof in proofs[1:]]
+    part, hole = ["in part"] * bool(promise.lacks), ["with a hole"] * any(proof.holes for proof in proofs[:1])
+    return ", ".join([*part, *hole, *ages(proofs[0]), *other]) if proofs else ""
 
 
 def when(proof: Proof) -> str:
@@ -678,20 +685,30 @@ def machines(promises: dict[str, Promise], kept: Kept) -> str:
 
 
 def in_short(promises: dict[str, Promise], kept: Kept, share: Share | None) -> str:
-    of: dict[str, list[str]] = defaultdict(list)
-    for name in promises:
-        of[state_of(promises[name], shown(name, kept))].append(name)
+    states = {name: state_of(shown(name, kept)) for name in promises}
+    of = {state: [name for name in promises if states[name] == state] for state in sorted(set(states.values()))}
     worst_first = sorted(of.items(), key=lambda each: (not each[0].startswith("**"), not each[0].startswith("not ")))
-    lines = [f"- {what}: {len(names)} ({', '.join(names)})" for what, names in worst_first]
-    if share:
-        most = f"{SHARE_MAX_S // 60} that it may take"
-        judged = f"of the {most}" if share.seconds <= SHARE_MAX_S else f"**more than the {most}**"
-        took = f"its {share.cases:,} cases took {share.seconds / 60:.1f} minutes, {judged}"
-        old = "" if share.code == digest_of_all() else ", *older than the code or its tests*"
-        lines.append(
-            f"- quick size is CI's share; {took}{old} (`scripts/prove --quick`, {share.date}, commit {share.commit})"
-        )
-    return f"**In short**, of {len(promises)} promises:\n\n" + "\n".join(lines) + "\n"
+    lines = [f"- {state}: {len(names)}{named(names, state)}" for state, names in worst_first]
+    lines += [share_in_words(share)] if share else []
+    table = ["| | | | measured | to know |", "| --- | --- | --- | --- | --- |"]
+    for name, promise in promises.items():
+        proofs = shown(name, kept)
+        date = proofs[0].date.partition("T")[0] if proofs else ""
+        link = f"[{name}](#{name.lower()}-{promise.title.lower().replace(' ', '-')})"
+        table.append(f"| {link} | {promise.title} | {states[name]} | {date} | {to_know(promise, proofs)} |")
+    return f"**In short**, of {len(promises)} promises:\n\n" + "\n".join([*lines, "", *table]) + "\n"
+
+
+def named(names: list[str], state: str) -> str:
+    return "" if state.startswith("passed at full") else f" ({', '.join(names)})"
+
+
+def share_in_words(share: Share) -> str:
+    most = f"{SHARE_MAX_S // 60} that it may take"
+    judged = f"of the {most}" if share.seconds <= SHARE_MAX_S else f"**more than the {most}**"
+    took = f"its {share.cases:,} cases took {share.seconds / 60:.1f} minutes, {judged}"
+    old = "" if share.code == digest_of_all() else ", *older than the code or its tests*"
+    return f"- quick size is CI's share; {took}{old} (`scripts/prove --quick`, {share.date}, commit {share.commit})"
 
 
 def shown(name: str, kept: Kept) -> list[Proof]:
@@ -703,6 +720,10 @@ def shown(name: str, kept: Kept) -> list[Proof]:
 
 
 def age(proof: Proof) -> str:
+    return "".join(f", {mark}" for mark in ages(proof))
+
+
+def ages(proof: Proof) -> list[str]:
     """All that has changed since: the page shows the bar of today."""
     promise = read_promises().get(proof.id)
     marks = {
@@ -710,7 +731,7 @@ def age(proof: Proof) -> str:
         "older than its tests": is_older_than_its_tests(proof),
         "of another bar": promise is not None and promise.bar != proof.bar,
     }
-    return "".join(f", *{mark}*" for mark, is_so in marks.items() if is_so)
+    return [f"*{mark}*" for mark, is_so in marks.items() if is_so]
 
 
 def tests_of(name: str) -> str:

@@ -262,7 +262,20 @@ def test_all_that_has_changed_since_is_told() -> None:
 def test_what_failed_and_what_is_missing_come_first() -> None:
     promises = {name: PROMISES[name] for name in ("A1", "C1", "C3")}
     short = prove.in_short(promises, {("A1", "full"): proof(id="A1"), ("C3", "full"): proof(passed=False)}, None)
-    assert [line[:6] for line in short.splitlines() if line.startswith("- ")] == ["- **FA", "- not ", "- pass"]
+    told = [line for line in short.splitlines() if line.startswith("- ")]
+    assert told == ["- **FAILED**: 1 (C3)", "- not proved yet: 1 (C1)", "- passed at full size: 1"]
+
+
+def test_of_each_promise_a_line_says_what_a_plain_pass_would_hide() -> None:
+    promise = msgspec.structs.replace(PROMISES["C3"], lacks="much")
+    old = proof(code="before", holes=["no browser"], date="2026-11-18T01:02")
+    kept = {("C3", "full"): old, ("C3", "quick"): proof(size="quick", passed=False)}
+    (line,) = [line for line in prove.in_short({"C3": promise}, kept, None).splitlines() if line.startswith("| [")]
+    assert line == (
+        "| [C3](#c3-three-judges-agree) | Three judges agree | **FAILED** | 2026-11-18 "
+        "| in part, with a hole, *older than the code*, failed at quick size |"
+    )
+    assert "### C3. Three judges agree\n" in prove.section("C3", promise, [])
 
 
 def test_a_proof_of_the_judge_is_about_the_judge_and_what_it_imports() -> None:
@@ -321,12 +334,12 @@ def test_a_proof_is_older_than_tests_that_it_has_not_run() -> None:
     before = proof(tests=fewer)
     assert prove.digest_of(prove.files_of(fewer)) == before.tests_code
     assert "*older than its tests*" in prove.section("C3", PROMISES["C3"], [before])
-    assert "*older than its tests*: 1 (C3)" in prove.page(PROMISES, prove.Data([before]))
+    assert "| in part, *older than its tests* |\n| [C4]" in prove.page(PROMISES, prove.Data([before]))
 
 
 def test_a_hole_is_no_plain_pass() -> None:
     kept = {("F1", "full"): proof(id="F1", holes=["no browser"])}
-    assert "passed at full size, with a hole: 1 (F1)" in prove.in_short({"F1": prove.Promise("all", "60")}, kept, None)
+    assert "| with a hole |" in prove.in_short({"F1": prove.Promise("text", "all", "60")}, kept, None)
 
 
 def test_what_is_done_is_not_run_again_unless_something_has_changed() -> None:
@@ -344,12 +357,11 @@ def test_the_page_says_what_failed_what_is_missing_and_what_has_a_hole() -> None
     kept = [proof(passed=False, figures=["1 tests failed"]), proof(id="F1", holes=["no browser"])]
     share = prove.Share(883, 660.0, "2026-11-18T01:00", "1111111", prove.digest_of_all())
     page = prove.page(promises, prove.Data(kept, share))
-    sections = {part.partition(":")[0]: part for part in page.split("\n### ")[1:]}
-    assert sections["C3"].startswith("C3: **FAILED**")
+    sections = {part.partition(".")[0]: part for part in page.split("\n### ")[1:]}
     assert "- **FAILED at full size** (" in sections["C3"]
     assert "  - 1 tests failed\n" in sections["C3"]
     assert "  - **Hole**: no browser" in sections["F1"]
-    assert sections["A1"].startswith("A1: not proved yet")
+    assert "- **Not proved yet**." in sections["A1"]
     assert "- **FAILED**: 1 (C3)" in page
     assert "its 883 cases took 11.0 minutes, of the 12 that it may take (`scripts/prove --quick`" in page
 

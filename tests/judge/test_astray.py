@@ -29,6 +29,7 @@ CASES: Cases = {
     "an error, though it is there": _sought(HIT, 150, None, error="_AUTO_OFFSET_RESET"),
     "nothing, though it is the first that is there": _sought(HIT, 100, None, "latest"),
     "gone, and not at the start": _sought(HIT, 50, 120, "earliest"),
+    "gone, and nowhere, though it should be at the start": _sought(HIT, 50, None, "earliest"),
     "gone, and silently at the start": _sought(HIT, 50, 100, "error"),
     "gone, and yet there": _sought(HIT, 50, 50, "error"),
     "gone, and not at the end": _sought(HIT, 50, 100, "latest"),

@@ -38,6 +38,11 @@ def _last_told(when: float) -> History:
     return History(marks=marks).send(0, 0).log(0, 0).state(when, 1, leader=1, epoch=0)
 
 
+def _unsaid(history: History) -> History:
+    history.rows["state"][-1]["replicas"] = None
+    return history
+
+
 CASES: Cases = {
     "the wrong leader": (_split().claim("during 1", leader=["kafka1"]), [(1, 0, 2)]),
     "one that should not lead": (_split().claim("before 1", not_leader=["target:1"]), [(1, 0, 1)]),
@@ -123,6 +128,30 @@ CASES: Cases = {
         _split().state(29_500, 3, leader=3, epoch=9, error="broken").claim("end", leader=["kafka2"]),
         [],
     ),
+    "near miss: nobody leads, so that nobody does who should not": (
+        _split()
+        .state(29_500, 3, leader=None, epoch=2, isr=(), error="LEADER_NOT_AVAILABLE")
+        .claim("end", not_leader=["kafka1"]),
+        [],
+    ),
+    "full, by one who does not say of how many": (
+        _unsaid(_split().state(29_500, 3, leader=3, epoch=2)).claim("end", isr_full=True),
+        [(1, 0, 3)],
+    ),
+    "near miss: another partition's leader": (
+        _split()
+        .log(0, 5, partition=1)
+        .state(29_500, 3, leader=3, epoch=0, partition=1)
+        .claim("end", "orders/1", leader=["kafka3"]),
+        [],
+    ),
+    "near miss: a follower hears later than another that nobody leads": (
+        _split()
+        .state(29_400, 1, leader=2, epoch=2)
+        .state(29_500, 3, leader=None, epoch=2, isr=(), error="LEADER_NOT_AVAILABLE")
+        .claim("end", no_leader=True),
+        [],
+    ),
     "near miss: a follower that has not heard": (
         _split().state(29_900, 3, leader=2, epoch=1, isr=(2,)).claim("end", isr_full=True),
         [],
@@ -141,7 +170,9 @@ def test_claims(case: str) -> None:
 
 
 def test_a_claim_tells_how_many_were_acknowledged() -> None:
-    (row,) = witnesses("claims", _acked(8_500).send(2, 2, sent=8_999, done=9_000).claim("before 1", acked=False))
+    history = _acked(8_500).send(2, 2, sent=8_999, done=9_000).claim("before 1", acked=False)
+    history.send(3, 0, partition=1, sent=8_999, done=9_000).send(4, 0, topic=1, sent=8_999, done=9_000)
+    (row,) = witnesses("claims", history)
     assert row["acks"] == 2
 
 

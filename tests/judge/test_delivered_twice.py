@@ -15,6 +15,7 @@ CASES: Cases = {
     "three times": (History().read(3, 0).read(3, 0).read(3, 0, consumer=2), [(0, 3, 3, 2, at(1), at(3))]),
     "near miss: two groups": (History().read(0, 0).read(0, 0, group=1, consumer=1), []),
     "near miss: two partitions": (History().read(0, 0).read(0, 1, partition=1), []),
+    "near miss: two topics": (History().read(0, 0).read(0, 1, topic=1), []),
     "near miss: a copy at another offset": (History().read(0, 0).read(1, 0), []),
 }
 

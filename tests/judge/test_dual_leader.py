@@ -16,7 +16,17 @@ def _old(until: int, broker: int = 1, partition: int = 0) -> History:
     return history
 
 
+def _everywhere() -> History:
+    history = History()
+    for topic, partition in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        for when, broker in ((0, 1), (10, 2), (20, 1)):
+            history.state(when, broker, leader=broker, epoch=broker - 1, topic=topic, partition=partition)
+    return history
+
+
 CASES: Cases = {
+    "in two partitions of two topics at the same time": (_everywhere(), [(1, 0, 2, 1)] * 4),
+    "in one epoch": (_old(60).state(41, 2, leader=2, epoch=0), [(1, 0, 2, 0)]),
     "an old leader that does not know": (
         _old(60).state(41, 2, leader=2, epoch=1).state(51, 2, leader=2, epoch=1),
         [(1, 0, 2, 1)],

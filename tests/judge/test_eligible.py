@@ -11,11 +11,17 @@ from ackproof.record import Marks
 COLUMNS = ("moment", "partition", "eligible", "last_known")
 
 
-def _told(*answers: tuple[float, list[int], list[int]], partition: int = 0) -> History:
+def _told(*answers: tuple[float, list[int], list[int]]) -> History:
     """A run from 5 s to 30 s, of whose brokers one says who is eligible, whenever that changes."""
     history = History(marks=Marks(load_begun_ns=at(5_000), drained_ns=at(30_000))).send(0, 0).log(0, 0)
+    return _also_told(history, *answers)
+
+
+def _also_told(
+    history: History, *answers: tuple[float, list[int], list[int]], topic: int = 0, partition: int = 0
+) -> History:
     for when, eligible, last_known in answers:
-        row = {"at_ns": at(when), "broker": 1, "topic": 0, "partition": partition}
+        row = {"at_ns": at(when), "broker": 1, "topic": topic, "partition": partition}
         history.rows["eligible"].append({**row, "eligible": eligible, "last_known": last_known})
     return history
 
@@ -29,6 +35,15 @@ CASES: Cases = {
         [("end", 0, [2], []), ("start", 0, [2], [])],
     ),
     "the last answer counts": (_told((10_000, [2], []), (11_000, [], [3])), [("end", 0, [], [3])]),
+    "each partition of each topic by itself": (
+        _also_told(
+            _also_told(_told((10_000, [2], [])), (11_000, [3], []), partition=1),
+            (12_000, [1], []),
+            topic=1,
+            partition=1,
+        ),
+        [("end", 0, [2], []), ("end", 1, [1], []), ("end", 1, [3], [])],
+    ),
     "at that very moment": (_told((30_000, [2], [])), [("end", 0, [2], [])]),
     "near miss: nobody any more": (_told((10_000, [2], []), (11_000, [], [])), []),
     "near miss: only after the end": (_told((31_000, [2], [])), []),

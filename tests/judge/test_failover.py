@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from asking import Cases, found
 from histories import History
@@ -14,7 +16,38 @@ def _faulty() -> History:
     return History().fault(("asked", 90), ("proved", 100), ("healed", 900)).state(0, 1, leader=1, epoch=0)
 
 
+def _everywhere() -> History:
+    """In two partitions of two topics the same happens, at each a little later."""
+    history = History(topics=("orders", "payments")).fault(("asked", 90), ("proved", 100), ("healed", 900))
+    for seq, (topic, partition) in enumerate(((0, 0), (0, 1), (1, 0), (1, 1))):
+        place: dict[str, Any] = {"topic": topic, "partition": partition}
+        later = 10 * seq
+        history.state(0, 1, leader=1, epoch=0, **place)
+        history.state(250 + later, 2, leader=2, epoch=1, isr=(2, 3), **place)
+        history.state(1000 + later, 2, leader=2, epoch=1, **place)
+        history.send(seq, outcome="info", sent=95, done=130 + later, **place)
+        history.send(10 + seq, 0, sent=300, done=350 + later, **place).log(0, 10 + seq, epoch=1, **place)
+    return history
+
+
 CASES: Cases = {
+    "each partition of each topic by itself": (
+        _everywhere(),
+        [
+            (1, 0, 0, 1, 30.0, 150.0, 250.0, 900.0),
+            (1, 0, 0, 1, 50.0, 170.0, 270.0, 920.0),
+            (1, 1, 0, 1, 40.0, 160.0, 260.0, 910.0),
+            (1, 1, 0, 1, 60.0, 180.0, 280.0, 930.0),
+        ],
+    ),
+    "an error after a fault of which nobody wrote down when it was asked for": (
+        History()
+        .fault(("proved", 100))
+        .state(0, 1, leader=1, epoch=0)
+        .send(0, outcome="info", sent=95, done=110)
+        .log(0, 9),
+        [(1, 0, 0, None, 10.0, None, None, None)],
+    ),
     "every step": (
         _faulty()
         .send(0, 0, done=50)

@@ -79,6 +79,36 @@ CASES: dict[str, tuple[str, Callable[[], History]]] = {
             .end(1, partition=1, compacted=True)
         ),
     ),
+    "acked and at its own offset, and another producer's message of that number stands there too": (
+        "survived",
+        lambda: History().send(0, 1, producer=1).log(0, 0).log(1, 0, producer=1),
+    ),
+    "acked, gone, and an earlier value of its key stands there, a later one in another partition": (
+        "lost_hole",
+        lambda: (
+            History()
+            .send(0, 1, key=5)
+            .send(2, 0, key=5)
+            .send(1, 5, key=5, partition=1)
+            .log(0, 2)
+            .log(5, 1, partition=1)
+            .end(2, compacted=True)
+            .end(6, partition=1, compacted=True)
+        ),
+    ),
+    "acked, gone, and an earlier value of its key stands there, a later one in another topic": (
+        "lost_hole",
+        lambda: (
+            History(topics=("orders", "payments"))
+            .send(0, 1, key=5)
+            .send(2, 0, key=5)
+            .send(1, 5, key=5, topic=1)
+            .log(0, 2)
+            .log(5, 1, topic=1)
+            .end(2, compacted=True)
+            .end(6, topic=1, compacted=True)
+        ),
+    ),
     "acked, gone, and a later value of its key stands in another partition of a compacted topic": (
         "lost_hole",
         lambda: (
@@ -185,11 +215,13 @@ def test_how_many_met_each_fate_and_the_copies_that_they_have_too_many() -> None
 
 def test_where_each_value_stands() -> None:
     history = History().log(2, 0, epoch=3).log(4, 0, epoch=2).log(7, 0, partition=1, epoch=1)
-    history.log(5, -1, producer=-1).log(6, 1)
+    history.log(5, -1, producer=-1).log(6, 1).log(8, 1, topic=1).log(9, 1, producer=1)
     rows = collected(tables_of(spark(), history).arrivals)
-    told = ("seq", "partition", "copies", "first_offset", "last_offset")
+    told = ("producer", "seq", "topic", "partition", "copies", "first_offset", "last_offset")
     assert sorted(tuple(row[name] for name in told) for row in rows) == [
-        (0, 0, 2, 2, 4),
-        (0, 1, 1, 7, 7),
-        (1, 0, 1, 6, 6),
+        (0, 0, 0, 0, 2, 2, 4),
+        (0, 0, 0, 1, 1, 7, 7),
+        (0, 1, 0, 0, 1, 6, 6),
+        (0, 1, 1, 0, 1, 8, 8),
+        (1, 1, 0, 0, 1, 9, 9),
     ]

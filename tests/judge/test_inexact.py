@@ -12,9 +12,9 @@ COLUMNS = ("producer", "key", "records", "answers", "seq")
 PLAN: list[dict[str, Any]] = [{"copies": 1}, {"copies": 1, "transactions": {"input": "payments"}}]
 
 
-def _run(inputs: int = 1) -> History:
-    """Payments of the first producer; the second answers each with a settlement."""
-    made = History(producers=PLAN, topics=("payments", "settlements"))
+def _run(inputs: int = 1, processors: int = 1) -> History:
+    """Payments of the first producer; the second answers each with a settlement, and so do others."""
+    made = History(producers=[PLAN[0], *PLAN[1:] * processors], topics=("payments", "settlements"))
     for seq in range(inputs):
         made.send(seq, seq).log(seq, seq)
     return made
@@ -52,6 +52,14 @@ CASES: Cases = {
     "never answered, and retention took from the questions alone": (
         _answer(_run(2), 0, 0).end(2, log_start=1),
         [(1, 1, 1, 0, None)],
+    ),
+    "near miss: two process, and each answered once": (
+        _answer(_answer(_run(processors=2), 0, 0), 0, 0, producer=2),
+        [],
+    ),
+    "two process, and one answered twice": (
+        _answer(_answer(_answer(_run(processors=2), 0, 0), 0, 0, producer=2), 1, 0, producer=2),
+        [(2, 0, 1, 2, 0)],
     ),
     "near miss: nobody processes": (History(topics=("payments",)).send(0, 0).log(0, 0), []),
 }

@@ -41,7 +41,21 @@ def _said(history: History, replicas: list[int] | None, *, topic: int = 0) -> Hi
     return history
 
 
+def _beside(history: History, *replicas: list[int]) -> History:
+    """Those of another topic, of which somebody tells later."""
+    for partition, each in enumerate(replicas):
+        history.state(2, 1, leader=each[0], epoch=0, topic=1, partition=partition)
+        history.rows["state"][-1]["replicas"] = each
+    return history
+
+
 CASES: Cases = {
+    "in one of two topics": (
+        _beside(
+            _placed([1, 2, 3], [2, 3, 1], [3, 1, 2], topics=("orders", "payments")), [1, 2, 3], [2, 1, 3], [3, 1, 2]
+        ),
+        [UNEXPLAINED],
+    ),
     "a sequence that no draw explains": (_placed([1, 2, 3], [2, 1, 3], [3, 1, 2]), [UNEXPLAINED]),
     "first replicas that are not even": (
         _placed([1, 2, 3], [1, 3, 2], [1, 2, 3]),

@@ -33,6 +33,16 @@ CASES: Cases = {
         .read(0, 0, consumer=1, group=1, when=51),
         [(1, 7, 0, 0, 1.0)],
     ),
+    "by one of two producers": (
+        _sent(7, 7)
+        .read(0, 0, when=10)
+        .read(1, 1, partition=4, when=20)
+        .send(0, 2, key=7, producer=1)
+        .send(1, 2, key=7, producer=1, partition=4)
+        .read(2, 1, producer=1, partition=4, when=50)
+        .read(2, 0, producer=1, when=80),
+        [(0, 7, 0, 0, 30.0)],
+    ),
     "near miss: in order": (_sent(7, 7).read(0, 0, when=50).read(1, 1, partition=4, when=80), []),
     "near miss: at the same moment": (_sent(7, 7).read(0, 0, when=50).read(1, 1, partition=4, when=50), []),
     "near miss: given again later": (

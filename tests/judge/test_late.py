@@ -29,6 +29,10 @@ CASES: Cases = {
         History(settings={"late_ms": 1.5}).send(0, 0, sent=0, done=2),
         [("due", 1, *[2.0] * 5, 1), ("sent", 1, *[2.0] * 5, 1)],
     ),
+    "later than the line, and later still": (
+        History(settings={"late_ms": 1.5}).send(0, 0, sent=0, done=2).send(1, 1, sent=0, done=4),
+        [("due", 2, 2.0, *[4.0] * 4, 2), ("sent", 2, 2.0, *[4.0] * 4, 2)],
+    ),
     "near miss: exactly on the line": (
         History(settings={"late_ms": 2}).send(0, 0, sent=0, done=2),
         [("due", 1, *[2.0] * 5, 0), ("sent", 1, *[2.0] * 5, 0)],

@@ -25,7 +25,20 @@ def _moved(*copies: int, mirror_end: int | None = 2, seen: float = 90) -> Histor
     return history.send(0, 0, producer=1, topic=2, sent=99, done=100).log(0, 0, producer=1, topic=2)
 
 
+def _in_three_places() -> History:
+    """All was there in time, in another partition and another topic too."""
+    history = _moved(0, 1, 2, 3, mirror_end=4)
+    history.topics = (*TOPICS, "events", "dc2:dc1.events")
+    history.mirrors = {1: 0, 5: 4}
+    for seq, topic, mirror, partition in ((4, 0, 1, 1), (5, 4, 5, 0)):
+        history.send(seq, 0, topic=topic, partition=partition, sent=50, done=60)
+        history.log(0, seq, topic=topic, partition=partition).copied(0, seq, topic=mirror, partition=partition)
+        history.state(90, 4, leader=4, epoch=0, topic=mirror, partition=partition, high_watermark=4)
+    return history
+
+
 CASES: Cases = {
+    "near miss: all was there in another partition and another topic": (_in_three_places(), []),
     "two that came to the mirror later": (
         _moved(0, 1, 2, 3),
         [(2, 2, 1, 2, True), (3, 3, 1, 3, True)],

@@ -49,6 +49,18 @@ CASES: Cases = {
         _sent(1).log(0, 5, partition=1).copied(0, 5, partition=1).copied(1, 0, partition=1),
         [("extra", 0, None, 1), ("missing", 0, 0, None)],
     ),
+    "it stands in two partitions, and the mirror has both in one": (
+        _sent(1).log(0, 0, partition=1).copied(0, 0).copied(1, 0),
+        [("extra", 0, 0, 0), ("missing", 0, 0, None)],
+    ),
+    "it stands in two topics, and the mirror of one has both": (
+        _two_mirrors(_sent(1)).log(0, 0, topic=2).copied(0, 0).copied(1, 0),
+        [("extra", 0, 0, 0), ("missing", 0, 0, None)],
+    ),
+    "that of one producer twice, and none of the other": (
+        _sent(1).log(1, 0, producer=1).copied(0, 0).copied(1, 0),
+        [("extra", 0, 0, 0), ("missing", 0, 1, None)],
+    ),
     "in the mirror of another topic": (
         History(topics=("orders", "dc2:dc1.orders", "events", "dc2:dc1.events"), mirrors={1: 0, 3: 2})
         .log(0, 0)

@@ -14,6 +14,14 @@ CASES: Cases = {
         History().log(0, 0).log(0, 1, partition=1).copied(3, 0).copied(0, 1, partition=1),
         [(0, 0, 1, 1, 1, 3, 3), (0, 1, 1, 1, 1, 0, 0)],
     ),
+    "each topic by itself": (
+        History(topics=("orders", "dc2:orders", "payments", "dc2:payments"), mirrors={1: 0, 3: 2})
+        .log(0, 0)
+        .copied(3, 0)
+        .log(0, 1, topic=2)
+        .copied(5, 1, topic=3),
+        [(0, 0, 1, 1, 1, 3, 3), (2, 0, 3, 1, 1, 5, 5)],
+    ),
     "a shift that grew": (
         History().log(5, 0).log(6, 1).copied(0, 0).copied(4, 1),
         [(0, 0, 1, 2, 2, -5, -2)],

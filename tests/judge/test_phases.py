@@ -69,6 +69,7 @@ CASES: Cases = {
         _killed().send(1, 1, sent=9_900, done=9_950).log(1, 1),
         [BEFORE],
     ),
+    "each topic by itself": (_killed().send(1, 0, topic=1, sent=8_000).log(0, 1, topic=1), [BEFORE, BEFORE]),
     "near miss: another run, whose times are the same": (_killed(), [BEFORE]),
 }
 

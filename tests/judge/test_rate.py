@@ -128,6 +128,10 @@ DIPS: Cases = {
         _seconds(rate_line=1).group(0, "assigned"),
         [(second, 2, 0, None, True) for second in range(1, 5)],
     ),
+    "two consumers that read nothing at all": (
+        _seconds(rate_line=1).group(0, "assigned").group(0, "assigned", 1, partition=1),
+        [(second, 2, 0, None, True) for second in range(1, 5)],
+    ),
     "near miss: reads that do not": (_seconds(readers=True), []),
 }
 

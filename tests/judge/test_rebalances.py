@@ -44,6 +44,16 @@ CASES: Cases = {
         .group(50_000, "assigned", 2, group=1),
         [(0, 0, 0.0, False), (1, 1, 0.0, True)],
     ),
+    "of each of two groups": (
+        _load()
+        .group(0, "assigned")
+        .group(40_000, "revoked")
+        .group(42_000, "assigned", 1)
+        .group(0, "assigned", 2, group=1)
+        .group(60_000, "revoked", 2, group=1)
+        .group(63_000, "assigned", 3, group=1),
+        [(0, 2, 2.0, True), (1, 2, 3.0, True)],
+    ),
     "just after another group's": (
         _load().group(0, "assigned").group(39_500, "assigned", 1, group=1).group(40_000, "revoked"),
         [(0, 1, 60.0, True), (1, 0, 0.0, False)],

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from asking import Cases, found
-from histories import History
+from asking import Cases, found, witnesses
+from histories import FIRST_RUN, History
 
 COLUMNS = ("producer", "seq", "fate", "error")
 REFUSED = "TOPIC_AUTHORIZATION_FAILED"
@@ -45,6 +47,12 @@ CASES: Cases = {
     ),
     "near miss: one who may write met another error": (_run().send(1, outcome="info", error="_MSG_TIMED_OUT"), []),
 }
+
+
+def test_a_message_is_told_with_its_topic_and_who_never_tried_with_that_of_the_plan() -> None:
+    elsewhere = replace(_run().send(1, producer=1, topic=1, outcome="info"), run=FIRST_RUN + 1)
+    rows = witnesses("refusals", CASES["it never tried"][0], elsewhere)
+    assert sorted((row["run"] - FIRST_RUN, row["topic"]) for row in rows) == [(0, 0), (1, 1)]
 
 
 @pytest.mark.parametrize("case", CASES)

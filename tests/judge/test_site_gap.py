@@ -46,6 +46,14 @@ CASES: Cases = {
         .read(1, 1, when=40, group=1, consumer=1),
         [("reads", 0, "dc1", "dc2", 20.0, 1)],
     ),
+    "two groups, each of which reads one once more": (
+        _history()
+        .read(0, 0, when=10)
+        .read(0, 0, topic=1, when=30)
+        .read(0, 0, when=10, group=1, consumer=1)
+        .read(0, 0, topic=1, when=40, group=1, consumer=1),
+        [("reads", 0, "dc1", "dc2", 20.0, 1), ("reads", 1, "dc1", "dc2", 30.0, 1)],
+    ),
     "there and back, and all that was read at either": (
         _history().read(0, 0, when=10).read(0, 1, topic=2, when=20).read(0, 0, when=30).read(0, 1, when=40),
         [("reads", 0, "dc1", "dc2", 10.0, 0), ("reads", 0, "dc2", "dc1", 10.0, 2)],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from asking import Cases, found
 from histories import History
@@ -28,7 +30,23 @@ def _in_transaction(outcome: str, *events: tuple[str, float]) -> History:
     return made.read(0, 0).read(2, 2).read(1, 1, consumer=1)
 
 
+def _everywhere() -> History:
+    """Two consumers, each in two partitions of two topics, skip the same at the same moments."""
+    history = History()
+    places = [(consumer, topic, partition) for consumer in (0, 1) for topic in (0, 1) for partition in (0, 1)]
+    for consumer, topic, partition in places:
+        for offset in (0, 2):
+            place: dict[str, Any] = {"topic": topic, "partition": partition}
+            history.read(offset, offset, consumer=consumer, when=offset, **place)
+            history.rows["reads"][-1]["poll"] = offset
+            if consumer == 0:
+                history.log(offset, offset, **place).log(offset + 1, offset + 1, **place)
+    return history
+
+
 CASES: Cases = {
+    "each consumer in each partition of each topic": (_everywhere(), [(0, 0, 2, 1, 1)] * 4 + [(1, 0, 2, 1, 1)] * 4),
+    "near miss: over what only a reader saw of one whose producer died": (_in_transaction("info", ("begun", 0.0)), []),
     "over one record": (_dense(3).read(0, 0).read(2, 2), [(0, 0, 2, 1, 1)]),
     "over two of three offsets": (
         History().log(0, 0).log(1, 1).log(3, 3).log(4, 4).read(0, 0).read(4, 4),

@@ -39,6 +39,17 @@ CASES: Cases = {
         _two().send(2, 0, topic=1).log(0, 2, topic=1).end(1).end(1, partition=1).transaction(1, 0, 2, *COMMITTED),
         [(1, 0, "committed", 1, 2, 0)],
     ),
+    "that of one of two producers": (
+        _two()
+        .log(0, 0)
+        .log(0, 1, partition=1)
+        .transaction(1, 0, 1, *COMMITTED)
+        .send(0, 1, producer=1)
+        .send(1, 1, producer=1, partition=1)
+        .log(1, 0, producer=1)
+        .transaction(1, 0, 1, *COMMITTED, producer=1),
+        [(1, 0, "committed", 1, 1, 1)],
+    ),
     "near miss: all there": (_two().log(0, 0).log(0, 1, partition=1).transaction(1, 0, 1, *COMMITTED), []),
     "near miss: nothing there": (_two("fail").transaction(1, 0, 1, *ABORTED), []),
     "near miss: nobody knows, and all is there": (

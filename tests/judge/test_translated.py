@@ -22,7 +22,24 @@ def _copied_anew() -> History:
     return _copied().copied(14, 2).copied(15, 3)
 
 
+def _everywhere() -> History:
+    """The same of two partitions, and in one of them of two groups."""
+    history = _copied().stands(13, 1).stands(13, 1, partition=1)
+    for seq in range(4):
+        history.log(seq, seq, partition=1).copied(seq + 10, seq, partition=1)
+    history.rows["translated"].append({**history.rows["translated"][0], "group": 1})
+    return history
+
+
 CASES: Cases = {
+    "each partition and each group by itself": (_everywhere(), [(13, 1, 0, 2, True)] * 3),
+    "too high, and another group had moved there before": (
+        _copied()
+        .stands(13, 1, when=900)
+        .read(10, 0, topic=1, when=800, group=1, consumer=1)
+        .read(13, 3, topic=1, when=901),
+        [(13, 1, 0, 2, True)],
+    ),
     "too high: two would be missed": (_copied().stands(13, 1), [(13, 1, 0, 2, True)]),
     "too high by one": (_copied().stands(12, 1), [(12, 1, 0, 1, True)]),
     "each look for itself": (

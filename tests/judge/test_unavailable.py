@@ -16,7 +16,25 @@ def _regular(sends: int) -> History:
     return history
 
 
+def _everywhere() -> History:
+    history = History(topics=("orders", "payments"))
+    for seq, (topic, partition) in enumerate(((0, 0), (0, 1), (1, 0), (1, 1))):
+        history.send(seq, 0, topic=topic, partition=partition, sent=0, done=2000)
+    return history
+
+
 CASES: Cases = {
+    "in two partitions of two topics at the same time": (
+        _everywhere(),
+        [(0, 2000.0, 1, 0), (0, 2000.0, 1, 0), (1, 2000.0, 1, 0), (1, 2000.0, 1, 0)],
+    ),
+    "a send whose partition was never said, where each of two topics has one": (
+        History(topics=("orders", "payments"))
+        .send(0, 0, sent=0, done=1)
+        .send(1, 0, topic=1, sent=0, done=1)
+        .send(2, outcome="info", topic=1, partition=-1, sent=5, done=2005),
+        [(0, 2000.0, 1, 1)],
+    ),
     "a send that waits two seconds": (
         History().send(0, 0, sent=0, done=1).send(1, 1, sent=10, done=2010),
         [(0, 2000.0, 1, 0)],

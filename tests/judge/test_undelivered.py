@@ -45,6 +45,21 @@ CASES: Cases = {
         _sent(2).group(0, "assigned", position=0).group(9, "assigned", 1, position=2).read(1, 1),
         [(0, 0, 0)],
     ),
+    "each partition, topic and group begins by itself": (
+        History(topics=("orders", "payments"))
+        .send(0, 0)
+        .log(0, 0)
+        .send(1, 0, partition=1)
+        .log(0, 1, partition=1)
+        .send(2, 0, topic=1)
+        .log(0, 2, topic=1)
+        .group(0, "assigned", position=1)
+        .group(1, "assigned", position=1, partition=1)
+        .group(2, "assigned", position=0, topic=1)
+        .group(3, "assigned", 1, position=1, group=1)
+        .group(4, "assigned", 1, position=1, group=1, partition=1),
+        [(0, 0, 2)],
+    ),
     "near miss: all given": (_sent(2).group(0, "assigned").read(0, 0).read(1, 1), []),
     "near miss: given by two consumers of the group": (
         _sent(2).group(0, "assigned").group(1, "assigned", 1).read(0, 0).read(1, 1, consumer=1),

@@ -32,6 +32,10 @@ CASES: Cases = {
         _load().log(0, 9, partition=1).group(0, "assigned"),
         [(1, 100 * MS)],
     ),
+    "never, by a group of two": (
+        _load().log(0, 9, partition=1).group(0, "assigned").read(0, 0, consumer=1),
+        [(1, 100 * MS)],
+    ),
     "only after the load": (_load().group(120, "assigned"), [(0, 100 * MS)]),
     "only as the load ends": (_load().group(100, "assigned"), [(0, 100 * MS)]),
     "near miss: given to it again at the moment of its death": (

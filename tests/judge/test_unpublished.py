@@ -20,6 +20,10 @@ CASES: Cases = {
     "acknowledged, and lost": (_outbox().send(1, 1), [(1, "lost_truncated")]),
     "near miss: all there": (_outbox(), []),
     "near miss: nobody knew, and it is there": (_outbox().send(1, outcome="info").log(1, 1), []),
+    "near miss: retention took it": (
+        History(producers=OUTBOX).send(0, 0).send(1, 1).log(1, 1).end(2, log_start=1),
+        [],
+    ),
     "near miss: twice": (_outbox().log(1, 0), []),
     "near miss: without an outbox": (
         History(producers=[{"copies": 1}]).send(0, 0).log(0, 0).send(1, outcome="fail"),

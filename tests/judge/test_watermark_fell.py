@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from asking import Cases, found
 from histories import History, at
 
 COLUMNS = ("leader_epoch", "before", "after", "fell_by", "at_ns")
+
+
+def _everywhere() -> History:
+    history = History()
+    for topic, partition in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        place: dict[str, Any] = {"topic": topic, "partition": partition}
+        history.state(0, 1, leader=1, epoch=0, high_watermark=10, **place)
+        history.state(9, 2, leader=2, epoch=1, high_watermark=7, **place)
+    return history
+
+
 CASES: Cases = {
+    "in two partitions of two topics": (_everywhere(), [(1, 10, 7, 3, at(9))] * 4),
     "the new leader shows less": (
         History().state(0, 1, leader=1, epoch=0, high_watermark=10).state(9, 2, leader=2, epoch=1, high_watermark=7),
         [(1, 10, 7, 3, at(9))],

@@ -15,6 +15,10 @@ def _sent() -> History:
 
 CASES: Cases = {
     "new, and taken for a copy": (_sent().received(0, 0).received(1, 1, accepted=False), [(0, 1, 0, 1, 1)]),
+    "another producer's message of that number was taken": (
+        _sent().send(0, 2, producer=1).log(2, 0, producer=1).received(0, 0).received(1, 1),
+        [(0, 0, 0, 2, 0)],
+    ),
     "each time that it came": (
         _sent().log(2, 1).received(0, 0).received(1, 1, accepted=False).received(2, 1, accepted=False),
         [(0, 1, 0, 1, 2)],

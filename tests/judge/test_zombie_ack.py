@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from asking import Cases, found
 from histories import History
@@ -20,7 +22,22 @@ def _elected(when: float = 10, took: float = 0) -> History:
     )
 
 
+def _everywhere() -> History:
+    """In two partitions of two topics a message is overwritten by the new epoch."""
+    history = History()
+    for seq, (topic, partition) in enumerate(((0, 0), (0, 1), (1, 0), (1, 1))):
+        place: dict[str, Any] = {"topic": topic, "partition": partition}
+        history.state(0, 1, leader=1, epoch=0, **place).state(10, 2, leader=2, epoch=1, **place)
+        history.send(seq, 0, done=11, **place).log(0, 10 + seq, epoch=1, **place)
+    return history
+
+
 CASES: Cases = {
+    "in two partitions of two topics": (_everywhere(), [(seq, "lost_overwritten", 1) for seq in range(4)]),
+    "messages of two producers, acked at one offset": (
+        _elected().send(0, 5, done=11).send(0, 5, producer=1, done=11).log(0, 9, epoch=1).end(1, epoch=1),
+        [(0, "lost_truncated", 1)] * 2,
+    ),
     "overwritten by the new epoch, acked after it was seen": (
         _elected().send(0, 0, done=11).log(0, 9, epoch=1),
         [(0, "lost_overwritten", 1)],

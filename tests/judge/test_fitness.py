@@ -85,12 +85,22 @@ def test_how_often_brokers_were_asked_is_told_of_the_load_alone(tmp_path: Path) 
 def test_a_run_that_did_not_go_to_its_end_is_unfit(tmp_path: Path, how: str | None) -> None:
     history = ordinary()
     history.ended = how
-    assert [name for name, _ in unfit(evidence(tmp_path, history))] == ["ended"]
+    told = "The run was killed before it ended." if how is None else f"The run did not go to its end: it was {how}."
+    assert unfit(evidence(tmp_path, history)) == [("ended", told)]
+
+
+def test_a_run_that_went_to_its_end_says_so(tmp_path: Path) -> None:
+    assert questions.ended(evidence(tmp_path, ordinary())) == [Fitness("ended", True, "The run went to its end.")]
 
 
 EXPIRY = {
     "nothing lets it expire": ({"min.insync.replicas": 1}, {}, False),
     "near miss: a topic with retention": ({"retention.ms": 8_000}, {}, True),
+    "near miss: a topic with retention, and with more": (
+        {"min.insync.replicas": 1, "retention.ms": 8_000},
+        {},
+        True,
+    ),
     "near miss: a compacted topic": ({"cleanup.policy": "compact"}, {}, True),
     "near miss: brokers with retention": ({}, {"broker": {"log.retention.ms": 8_000}}, True),
     "brokers that only look more often": ({}, {"broker": {"log.segment.bytes": 8_000}}, False),
@@ -112,6 +122,16 @@ def test_a_log_that_begins_late_is_evidence_only_where_messages_may_expire(tmp_p
     assert fit or line.text.startswith("orders/0 begins at offset 5, though nothing in the scenario lets")
 
 
+@pytest.mark.parametrize(("log_start", "topics", "fit"), [(0, 1, True), (1, 1, False), (1, 0, True)])
+def test_a_log_begins_late_from_its_second_message_on(tmp_path: Path, log_start: int, topics: int, fit: bool) -> None:
+    found = evidence(tmp_path, ordinary())
+    plan = {"topics": [{"name": "orders", "partitions": 1, "settings": {}}] * topics}
+    record = msgspec.structs.replace(found.source.record, plan=plan)
+    small = {**found.source.small, "ends": [{**row, "log_start": log_start} for row in found.source.small["ends"]]}
+    (line,) = questions.final_log(replace(found, source=replace(found.source, record=record, small=small)))
+    assert line.fit is fit
+
+
 def _with_fault(
     *events: tuple[str, float], heals: str = "at the end", looks: Sequence[float] = ()
 ) -> Callable[[], History]:
@@ -127,15 +147,20 @@ def _with_fault(
 
 
 FAULTS = {
-    "never began": (_with_fault(), "never began"),
-    "asked and not proved": (_with_fault(("asked", 10)), "was not proved"),
+    "never began": (_with_fault(), "never began."),
+    "asked and not proved": (_with_fault(("asked", 10)), "was not proved."),
     "not proved": (_with_fault(("asked", 10), ("not proved", 12)), "was not proved: not proved, as seen."),
+    "not proved at first": (
+        _with_fault(("asked", 10), ("not proved", 12), ("proved", 13), ("healed", 90)),
+        "was not proved: not proved, as seen.",
+    ),
+    "proved before anybody wrote down that it was asked for": (_with_fault(("proved", 11)), "proved to be healed."),
     "proved, then no longer": (_with_fault(*GOOD, ("broken", 20)), "did not hold"),
     "not healed": (
         _with_fault(("asked", 10), ("proved", 11), ("not healed", 90)),
         "was not proved to be healed: not healed, as seen.",
     ),
-    "never healed": (_with_fault(("asked", 10), ("proved", 11)), "not proved to be healed"),
+    "never healed": (_with_fault(("asked", 10), ("proved", 11)), "was not proved to be healed."),
     "near miss: one that is not to be healed": (_with_fault(("asked", 10), ("proved", 11), heals=""), None),
     "near miss: healed by the kernel": (_with_fault(*GOOD), None),
     "nobody looked at it": (_with_fault(*GOOD[:2], ("healed", 6_111)), "not looked at for 6.1 s"),
@@ -164,6 +189,27 @@ def test_a_fault_must_be_proved_hold_and_heal(tmp_path: Path, case: str) -> None
     found = [text for name, text in unfit(evidence(tmp_path, make())) if name == "faults"]
     assert len(found) == (problem is not None)
     assert all(problem in text for text in found if problem)
+
+
+def test_since_its_first_proof_a_fault_did_not_hold(tmp_path: Path) -> None:
+    history = _with_fault(("asked", 10), ("proved", 1_010), ("proved", 2_010), ("broken", 3_010))()
+    ((_, told),) = unfit(evidence(tmp_path, history))
+    assert "2.0 s after its proof" in told
+
+
+def test_what_is_said_of_a_fault_that_was_proved(tmp_path: Path) -> None:
+    for heals, events, words in (("at the end", GOOD, "proved and healed"), ("", GOOD[:2], "proved")):
+        e = evidence(tmp_path / words, _with_fault(*events, heals=heals)())
+        assert questions.faults(e) == [Fitness("faults", True, f"Fault 1 (isolate leader:orders/0) was {words}.")]
+
+
+def test_a_lab_that_somebody_else_changed_is_unfit(tmp_path: Path) -> None:
+    e = evidence(tmp_path, ordinary())
+    record = msgspec.structs.replace(e.source.record, others=["cut kafka1"])
+    changed = replace(e, source=replace(e.source, record=record))
+    assert unfit(changed) == [
+        ("others", "Somebody else changed the laboratory while the run went on: cut kafka1."),
+    ]
 
 
 def test_a_fault_that_is_done_at_once_need_not_be_looked_at(tmp_path: Path) -> None:
@@ -226,6 +272,28 @@ def test_the_load_flows_before_the_fault_and_after_it(tmp_path: Path, when: floa
     assert ("traffic" not in dict(unfit(evidence(tmp_path, history)))) is fit
 
 
+def test_what_flows_is_of_all_producers_and_what_befalls_it_of_all_faults(tmp_path: Path) -> None:
+    e = evidence(tmp_path, _with_fault(("asked", 10), ("proved", 11), ("healed", 90))())
+    late = replace(e.producers[0], first_ok_ns=at(20), last_sent_ns=at(27))
+    early = replace(e.producers[0], first_ok_ns=at(1), last_sent_ns=at(5))
+    (line,) = questions.traffic(replace(e, producers=[late, early]))
+    assert line.fit
+    assert questions.outcomes(replace(e, producers=[*e.producers] * 2, fates={"survived": 20}))[0].fit
+    two = _with_fault(("asked", 0.5), ("proved", 11), ("healed", 90))().fault(("asked", 20), ("proved", 21))
+    assert "before the first fault" in dict(unfit(evidence(tmp_path / "two", two)))["traffic"]
+
+
+@pytest.mark.parametrize(("asked", "fit"), [(0.5, False), (0, True), (-5, True)])
+def test_a_fault_befalls_the_load_from_its_beginning_on(tmp_path: Path, asked: float, fit: bool) -> None:
+    """One that was proved before the load begins is what the load met."""
+    history = _with_fault(("asked", asked), ("proved", asked + 0.1), ("healed", 90))()
+    history.marks = Marks(load_begun_ns=at(0.2))
+    assert ("traffic" not in dict(unfit(evidence(tmp_path / "a", history)))) is fit
+    history = _with_fault(("asked", 0), ("proved", 5), ("healed", 90))()
+    history.marks = Marks(load_begun_ns=at(0))
+    assert "traffic" in dict(unfit(evidence(tmp_path / "b", history)))
+
+
 def test_a_node_that_starts_again_after_the_load_is_no_fault_after_it(tmp_path: Path) -> None:
     history = ordinary().fault(("asked", 50), ("proved", 51), kind="start", heals="")
     assert unfit(evidence(tmp_path, history)) == []
@@ -272,6 +340,29 @@ def test_a_partition_that_was_never_read_is_unfit(tmp_path: Path) -> None:
     assert "orders/1 was never read" in found["final_log"]
 
 
+def test_a_topic_that_nobody_named_is_told_by_its_number(tmp_path: Path) -> None:
+    e = evidence(tmp_path, ordinary().end(10).end(10, topic=1, read_to=9))
+    assert dict(unfit(e))["final_log"].startswith("topic 1/0 was not read to its end: read to 9,")
+
+
+def test_a_topic_without_a_plan_has_at_least_one_partition(tmp_path: Path) -> None:
+    e = evidence(tmp_path, ordinary())
+    small = {**e.source.small, "ends": [{**row, "topic": 1} for row in e.source.small["ends"]]}
+    found = questions.final_log(replace(e, source=replace(e.source, small=small)))
+    assert [line.text for line in found] == ["The final log of orders/0 was never read."]
+
+
+def test_whether_the_final_log_is_there_is_told_by_all_that_was_said_of_it_and_by_nothing_else() -> None:
+    good, bad = Fitness("journal", True, ""), Fitness("final_log", False, "")
+    assert questions.log_was_read([good, Fitness("faults", False, "")])
+    assert not questions.log_was_read([good, bad])
+
+
+def test_tables_in_which_a_run_has_nothing_are_missing(tmp_path: Path) -> None:
+    source = evidence(tmp_path, ordinary()).source
+    assert questions.missing(source, ["sends", "state", "no table"]) == ["state"]
+
+
 @pytest.mark.proves("B4")
 @pytest.mark.parametrize("irregular", ["holes", "twice", "unreserved"])
 def test_numbers_that_do_not_agree_are_unfit(tmp_path: Path, irregular: str) -> None:
@@ -303,10 +394,27 @@ def test_a_send_without_an_outcome_or_a_fate_is_unfit(tmp_path: Path) -> None:
     assert "outcomes" in dict(unfit(replace(e, fates={"survived": 9})))
 
 
+def test_sends_that_failed_or_of_which_nobody_knows_have_an_outcome_too(tmp_path: Path) -> None:
+    e = evidence(tmp_path, ordinary().send(10, outcome="fail").send(11, outcome="info").send(12, outcome="info"))
+    assert unfit(e) == []
+    (odd,) = questions.outcomes(replace(e, producers=[replace(e.producers[0], fail=0)]))
+    assert odd.text == "1 sends have none of the outcomes ok, fail, info."
+    odder = replace(e, irregular={"holes": 2, "unclosed": 3}, fates={"survived": 18, "no fate": 5})
+    assert questions.outcomes(odder) == [Fitness("outcomes", True, "18 sends, each with one outcome and one fate.")]
+
+
 @pytest.mark.parametrize("found", [9, 11])
 def test_figures_that_do_not_add_up_are_unfit(tmp_path: Path, found: int) -> None:
     e = evidence(tmp_path, ordinary())
     assert "identity" in dict(unfit(replace(e, identity={"survived": found})))
+
+
+def test_figures_add_up_from_where_the_log_begins(tmp_path: Path) -> None:
+    e = evidence(tmp_path, ordinary().end(10, log_start=3))
+    parts = {"survived": 4, "recovered": 1, "extra_copies": 2}
+    assert questions.identity(replace(e, identity=parts)) == [
+        Fitness("identity", True, "High watermark - log start = 7: 5 sends and 2 others.")
+    ]
 
 
 NODES: dict[str, tuple[dict[str, Any], str | None]] = {
@@ -331,6 +439,10 @@ def test_a_server_that_dies_by_itself_is_named(tmp_path: Path, case: str) -> Non
     history = ordinary()
     history.rows["nodes"].append({"at_ns": at(5), "event": "exited", "code": None, "signal": None, **row})
     found = dict(unfit(evidence(tmp_path, history)))
+    told = [line.text for line in fitness(evidence(tmp_path / "again", history)) if line.name == "nodes"]
+    assert told == ["producer0 died by itself (exit code 3)."] * ("remark" in case) + list(found.values())[-1:] * bool(
+        problem
+    )
     assert ("nodes" in found) is (problem is not None)
     assert problem is None or problem in found["nodes"]
 
@@ -344,10 +456,40 @@ def test_clocks_that_disagree_between_processes_are_unfit_and_a_wall_clock_that_
         ended = Clock(record.began.wall_ns + shift_s * 10**9, record.began.monotonic_ns + 60 * 10**9)
         moved = replace(e, source=replace(e.source, record=msgspec.structs.replace(record, ended_at=ended)))
         assert unfit(moved) == []
-        assert any("wall clock moved" in line.text for line in fitness(moved))
+        told = f"The wall clock moved by {shift_s - 60:+.1f} s during the run; nothing judged here depends on it."
+        assert questions.clocks(moved) == [Fitness("clocks", True, told)]
     restarted = Clock(record.began.wall_ns, record.began.monotonic_ns - 1)
     back = replace(e, source=replace(e.source, record=msgspec.structs.replace(record, ended_at=restarted)))
     assert "clocks" in dict(unfit(back))
+
+
+@pytest.mark.parametrize(("shift_ns", "agree"), [(10**9, True), (10**9 + 1, False), (-(10**9), True)])
+def test_clocks_that_drift_by_a_second_agree(tmp_path: Path, shift_ns: int, agree: bool) -> None:
+    e = evidence(tmp_path, ordinary())
+    began = e.source.record.began
+    record = msgspec.structs.replace(e.source.record, ended_at=Clock(began.wall_ns + shift_ns, began.monotonic_ns))
+    (line,) = questions.clocks(replace(e, source=replace(e.source, record=record)))
+    assert line.fit
+    assert (line.text == "The clocks agree.") is agree
+
+
+def test_clocks_that_were_not_compared_at_the_end_are_fit(tmp_path: Path) -> None:
+    e = evidence(tmp_path, ordinary())
+    record = msgspec.structs.replace(e.source.record, ended_at=None, problems=["A disk was full."])
+    unknown = replace(e, source=replace(e.source, record=record))
+    told = "No outcome came before its send; the clocks were not compared at the end."
+    assert questions.clocks(unknown) == [Fitness("clocks", True, told)]
+    assert questions.ended(unknown)[1:] == [Fitness("problem", True, "A disk was full.")]
+
+
+def test_a_laboratory_that_was_late_is_fit_and_says_so(tmp_path: Path) -> None:
+    history = ordinary()
+    for when in (0, 125, 2_500):
+        history.state(when, 1, leader=1, epoch=0)
+    history.marks = Marks(load_begun_ns=at(0), load_ended_ns=at(2_500))
+    behind = questions.views(evidence(tmp_path, history))[1]
+    assert behind.fit
+    assert behind.text.startswith("The laboratory itself was late by up to 2,250 ms: ")
 
 
 def test_a_journal_that_was_torn_is_fit_and_says_how_many_bytes(tmp_path: Path) -> None:
@@ -418,3 +560,16 @@ def test_whoever_kills_the_only_producer_met_the_load_if_it_had_more_to_send(
     history.fault(("asked", 5_000), ("proved", 5_001), kind="kill", became=history.record().producers[0].name, heals="")
     (line,) = [line for line in fitness(evidence(tmp_path, history)) if line.name == "traffic"]
     assert line.fit == fit
+
+
+@pytest.mark.parametrize(
+    ("reported", "plan", "more"), [(None, {"count": 1}, True), (0, {}, False), (0, {"count": 1}, True)]
+)
+def test_who_told_of_fewer_messages_than_it_was_asked_to_send_had_more_to_send(
+    tmp_path: Path, reported: int | None, plan: dict[str, int], more: bool
+) -> None:
+    history = ordinary()
+    history.producers = [plan]
+    e = evidence(tmp_path, history)
+    known = [] if reported is None else [replace(e.producers[0], reported=reported)]
+    assert questions._cut_short(replace(e, producers=known)) == ({"producer0"} if more else set())

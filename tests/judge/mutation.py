@@ -5,13 +5,19 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
+from typing import TypeGuard
 
 from ackproof.judge.tables import POSITION, TP, VALUE
 from ackproof.judge.transacted import TRANSACTION
 
 Change = Callable[[ast.AST], bool]  # in place; false where there is nothing to change
+
+
+class _Method(ast.Call):
+    func: ast.Attribute
+
 
 _COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -20,6 +26,12 @@ _COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.GtE: ast.Gt,
     ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq,
+}
+_BELONGS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
 }
 _COMBINED: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitAnd: ast.BitOr,
@@ -41,15 +53,24 @@ _TURNED = {
         ("lag", "lead"),
         ("isNull", "isNotNull"),
         ("bool_or", "bool_and"),
+        ("desc", "asc"),
     )
     for one, other in (pair, pair[::-1])
 }
+_TURNED_PLAIN = {"min": "max", "max": "min", "all": "any", "any": "all", "sum": "max"}
 _JOINED = {"left_anti": "left_semi", "left_semi": "left_anti", "inner": "left", "left": "inner", "full": "inner"}
 
 
-def _compare(node: ast.AST) -> bool:
-    if isinstance(node, ast.Compare) and type(node.ops[0]) in _COMPARED:
-        node.ops[0] = _COMPARED[type(node.ops[0])]()
+def _compare(node: ast.AST, place: int) -> bool:
+    if isinstance(node, ast.Compare) and place < len(node.ops) and type(node.ops[place]) in _COMPARED:
+        node.ops[place] = _COMPARED[type(node.ops[place])]()
+        return True
+    return False
+
+
+def _belong(node: ast.AST) -> bool:
+    if isinstance(node, ast.Compare) and type(node.ops[0]) in _BELONGS:
+        node.ops[0] = _BELONGS[type(node.ops[0])]()
         return True
     return False
 
@@ -75,9 +96,31 @@ def _negate(node: ast.AST) -> bool:
     return False
 
 
+def _choose(node: ast.AST) -> bool:
+    """The other way, where what decides has no operator itself."""
+    if isinstance(node, ast.If | ast.IfExp) and not isinstance(node.test, ast.Compare | ast.BoolOp | ast.UnaryOp):
+        node.test = ast.UnaryOp(ast.Not(), node.test)
+        return True
+    return False
+
+
+def _lie(node: ast.AST) -> bool:
+    if isinstance(node, ast.Constant) and isinstance(node.value, bool):
+        node.value = not node.value
+        return True
+    return False
+
+
 def _turn(node: ast.AST) -> bool:
     if isinstance(node, ast.Attribute) and node.attr in _TURNED:
         node.attr = _TURNED[node.attr]
+        return True
+    return False
+
+
+def _turn_plain(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _TURNED_PLAIN:
+        node.func.id = _TURNED_PLAIN[node.func.id]
         return True
     return False
 
@@ -92,6 +135,65 @@ def _count(node: ast.AST) -> bool:
     if isinstance(node.args[0], ast.Constant) and node.args[0].value == "*":
         node.args = [ast.parse("F.lit(1)", mode="eval").body]
     return True
+
+
+def _sum(node: ast.AST) -> bool:
+    """The largest for the sum."""
+    if isinstance(node, ast.Attribute) and node.attr == "sum":
+        node.attr = "max"
+        return True
+    return False
+
+
+def _fall_back(node: ast.AST, lost: int) -> bool:
+    """Without the first, or without what it falls back to at last."""
+    if _calls(node, "coalesce") and len(node.args) > 1:
+        del node.args[lost]
+        return True
+    return False
+
+
+def _otherwise(node: ast.AST) -> bool:
+    if _calls(node, "otherwise") and isinstance(before := node.func.value, ast.Call):
+        vars(node).update(vars(before))
+        return True
+    return False
+
+
+def _one_of_fewer(node: ast.AST) -> bool:
+    if _calls(node, "isin") and len(node.args) > 1:
+        del node.args[-1]
+        return True
+    return False
+
+
+def _none_of(node: ast.AST) -> bool:
+    if _calls(node, "isin"):
+        node.func, node.args = ast.Attribute(copy.copy(node), "__invert__"), []
+        return True
+    return False
+
+
+def _repeated(node: ast.AST) -> bool:
+    if _calls(node, "distinct") and not node.args:
+        node.func.attr, node.args = "select", [ast.Constant("*")]
+        return True
+    return False
+
+
+_WHOLE = "Window.unboundedFollowing"
+
+
+def _frame(node: ast.AST, end: str) -> bool:
+    """Another end. The whole of a partition need not be in order, and is not cut: nobody could tell where."""
+    if _calls(node, "rowsBetween") and ast.unparse(node.args[1]) not in (end, _WHOLE):
+        node.args[1] = ast.parse(end, mode="eval").body
+        return True
+    return False
+
+
+def _calls(node: ast.AST, name: str) -> TypeGuard[_Method]:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == name
 
 
 def _join(node: ast.AST) -> bool:
@@ -142,11 +244,13 @@ def _columns(told: list[ast.expr], named: Mapping[str, list[ast.expr]]) -> list[
 
 
 def _key(node: ast.AST, named: Mapping[str, list[ast.expr]]) -> tuple[ast.AST, list[ast.expr]] | None:
-    """Where a key is told whose loss nobody else would notice, and its columns: of a window, or of a join that keeps or
-    drops rows. Any other join, and a grouping, as a rule falls over a name that is then there twice, or not at all:
-    those are not tried."""
+    """Where a key is told whose loss nobody else would notice, and its columns: of a window, of a group, or of a join
+    that keeps or drops rows. Any other join as a rule falls over a name that is then there twice: those are not
+    tried."""
     match node:
         case ast.Call(func=ast.Attribute(attr="partitionBy"), args=told):
+            return node, _columns(told, named)
+        case ast.Call(func=ast.Attribute(attr="agg", value=ast.Call(func=ast.Attribute(attr="groupBy"), args=told))):
             return node, _columns(told, named)
         case ast.Call(func=ast.Attribute(attr="join"), keywords=[on, ast.keyword(value=ast.Constant(value=how))]) if (
             how in ("left_anti", "left_semi")
@@ -160,12 +264,15 @@ def _key(node: ast.AST, named: Mapping[str, list[ast.expr]]) -> tuple[ast.AST, l
 
 
 def _forget(node: ast.AST, column: str, named: Mapping[str, list[ast.expr]]) -> bool:
-    """One column of a key of two or more."""
+    """One column of a key of two or more. A group still tells its least, or all would fall over its name."""
     told, key = _key(node, named) or (node, [])
     fewer = [each for each in key if not (isinstance(each, ast.Constant) and each.value == column)]
     if not fewer or len(fewer) == len(key):
         return False
-    if isinstance(told, ast.Call):
+    if _calls(told, "agg") and isinstance(told.func.value, ast.Call):
+        told.func.value.args = fewer
+        told.args.insert(0, ast.parse(f"F.min({column!r}).alias({column!r})", mode="eval").body)
+    elif isinstance(told, ast.Call):
         told.args = fewer
     elif isinstance(told, ast.keyword):
         told.value = ast.List(fewer)
@@ -173,10 +280,16 @@ def _forget(node: ast.AST, column: str, named: Mapping[str, list[ast.expr]]) -> 
 
 
 AROUND = 40  # letters before and after a change, by which a person finds it
-CHANGES: tuple[Change, ...] = (_compare, _combine, _either, _negate, _turn, _count, _join, _count_on, _let_through)
+CHANGES: tuple[Change, ...] = (
+    *(partial(_compare, place=0), _combine, _either, _negate, _turn, _count, _join, _count_on, _let_through),
+    *(_sum, _otherwise, _one_of_fewer, _none_of, _repeated),
+    *(partial(_fall_back, lost=lost) for lost in (0, -1)),
+    *(partial(_frame, end=end) for end in (_WHOLE, "Window.currentRow", "-1")),
+)
+OF_PLAIN_PYTHON: tuple[Change, ...] = (partial(_compare, place=1), _belong, _choose, _lie, _turn_plain)
 
 
-def mutants(source: str, only: Collection[str] | None = None) -> Iterator[tuple[str, str]]:
+def mutants(source: str, only: Collection[str] | None = None, more: Sequence[Change] = ()) -> Iterator[tuple[str, str]]:
     """What was changed, with the words around it, and the source with it; in these functions only, if any are named."""
     tree = ast.parse(source)
     whole = ast.unparse(tree)
@@ -190,7 +303,7 @@ def mutants(source: str, only: Collection[str] | None = None) -> Iterator[tuple[
     }
     forgetful: list[Change] = [partial(_forget, column=column, named=named) for column in _TELL_APART]
     for place, node in enumerate(nodes):
-        for change in (*CHANGES, *forgetful):
+        for change in (*CHANGES, *forgetful, *more):
             if id(node) in meant or (only is not None and id(node) not in asked) or not change(copy.deepcopy(node)):
                 continue
             changed = copy.deepcopy(tree)

@@ -1,6 +1,6 @@
-"""A judge that is broken is caught: each operator of each check is broken in turn, each column of its keys that tells
-things apart is forgotten in turn, and the histories written by hand for that check must notice. Those that do not are
-in `survivors.toml`, each with why it makes no difference."""
+"""A judge that is broken is caught: each operator of each check, and of what says whether a run is evidence, is broken
+in turn, each column of a check's keys that tells things apart is forgotten in turn, and the histories written by hand
+for it must notice. Those that do not are in `survivors.toml`, each with why it makes no difference."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ import sys
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
 import asking
 import pytest
-from mutation import mutants
+from mutation import OF_PLAIN_PYTHON, mutants
 from py4j.protocol import Py4JNetworkError
 
 from ackproof.errors import CannotHere
@@ -36,13 +38,15 @@ SHARED = {  # without a check of their own: what several of them ask
     "tables": ("test_phantom", "test_reordered"),
     "transacted": ("test_torn", "test_hung", "test_uncommitted_read", "test_skipped_read"),
 }
+WITHOUT_SPARK = {"fitness": ("test_fitness",)}  # plain Python: whether a run is evidence
+GIVEN_A_FOLDER = ("test_fitness",)  # which others ask for only to have a whole run judged
 ONLY = {"tables": ("of_somebody", "of_nobody", "_by_number")}  # functions; the rest of the file only carries rows
 NOTHING_TO_BREAK = ("phantom",)  # it asks `tables`, and has no operator of its own
 
 
 def modules() -> dict[str, tuple[str, ...]]:
     """Each file of checks, and those that they share, with the files of its tests."""
-    found = dict(SHARED)
+    found = SHARED | WITHOUT_SPARK
     for check in CHECKS.values():
         name = check.function.__module__.rpartition(".")[2]
         for tests in (f"test_{name}", f"test_judge_{name}", ELSEWHERE.get(name)):
@@ -56,12 +60,8 @@ def notices(tests: Sequence[ModuleType]) -> bool:
     asking._ANSWERS.clear()
     try:
         for name, test in (member for file in tests for member in inspect.getmembers(file, inspect.isfunction)):
-            wants = list(inspect.signature(test).parameters)
-            if name.startswith("test_") and wants == ["case"]:
-                for case in _cases(test):
-                    test(case)
-            elif name.startswith("test_") and not wants:
-                test()
+            if name.startswith("test_"):
+                _ask(test)
     except Exception as error:
         if is_of_a_dead_spark(error):
             raise
@@ -79,8 +79,19 @@ def is_of_a_dead_spark(error: Exception) -> bool:
     return bool(asking.session().spark.sparkContext._jsc.sc().isStopped())
 
 
-def _cases(test: Any) -> list[str]:
-    return [case for mark in test.pytestmark if mark.name == "parametrize" for case in mark.args[1]]
+def _ask(test: Any) -> None:
+    """As pytest would, each time with what it is to be given; not if it wants more than a folder besides."""
+    marks = [mark for mark in getattr(test, "pytestmark", []) if mark.name == "parametrize"]
+    names = [mark.args[0] if isinstance(mark.args[0], tuple) else (mark.args[0],) for mark in marks]
+    wants = set(inspect.signature(test).parameters) - {name for each in names for name in each}
+    if wants and (wants != {"tmp_path"} or test.__module__ not in GIVEN_A_FOLDER):
+        return
+    for values in product(*(mark.args[1] for mark in marks)):
+        given: dict[str, Any] = {}
+        for own, value in zip(names, values, strict=True):
+            given |= dict(zip(own, value if len(own) > 1 else (value,), strict=True))
+        with TemporaryDirectory() as folder:
+            test(**given, **({"tmp_path": Path(folder)} if wants else {}))
 
 
 def broken(original: ModuleType, source: str) -> ModuleType:
@@ -92,11 +103,11 @@ def broken(original: ModuleType, source: str) -> ModuleType:
 
 
 def put_in_place(module: ModuleType, tests: Sequence[ModuleType], patched: pytest.MonkeyPatch) -> None:
-    """Its functions for the whole ones, wherever those are used: as a check, in another file, in the tests."""
+    """Its functions and classes for the whole ones, wherever they are used: a check, another file, the tests."""
     users = [user for name, user in list(sys.modules.items()) if name.startswith("ackproof.judge.")]
     for user in (*users, asking, *tests):
         for name, used in list(vars(user).items()):
-            if inspect.isfunction(used) and used.__module__ == module.__name__:
+            if (inspect.isfunction(used) or inspect.isclass(used)) and used.__module__ == module.__name__:
                 patched.setattr(user, name, getattr(module, used.__name__))
     for name, check in CHECKS.items():
         if check.function.__module__ == module.__name__:
@@ -113,9 +124,11 @@ def test_a_broken_check_is_caught(name: str, monkeypatch: pytest.MonkeyPatch, re
     original = sys.modules[f"ackproof.judge.{name}"]
     source = Path(inspect.getfile(original)).read_text(encoding="utf-8")
     explained = tomllib.loads(SURVIVORS.read_text(encoding="utf-8")).get(name, {}) if SURVIVORS.exists() else {}
+    monkeypatch.setattr("os.fsync", lambda _: None)  # what a broken one is given need not last
     assert not notices(tests), "the check as it is"
     caught, survived = 0, []
-    for what, changed in list(mutants(source, ONLY.get(name)))[:: size(2, 1)]:
+    more = OF_PLAIN_PYTHON if name in WITHOUT_SPARK else ()
+    for what, changed in list(mutants(source, ONLY.get(name), more))[:: size(2, 1)]:
         with monkeypatch.context() as patched:
             try:
                 module = broken(original, changed)
@@ -131,8 +144,12 @@ def test_a_broken_check_is_caught(name: str, monkeypatch: pytest.MonkeyPatch, re
     assert not notices(tests), "the check as it is, after all of this"
     unexplained = [what for what in survived if what not in explained]
     assert caught + len(survived) > 0, "nothing was broken: it proves nothing"
-    record_property("figure", f"{name} {caught} of {caught + len(survived)}")
+    record_property("figure", _figure(name, caught, len(survived)))
     assert not unexplained, "\n".join(unexplained)
+
+
+def _figure(name: str, caught: int, explained: int) -> str:
+    return f"{name} {caught + explained}: {caught} caught" + (f", {explained} explained" if explained else "")
 
 
 def test_a_spark_that_died_has_noticed_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

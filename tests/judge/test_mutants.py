@@ -41,7 +41,6 @@ SHARED = {  # without a check of their own: what several of them ask
 WITHOUT_SPARK = {"fitness": ("test_fitness",)}  # plain Python: whether a run is evidence
 GIVEN_A_FOLDER = ("test_fitness",)  # which others ask for only to have a whole run judged
 ONLY = {"tables": ("of_somebody", "of_nobody", "_by_number")}  # functions; the rest of the file only carries rows
-NOTHING_TO_BREAK = ("phantom",)  # it asks `tables`, and has no operator of its own
 
 
 def modules() -> dict[str, tuple[str, ...]]:
@@ -114,7 +113,7 @@ def put_in_place(module: ModuleType, tests: Sequence[ModuleType], patched: pytes
             patched.setitem(CHECKS, name, replace(check, function=getattr(module, check.function.__name__)))
 
 
-ASKED = size(["reordered"], sorted(set(modules()) - set(NOTHING_TO_BREAK)))
+ASKED = size(["reordered"], sorted(modules()))
 
 
 @pytest.mark.proves("C5")
@@ -178,9 +177,3 @@ def test_a_spark_that_died_has_noticed_nothing(monkeypatch: pytest.MonkeyPatch) 
 def test_every_check_has_histories_written_by_hand() -> None:
     own = {check.function.__module__.rpartition(".")[2] for check in CHECKS.values()}
     assert own - set(modules()) == set()
-
-
-@pytest.mark.parametrize("name", NOTHING_TO_BREAK)
-def test_there_is_nothing_to_break_in_it(name: str) -> None:
-    original = sys.modules[f"ackproof.judge.{name}"]
-    assert not list(mutants(Path(inspect.getfile(original)).read_text(encoding="utf-8")))

@@ -323,13 +323,17 @@ class Found:
 @contextmanager
 def looking_for(secret: str, folders: list[Path], theirs: Path) -> Iterator[Found]:
     """Look for it, in all its forms, in every command line and environment of the machine, and in every file below
-    these folders that is written from now on; but for what the other cluster itself writes down of its clients."""
+    these folders that is written from now on; but for what the other cluster itself writes down of its clients. A file
+    is read again when it was written again, and at the end: workers are given copies of many large jars."""
     found, over, forms = Found(), threading.Event(), forms_of(secret)
-    began = time.time() - 1  # the clock of files is a little behind
+    read: dict[Path, int] = {}  # and when it had been written
+    began_ns = time.time_ns() - 10**9  # the clock of files is a little behind
 
     def look() -> None:
         files = [Path(place) / name for folder in folders for place, _, names in os.walk(folder) for name in names]
-        written = [path for path in files if not path.is_relative_to(theirs) and is_newer(path, began)]
+        at_ns = {path: written_ns(path) for path in files if not path.is_relative_to(theirs)}
+        written = [path for path, at in at_ns.items() if at >= max(began_ns, read.get(path, 0) + 1)]
+        read.update(at_ns)
         for path in [*Path("/proc").glob("[0-9]*/cmdline"), *Path("/proc").glob("[0-9]*/environ"), *written]:
             with suppress(OSError):
                 if path.is_file() and is_told(forms, path.read_bytes()):
@@ -352,6 +356,7 @@ def looking_for(secret: str, folders: list[Path], theirs: Path) -> Iterator[Foun
     finally:
         over.set()
         looking.join()
+        read.clear()
         look()
 
 
@@ -359,11 +364,11 @@ def is_told(forms: set[bytes], where: bytes) -> bool:
     return any(form in where for form in forms)
 
 
-def is_newer(path: Path, than: float) -> bool:
+def written_ns(path: Path) -> int:
     try:
-        return path.lstat().st_mtime >= than
+        return path.lstat().st_mtime_ns
     except OSError:  # gone already
-        return False
+        return 0
 
 
 def requests(log: str) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -24,6 +25,7 @@ from ackproof.lab.spec import BROKERS_MAX, LabSpec
 
 EXPOSED_PORT_FIRST = 19092
 GONE_S = 10.0
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 Progress = Callable[[str], None]
 
@@ -58,51 +60,76 @@ def launch(spec: LabSpec, ingredients: Ingredients, progress: Progress, logs: Pa
     from ackproof.lab.supervisor import Boot
 
     directory = LabDirectory.of(spec.name)
-    lock = directory.claim()
-    if logs is not None:
-        (directory.path / "logs").rmdir()
-        (directory.path / "logs").symlink_to(logs)
-    ours, theirs = socket.socketpair()
-    listening = _listen_on_host(spec.brokers) if spec.expose else {}
-    boot = Boot(
-        spec=spec,
-        java=ingredients.java,
-        jars=ingredients.jars,
-        classpath=ingredients.classpath,
-        checkpoint=ingredients.checkpoint,
-        lock=lock,
-        tether=theirs.fileno(),
-        exposed={name: (each.fileno(), each.getsockname()[1]) for name, each in listening.items()},
-    )
-    supervisor_pid: list[int] = []
-    try:
+    with _held_back() as let_through:
+        lock = directory.claim()
+        if logs is not None:
+            (directory.path / "logs").rmdir()
+            (directory.path / "logs").symlink_to(logs)
+        ours, theirs = socket.socketpair()
+        listening = _listen_on_host(spec.brokers) if spec.expose else {}
+        boot = Boot(
+            spec=spec,
+            java=ingredients.java,
+            jars=ingredients.jars,
+            classpath=ingredients.classpath,
+            checkpoint=ingredients.checkpoint,
+            lock=lock,
+            tether=theirs.fileno(),
+            exposed={name: (each.fileno(), each.getsockname()[1]) for name, each in listening.items()},
+        )
+        supervisor_pid: list[int] = []
         try:
-            (directory.path / "boot.json").write_bytes(msgspec.json.encode(boot))
-            _spawn_supervisor(directory, [lock, theirs.fileno(), *(each.fileno() for each in listening.values())])
-        finally:
-            # From here on the supervisor alone holds them: when it dies, the kernel lets go.
-            os.close(lock)
-            for each in (theirs, *listening.values()):
-                each.close()
-        _follow(ours, progress, supervisor_pid)
-    except BaseException:
-        with _uninterrupted():  # a second Ctrl-C must not stop the clearing up
-            ours.close()
-            for pid in supervisor_pid:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            directory.wait_until_gone(GONE_S)
-            with suppress(CannotHere):  # the next `up` or `down` sweeps it; what is raised here matters more
-                directory.remove()
-        raise
-    return Launched(directory, ours)
+            try:
+                let_through()
+                (directory.path / "boot.json").write_bytes(msgspec.json.encode(boot))
+                _spawn_supervisor(directory, [lock, theirs.fileno(), *(each.fileno() for each in listening.values())])
+            finally:
+                # From here on the supervisor alone holds them: when it dies, the kernel lets go.
+                os.close(lock)
+                for each in (theirs, *listening.values()):
+                    each.close()
+            _follow(ours, progress, supervisor_pid)
+        except BaseException:
+            with _uninterrupted():  # a second Ctrl-C must not stop the clearing up
+                ours.close()
+                for pid in supervisor_pid:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                directory.wait_until_gone(GONE_S)
+                with suppress(CannotHere):  # the next `up` or `down` sweeps it; what is raised here matters more
+                    directory.remove()
+            raise
+        return Launched(directory, ours)
+
+
+@contextmanager
+def _held_back() -> Iterator[Callable[[], None]]:
+    """A signal that would end us waits until it is let through, at the latest at the end: between the making of the
+    lab's folder and the place where it is taken away again nobody would."""
+    came: list[int] = []
+    before: dict[int, Any] = {}
+
+    def let_through() -> None:
+        while before:
+            number, handler = before.popitem()
+            signal.signal(number, handler)
+        while came:
+            signal.raise_signal(came.pop())
+
+    with suppress(ValueError):  # not the main thread: then none comes here either
+        for number in ENDING:
+            before[number] = signal.signal(number, lambda number, _: came.append(number))
+    try:
+        yield let_through
+    finally:
+        let_through()
 
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
     before = {}
     with suppress(ValueError):  # not the main thread: then none comes here either
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in ENDING:
             before[number] = signal.signal(number, signal.SIG_IGN)
     try:
         yield

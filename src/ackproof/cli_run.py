@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ackproof.cli_options import Json
-from ackproof.errors import CannotHere, UsageProblem
+from ackproof.errors import FULL, CannotHere, UsageProblem
 from ackproof.scenario import Scenario
 from ackproof.scenario_file import Source, bundled, find, json_schema, load, located
 from ackproof.screen import say, say_json
@@ -209,6 +209,8 @@ def report(
             pages[0] if len(pages) == 1 and index is None else write_index(runs, index or runs[0].parent / "index.html")
         )
     except OSError as problem:
+        if problem.errno in FULL:  # for which there are better words
+            raise
         raise CannotHere(f"the report cannot be written ({problem}): use another place, or a copy of the run") from None
     say(f"report: {page}")
     if open_page:

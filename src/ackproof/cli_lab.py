@@ -309,6 +309,7 @@ def topic_resize(
     say(*control.inside(name, "observer", lambda: topics.resize(servers, topic_name, partitions)))
 
 
+@topic.command("list", hidden=True)  # what people type first
 @topic.command("describe")
 def topic_describe(
     names: Annotated[list[str] | None, typer.Argument(help="Topics; all without.")] = None,

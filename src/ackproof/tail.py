@@ -44,6 +44,6 @@ def told(event: dict[str, Any]) -> str:
     facts = [
         f"{name}={' '.join(map(str, fact)) if isinstance(fact, list) else fact}"
         for name, fact in event.items()
-        if name not in ("at", "at_ns", "event") and not (name == "verb" and "asked" in event)
+        if name not in ("at", "at_ns", "over_ns", "event") and not (name == "verb" and "asked" in event)
     ]
     return f"{at}  {event['event']:16} {'  '.join(facts)}"

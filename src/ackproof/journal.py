@@ -56,7 +56,9 @@ SEALED_SUFFIX = ".parquet"
 TORN_BYTES, TORN_WHAT = b"ackproof.torn_bytes", b"ackproof.torn"  # in a sealed file's metadata, where it was torn
 CHECKSUM = b"ackproof.crc32"  # in the metadata of a stream's batch; older streams have none
 DIFFERS = "a batch differs from its checksum"
-FOOTER_CHECKSUM = b"ackproof.footer.crc32="  # before a sealed file's footer; older files have none
+CHECKED_AT_ONCE = 2**20
+FILE_CHECKSUM = b"ackproof.file.crc32="  # before a sealed file's footer, of all else that is in it
+FOOTER_CHECKSUM = b"ackproof.footer.crc32="  # in older files, of the footer alone; still older ones have none
 
 
 @cache
@@ -246,7 +248,7 @@ def write_sealed(table: pa.Table, path: Path, order: Iterable[str]) -> None:
             rows.write_table(ordered, row_group_size=ROW_GROUP)
             rows.add_key_value_metadata(table.schema.metadata or {})
         with temporary.open("r+b") as written:
-            _sign_footer(written)
+            _sign(written)
             os.fsync(written.fileno())
         temporary.rename(path)
     except BaseException:
@@ -267,26 +269,41 @@ def _footer(file: BinaryIO) -> bytes:
     return file.read()
 
 
-def _sign_footer(file: BinaryIO) -> None:
-    """Parquet has checksums of pages and none of the footer, which says where to look: so ours stands between the two,
-    where a reader of Parquet has nothing to read."""
+def _sign(file: BinaryIO) -> None:
+    """Parquet has checksums of what is in its pages, and none of their headers, which say how to read it, nor of the
+    footer, which says where: so ours stands between pages and footer, where a reader of Parquet has nothing to read."""
     footer = _footer(file)
-    file.seek(-len(footer), os.SEEK_END)
-    file.write(FOOTER_CHECKSUM + _crc(footer) + footer)
+    pages = file.tell() - len(footer)
+    signature = FILE_CHECKSUM + _crc(footer, _crc_of_pages(file, pages))
+    file.seek(pages)
+    file.write(signature + footer)
 
 
 def differs_from_checksum(path: Path) -> bool:
-    """Whether the footer of a sealed file is another than was written."""
+    """Whether a sealed file is another than was written."""
     with path.open("rb") as file:
         footer = _footer(file)
-        signed = len(FOOTER_CHECKSUM) + len(_crc(b""))
-        file.seek(max(0, file.tell() - len(footer) - signed))
-        signature = file.read(signed)
-    return signature.startswith(FOOTER_CHECKSUM) and signature != FOOTER_CHECKSUM + _crc(footer)
+        behind = file.tell() - len(footer)
+        for name in (FILE_CHECKSUM, FOOTER_CHECKSUM):
+            pages = max(0, behind - len(name) - len(_crc(b"")))
+            file.seek(pages)
+            signature = file.read(behind - pages)
+            if signature.startswith(name):
+                return signature != name + _crc(footer, _crc_of_pages(file, pages) if name == FILE_CHECKSUM else 0)
+    return False
 
 
-def _crc(content: bytes) -> bytes:
-    return f"{zlib.crc32(content):08x}".encode()
+def _crc(content: bytes, before: int = 0) -> bytes:
+    return f"{zlib.crc32(content, before):08x}".encode()
+
+
+def _crc_of_pages(file: BinaryIO, length: int) -> int:
+    """Of the first so many bytes."""
+    file.seek(0)
+    crc = 0
+    while length and (part := file.read(min(length, CHECKED_AT_ONCE))):
+        crc, length = zlib.crc32(part, crc), length - len(part)
+    return crc
 
 
 def parquet_options(schema: pa.Schema) -> dict[str, Any]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import shutil
+import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from histories import FIRST_RUN, History
 
-from ackproof.journal import DIFFERS, FOOTER_CHECKSUM, Writer, read_stream, write_sealed
+from ackproof.journal import DIFFERS, FILE_CHECKSUM, FOOTER_CHECKSUM, Writer, read_stream, write_sealed
 from ackproof.journal_tables import TABLES
 from ackproof.judge.from_kafka import is_about_the_copy
 from ackproof.judge.sources import SMALL, damaged_inside, opened
@@ -114,9 +115,29 @@ def test_a_sealed_file_with_a_wrong_bit_in_its_footer_is_named(run: Path, record
 def test_a_sealed_file_of_before_checksums_is_read(run: Path) -> None:
     path = run / "journal" / "sends" / "writer.parquet"
     whole, right = path.read_bytes(), read_whole(path)
-    begins = whole.index(FOOTER_CHECKSUM)
-    with instead(path, whole[:begins] + whole[begins + len(FOOTER_CHECKSUM) + 8 :]):
+    begins = whole.index(FILE_CHECKSUM)
+    pages, footer = whole[:begins], whole[begins + len(FILE_CHECKSUM) + 8 :]
+    with instead(path, pages + footer):
         assert named_or_right(run, path, right) == "right"
+    of_the_footer = FOOTER_CHECKSUM + f"{zlib.crc32(footer):08x}".encode()  # as it was later
+    with instead(path, pages + of_the_footer + footer):
+        assert named_or_right(run, path, right) == "right"
+    with instead(path, pages + of_the_footer + flipped(footer, 99)):
+        assert named_or_right(run, path, right) == "named"
+
+
+@pytest.mark.proves("B2")
+def test_a_wrong_bit_in_the_header_of_a_page_is_named(run: Path) -> None:
+    """It says how the page is to be read, and Parquet's own checksum is of what follows it alone."""
+    path = run / "journal" / "ends" / "writer.parquet"
+    whole, right = path.read_bytes(), read_whole(path)
+    misread = 0
+    for bit in range(0, 8 * whole.index(FILE_CHECKSUM), size(11, 1)):
+        with instead(path, flipped(whole, bit)):
+            with suppress(OSError, pa.ArrowException):
+                misread += read_whole(path) != right
+            assert named_or_right(run, path, right) == "named", bit
+    assert misread or size(True, False), "a reader of Parquet notices each by itself"
 
 
 def flipped(whole: bytes, bit: int) -> bytes:

@@ -135,7 +135,7 @@ def _source(directory: Path, home: Path | None, record: RunRecord) -> Source:
                 footer = pq.read_metadata(path)
                 problem = _other_schema(footer.schema.to_arrow_schema(), TABLES[table])
                 if differs_from_checksum(path):
-                    problem = "its footer differs from its checksum"
+                    problem = "it differs from its checksum"
                 if not problem and (table in SMALL or footer.num_rows <= READ_ROWS):
                     contents = _read(path)
                     own = contents.to_pylist() if table in SMALL else []

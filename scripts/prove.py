@@ -6,7 +6,7 @@ are run by pytest, at full size or with `--quick` those of CI at their size. Wha
 with this very code is not run again, nor is a case that passed before the proof was interrupted (`.proofs/`); a proof
 of other code is shown as older than the code. A case that failed before it passed is told with what was measured. What
 no test proves is not proved yet. `--at-once 3` runs three cases beside each other, each with processes, mounts and a
-network of its own, so that none takes another's for left behind.
+network of its own, so that none takes another's for left behind. `--take` adds what was proved in another clone.
 """
 
 from __future__ import annotations
@@ -117,6 +117,7 @@ def main() -> int:
     options.add_argument("--quick", action="store_true", help="CI's share, at its size")
     options.add_argument("--again", action="store_true", help="also what passed with this very code")
     options.add_argument("--at-once", type=int, default=1, metavar="N", help="so many cases beside each other, as root")
+    options.add_argument("--take", nargs="+", type=Path, metavar="CLONE", help="what is newer there; run nothing")
     options.add_argument("--only-write", action="store_true", help="write the page from what is there; run nothing")
     given = options.parse_args()
     # A shell has whatever it runs in the background ignore it, and so would all that is tested.
@@ -126,9 +127,14 @@ def main() -> int:
     size = "quick" if given.quick else "full"
     asked = given.only or [name for name, promise in promises.items() if promise.quick or not given.quick]
     passed = True
-    if size == "full" and not given.only_write and commit().endswith(CHANGED):
+    runs_nothing = given.only_write or given.take
+    if size == "full" and not runs_nothing and commit().endswith(CHANGED):
         options.error("commit first: a figure in full is kept with the commit that it is of")
-    if not given.only_write:
+    for clone in given.take or ():
+        if not (clone / DATA.relative_to(HOME)).exists():
+            options.error(f"no clone of this project: {clone}")
+        write_data(newest(read_data(), read_data(clone / DATA.relative_to(HOME)), promises), promises)
+    if not runs_nothing:
         try:
             passed = prove(asked, size, promises, given.again, given.at_once)
         except KeyboardInterrupt:
@@ -145,8 +151,8 @@ def read_promises() -> dict[str, Promise]:
     return {name: msgspec.convert(table, Promise) for name, table in document.items() if name != "groups"}
 
 
-def read_data() -> Data:
-    return msgspec.json.decode(DATA.read_bytes(), type=Data) if DATA.exists() else Data()
+def read_data(path: Path = DATA) -> Data:
+    return msgspec.json.decode(path.read_bytes(), type=Data) if path.exists() else Data()
 
 
 def by_id(proofs: Iterable[Proof]) -> Kept:
@@ -604,10 +610,23 @@ proof, root as a rule.
 
 
 def keep(proof: Proof, promises: dict[str, Promise]) -> None:
-    data = read_data()
-    kept = {**by_id(data.proofs), (proof.id, proof.size): proof}
+    write_data(with_proofs(read_data(), [proof], promises), promises)
+
+
+def with_proofs(data: Data, proofs: Iterable[Proof], promises: dict[str, Promise]) -> Data:
+    kept = {**by_id(data.proofs), **by_id(proofs)}
     in_order = sorted(kept.values(), key=lambda each: (place_of(each.id, promises), each.size))
-    write_data(msgspec.structs.replace(data, proofs=in_order), promises)
+    return msgspec.structs.replace(data, proofs=in_order)
+
+
+def newest(ours: Data, theirs: Data, promises: dict[str, Promise]) -> Data:
+    """Of each proof, and of CI's share, the one that was measured last, whatever came of it."""
+    kept = by_id(ours.proofs)
+    newer = [
+        each for each in theirs.proofs if (each.id, each.size) not in kept or each.date > kept[each.id, each.size].date
+    ]
+    shares = [share for share in (ours.share, theirs.share) if share]
+    return with_proofs(Data(ours.proofs, max(shares, key=lambda share: share.date, default=None)), newer, promises)
 
 
 def write_data(data: Data, promises: dict[str, Promise]) -> None:

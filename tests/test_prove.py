@@ -390,6 +390,23 @@ def test_a_case_that_passed_with_another_library_is_run_again(monkeypatch: pytes
     assert prove.file_of("full").name == "full-constraints.txt"
 
 
+def test_of_another_clone_what_is_newer_is_taken_whatever_came_of_it() -> None:
+    old, new, failed = (proof(date=f"2026-01-0{day}", passed=day < 3) for day in (1, 2, 3))
+    other = proof(id="C2", date="2026-01-01")
+    for ours, theirs, taken in [
+        ([old], [new], [new]),
+        ([new], [old], [new]),
+        ([new], [failed], [failed]),
+        ([old], [], [old]),
+        ([new], [other], [other, new]),
+    ]:
+        assert prove.newest(prove.Data(ours), prove.Data(theirs), PROMISES).proofs == taken
+    first, last = (prove.Share(1, 1.0, f"2026-01-0{day}", "abc") for day in (1, 2))
+    assert prove.newest(prove.Data([], first), prove.Data([], last), PROMISES).share == last
+    assert prove.newest(prove.Data([], last), prove.Data([], first), PROMISES).share == last
+    assert prove.newest(prove.Data([], last), prove.Data([]), PROMISES).share == last
+
+
 def test_the_machine_is_that_of_the_cases() -> None:
     here = msgspec.structs.replace(came(test="a"), machine="2 cores")
     there = msgspec.structs.replace(came(test="b"), machine="4 cores")

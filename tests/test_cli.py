@@ -65,6 +65,25 @@ def commands() -> dict[str, Any]:
 LEAVES = sorted(words for words, command in commands().items() if not hasattr(command, "commands"))
 
 
+@pytest.mark.proves("E1")
+@pytest.mark.parametrize(
+    "words", [["judge", "theirs"], ["report", "theirs"], ["report", "theirs", "--out", "theirs/p"]]
+)
+def test_a_run_that_may_not_be_looked_into_is_told(words: list[str], run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of another user's folder it may be seen that it is there, and nothing of what is in it."""
+
+    def stat(path: Path, **_: object) -> os.stat_result:
+        if path.parent.name == "theirs":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return os.stat("/" if path.name == "theirs" else path)  # noqa: PTH116 - path.stat is this
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "stat", stat)
+        code, _, said = run(*words)
+    assert code == 2, said
+    assert "cannot be looked at (Permission denied): ask its owner" in said
+
+
 # -- problems become exit codes --------------------------------------------------------------------------------------
 
 

@@ -401,6 +401,19 @@ def test_what_is_torn_or_damaged_stays_by_itself(tmp_path: Path) -> None:
     assert sealed_names(tmp_path) == ["a", "b", "c", "d", "e+f"]
 
 
+def test_nothing_is_put_together_while_a_stream_may_yet_come_between(tmp_path: Path) -> None:
+    """It would be taken for one that was put together with the others, and be taken away."""
+    for name in ("a", "b", "c"):
+        writer = Writer(tmp_path, "probes", 7, name)
+        writer.add(fault=1, at_ns=2, held=True, text=name)
+        writer.close(seal=name != "b")
+    put_together(tmp_path)
+    seal_all(tmp_path)
+    assert [path.stem for path in sealed_files(tmp_path, "probes")] == ["a", "b", "c"]
+    put_together(tmp_path)
+    assert [path.stem for path in sealed_files(tmp_path, "probes")] == ["a+c"]
+
+
 def test_without_room_for_it_nothing_is_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("one", "two"):
         probes(tmp_path, 3, name).close()

@@ -223,21 +223,29 @@ def _check_runs(runs: list[Path]) -> None:
     for path in runs:
         if not _is_directory(path):
             raise UsageProblem(f"{path} is no run directory")
-        if not any((path / each).exists() for each in ("run.json", "journal")):
+        if not any(_is_there(path / each) for each in ("run.json", "journal")):
             raise UsageProblem(f"{path} is no run directory: it has neither run.json nor a journal")
 
 
 def _check_place(option: str, path: Path) -> None:
     """Of a file to be written at the end: a path that is only mistyped is told before anything starts."""
-    if not path.name or path.is_dir():
-        raise UsageProblem(f"{option} {path}: name a file, not a directory")
     if not os.access(path.parent, os.W_OK | os.X_OK) or not path.parent.is_dir():
         raise UsageProblem(f"{option} {path}: {path.parent} is no directory that can be written")
+    try:
+        is_directory = not path.name or path.is_dir()
+    except OSError as error:
+        raise UsageProblem(f"{option} {path}: no file can be written there ({error.strerror})") from None
+    if is_directory:
+        raise UsageProblem(f"{option} {path}: name a file, not a directory")
 
 
 def _is_directory(path: Path) -> bool:
+    return _is_there(path) and path.is_dir()
+
+
+def _is_there(path: Path) -> bool:
     try:
-        return path.is_dir()
+        return path.exists()
     except OSError as error:
         hint = "ask its owner for the right to read it, or for a copy"
         way_out = hint if isinstance(error, PermissionError) else "give a run directory"

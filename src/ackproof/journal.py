@@ -15,8 +15,8 @@ At its end a run puts neighbours of few rows each together. `<a>+<b>` stands for
 from the moment at which it is there, so that no kill leaves a row twice.
 
 One writer per file. A stream that was torn by a crash is readable up to its last whole batch; how many bytes were torn
-is reported, never an error that hides the rest. Batches of a stream carry a checksum, as pages of a sealed file and
-its footer do.
+is reported, never an error that hides the rest. Batches of a stream carry a checksum, and so does a sealed file, of all
+that is in it: what no crash leaves is told as that.
 All times are `time.monotonic_ns()` of the one machine that ran it. Ids are integers; `run.json` holds their names.
 Every table carries `run`, so that one Spark job can judge many runs.
 """
@@ -56,6 +56,10 @@ SEALED_SUFFIX = ".parquet"
 TORN_BYTES, TORN_WHAT = b"ackproof.torn_bytes", b"ackproof.torn"  # in a sealed file's metadata, where it was torn
 CHECKSUM = b"ackproof.crc32"  # in the metadata of a stream's batch; older streams have none
 DIFFERS = "a batch differs from its checksum"
+NO_CRASH = "no crash leaves that"
+OTHER_SCHEMA = "it is of another schema than this version knows"
+CUT_SHORT = re.compile(r"(Expected to .*read|Corrupted me.*, only) [0-9]+ (metadata |)bytes")  # as Arrow says it
+END_MARK = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 CHECKED_AT_ONCE = 2**20
 FILE_CHECKSUM = b"ackproof.file.crc32="  # before a sealed file's footer, of all else that is in it
 FOOTER_CHECKSUM = b"ackproof.footer.crc32="  # in older files, of the footer alone; still older ones have none
@@ -174,6 +178,21 @@ def checksum(batch: pa.RecordBatch) -> bytes:
     return _crc(batch.serialize())
 
 
+def is_of_a_crash(what: str) -> bool:
+    """Whether this damage is a torn tail, as a writer leaves that was killed, and no wrong byte."""
+    return not what.endswith((DIFFERS, NO_CRASH, OTHER_SCHEMA))
+
+
+def _what_was_torn(path: Path, good: int, problem: str) -> str:
+    """A crash leaves the first part of one message behind the last whole one. Whatever else is there was changed by the
+    disk, or a person: with it, whole batches may be gone."""
+    with path.open("rb") as file:
+        file.seek(good)
+        tail = file.read()
+    is_first_part = tail.count(CHECKSUM) < 2 and not tail.endswith(END_MARK) and CUT_SHORT.match(problem)
+    return problem if is_first_part else f"{problem}; {NO_CRASH}"
+
+
 def read_stream(path: Path) -> tuple[pa.Table, Damage | None]:
     """Every whole batch of a stream, and what is torn behind the last of them."""
     schema = TABLES[path.parent.name].schema
@@ -189,7 +208,7 @@ def read_stream(path: Path) -> tuple[pa.Table, Damage | None]:
             if reader.schema.equals(older):
                 schema = older
             if not reader.schema.equals(schema):
-                return schema.empty_table(), Damage(path, size, "it is of another schema than this version knows")
+                return schema.empty_table(), Damage(path, size, OTHER_SCHEMA)
             good = source.tell()
             for batch, metadata in reader.iter_batches_with_custom_metadata():
                 batch.validate(full=True)
@@ -207,7 +226,9 @@ def read_stream(path: Path) -> tuple[pa.Table, Damage | None]:
     if problem is None and good >= size:
         return table, None
     # A writer that was killed leaves no end mark; that alone tears nothing.
-    return table, Damage(path, size - good, problem or "torn") if size > good else None
+    if size <= good:
+        return table, None
+    return table, Damage(path, size - good, _what_was_torn(path, good, problem or "it goes on behind its end"))
 
 
 def seal_stream(path: Path) -> Damage | None:
@@ -228,7 +249,7 @@ def seal_stream(path: Path) -> Damage | None:
 
 def _seal(path: Path, sealed: Path) -> Damage | None:
     table, damage = read_stream(path)
-    if damage is not None and table.num_rows == 0 and damage.what.startswith("it is of another"):
+    if damage is not None and table.num_rows == 0 and damage.what == OTHER_SCHEMA:
         return damage
     if damage is not None:
         # The stream goes away; what was torn off it stays on record, so that judging again says the same.
@@ -343,8 +364,10 @@ def sealed_files(run_directory: Path, table: str) -> list[Path]:
 
 def put_together(run_directory: Path) -> None:
     """Make one file of neighbours that have few rows each. What is torn, or cannot be read, stays by itself; so do all
-    where the disk has no room for it."""
+    where the disk has no room for it, or where a stream is left whose sealed file may yet come between them."""
     for table in TABLES:
+        if any((run_directory / "journal" / table).glob(f"*{STREAM_SUFFIX}")):
+            continue
         for neighbours in _neighbours(sealed_files(run_directory, table)):
             _put_together(neighbours, TABLES[table].order)
         _take_away_twice(run_directory / "journal" / table)

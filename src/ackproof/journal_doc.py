@@ -28,8 +28,10 @@ runs/<name>/logs/<node>.log                   evidence: the nodes' and the clien
   file, sorted as one. `<a>+<b>` stands for every file from the one to the other, in the order of writers and of a
   writer's streams, from the moment at which it is there, and only then are they taken away: no kill leaves a row twice.
   What is torn or damaged stays by itself.
-- Batches of a stream carry a CRC-32, as pages of a sealed file do by Parquet's own rules. That of the footer stands
-  right before it, where Parquet has nothing to read: what is damaged is named, and left out.
+- Batches of a stream carry a CRC-32. So does a sealed file, of all that is in it; it stands right before the footer,
+  where Parquet has nothing to read. What is damaged is named, and left out. Behind the last whole batch of a stream a
+  crash leaves the first part of one more: whatever else is there was changed by the disk, or a person, and the run is
+  unfit.
 - Times are `time.monotonic_ns()` of the machine that ran it; `run.json` holds both clocks, read together, at the
   beginning and at the end.
 - Outcomes are three: `ok`, `fail` (certainly not written), `info` (cannot know). `src/ackproof/clients/outcomes.py`

@@ -15,7 +15,16 @@ import pyarrow.parquet as pq
 import pytest
 from histories import FIRST_RUN, History
 
-from ackproof.journal import DIFFERS, FILE_CHECKSUM, FOOTER_CHECKSUM, Writer, read_stream, write_sealed
+from ackproof.journal import (
+    DIFFERS,
+    END_MARK,
+    FILE_CHECKSUM,
+    FOOTER_CHECKSUM,
+    Writer,
+    is_of_a_crash,
+    read_stream,
+    write_sealed,
+)
 from ackproof.journal_tables import TABLES
 from ackproof.judge.from_kafka import is_about_the_copy
 from ackproof.judge.sources import SMALL, damaged_inside, opened
@@ -185,18 +194,24 @@ def test_a_stream_that_was_cut_anywhere_gives_whole_batches_and_the_bytes_behind
         assert table.to_pylist() == right[: 3 * sum(end <= length for end in ends)], length
         torn = length - max(place for place in untorn if place <= length)
         assert (damage and damage.bytes_torn) == (torn or None), length
+        assert damage is None or is_of_a_crash(damage.what), (length, damage)
     record_property(
         "figure", f"a stream of {len(whole):,} bytes cut at {len(cuts):,} places: whole batches, torn bytes counted"
     )
 
 
 @pytest.mark.proves("B2")
-def test_a_stream_with_a_wrong_bit_gives_no_wrong_row(stream: Path, record_property: Told) -> None:
+@pytest.mark.parametrize("ended", [True, False], ids=["ended", "of a killed writer"])
+def test_a_stream_with_a_wrong_bit_gives_no_wrong_row(ended: bool, stream: Path, record_property: Told) -> None:
+    """And is not taken for torn where rows are gone. Only in the last batch of a writer that was killed are there bits,
+    those that tell how long it is, by which what is whole looks like what was cut short."""
     lots = random.Random(2)  # noqa: S311
     whole, right = stream.read_bytes(), read_stream(stream)[0].to_pylist()
+    assert whole.endswith(END_MARK)
+    whole = whole if ended else whole.removesuffix(END_MARK)
     every = range(8 * len(whole))
     bits = size(lots.sample(every, 400), list(every))
-    named = 0
+    named, as_torn = 0, 0
     for bit in bits:
         stream.write_bytes(flipped(whole, bit))
         table, damage = read_stream(stream)
@@ -204,7 +219,39 @@ def test_a_stream_with_a_wrong_bit_gives_no_wrong_row(stream: Path, record_prope
         assert rows == right[: len(rows)], bit
         assert damage is not None or rows == right, bit
         named += damage is not None
-    record_property("figure", f"{len(bits):,} bits of a stream flipped: no wrong row, {named:,} named")
+        if damage is not None and is_of_a_crash(damage.what) and rows != right:
+            assert not ended, (bit, damage)
+            assert len(rows) == len(right) - 3, (bit, damage)
+            as_torn += 1
+    assert as_torn < len(bits) / 100
+    record_property(
+        "figure",
+        f"{len(bits):,} bits of a stream {'' if ended else 'of a killed writer '}flipped: no wrong row, "
+        f"{named:,} named, {as_torn:,} as a torn tail",
+    )
+
+
+@pytest.mark.proves("B2")
+def test_a_wrong_bit_before_a_whole_batch_makes_a_run_unfit(run: Path) -> None:
+    """Whatever a reader says of it: what stood behind it would be gone, such as that a fault no longer held."""
+    writer = Writer(run, "probes", FIRST_RUN, "another")
+    ends = []
+    for fault in range(4):
+        writer.add(fault=fault, at_ns=1_234_567, held=fault < 3, text="seen")
+        writer.flush()
+        ends.append(writer.path.stat().st_size)
+    writer.close(seal=False)
+    whole, sealed_file = writer.path.read_bytes(), writer.path.with_suffix(".parquet")
+    said = set()
+    for bit in range(8 * ends[0], 8 * ends[1], size(97, 7)):
+        writer.path.write_bytes(flipped(whole, bit))
+        with opened(run) as source:
+            kept = [row["fault"] for row in source.small["probes"]]
+            lines = [line for line in source.remarks if "another" in line.text]
+            assert kept == [0, 1, 2, 3] or not all(line.fit for line in lines), (bit, lines)
+            said |= {line.text for line in lines}
+        sealed_file.unlink()
+    assert len(said) > 5
 
 
 def test_a_batch_that_differs_from_its_checksum_makes_a_run_unfit(run: Path, tmp_path: Path) -> None:
@@ -222,6 +269,21 @@ def test_a_batch_that_differs_from_its_checksum_makes_a_run_unfit(run: Path, tmp
         assert DIFFERS in line.text
         assert [row["fault"] for row in source.small["probes"]] == [1]
     (run / "journal" / "probes" / "another.parquet").unlink()
+
+
+def test_a_row_without_what_each_has_is_no_crash_of_ours(run: Path) -> None:
+    """A journal may come from somebody else."""
+    path = run / "journal" / "faults" / "another.parquet"
+    rows = pq.read_table(run / "journal" / "faults" / "writer.parquet").to_pylist()
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    columns["at_ns"] = [None, *columns["at_ns"][1:]]
+    loose = pa.schema([field.with_nullable(True) for field in TABLES["faults"].schema])
+    write_sealed(pa.table(columns, loose), path, TABLES["faults"].order)
+    with opened(run) as source:
+        assert [line.text for line in source.remarks if not line.fit] == [
+            "faults/another.parquet cannot be read and was left out: it has rows with no at_ns."
+        ]
+    path.unlink()
 
 
 def mixed(run: Path, other: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from made_story import SHAPES, Shape
 from make_run import make_run
 
 from ackproof.errors import UsageProblem
-from ackproof.journal import Writer
+from ackproof.journal import Writer, sealed_files
 from ackproof.record import ConsumerRecord, read_record, write_record
 from ackproof.report.contract import run_json
 from ackproof.report.page import labelled, write_report
@@ -25,7 +26,9 @@ from ackproof.report.terminal import terminal_summary
 from ackproof.report.timeline import make_timeline
 from ackproof.report.words import failover_steps
 from ackproof.verdict import CheckResult, Fitness, not_judged, read_verdict
+from proving import size
 
+Told = Callable[[str, object], None]
 PANELS = ("rates", "leader", "isr", "offsets", "latency")
 
 
@@ -51,6 +54,29 @@ def test_the_verdict_comes_first_and_in_one_sentence(base: str) -> None:
         < text.index("The numbers")
         < text.index("Timeline")
     )
+
+
+@pytest.mark.proves("B2")
+def test_a_file_with_a_wrong_bit_is_named_and_not_drawn(tmp_path: Path, record_property: Told) -> None:
+    directory = make_run(tmp_path, SHAPES["base"])
+    writer = Writer(directory, "probes", 7, "another")
+    for fault in (1, 2, 3):
+        writer.add(fault=fault, at_ns=fault, held=True, text="seen")
+    writer.close()
+    for other in sealed_files(directory, "probes"):
+        if other.stem != "another":
+            other.unlink()
+    path = directory / "journal" / "probes" / "another.parquet"
+    whole, columns = path.read_bytes(), ["fault", "held"]
+    right = open_run(directory).table("probes", columns).to_pylist()
+    assert [row["fault"] for row in right] == [1, 2, 3]
+    bits = range(0, 8 * len(whole), size(61, 1))
+    for bit in bits:
+        path.write_bytes(whole[: bit // 8] + bytes([whole[bit // 8] ^ 1 << bit % 8]) + whole[bit // 8 + 1 :])
+        run = open_run(directory)
+        problems, rows = len(run.problems), run.table("probes", columns).to_pylist()
+        assert rows == ([] if len(run.problems) > problems else right), bit
+    record_property("figure", f"{len(bits):,} bits of a sealed file flipped: no wrong row in a report")
 
 
 def test_every_panel_is_drawn_without_a_script(base: str) -> None:

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ackproof.foreign import not_applicable
-from ackproof.journal import DIFFERS, TORN_BYTES, TORN_WHAT, differs_from_checksum, seal_all, sealed_files
+from ackproof.journal import TORN_BYTES, TORN_WHAT, differs_from_checksum, is_of_a_crash, seal_all, sealed_files
 from ackproof.journal_tables import SCHEMA_VERSION, TABLES, Table
 from ackproof.record import RunRecord, read_record
 from ackproof.verdict import Fitness
@@ -138,6 +138,7 @@ def _source(directory: Path, home: Path | None, record: RunRecord) -> Source:
                     problem = "it differs from its checksum"
                 if not problem and (table in SMALL or footer.num_rows <= READ_ROWS):
                     contents = _read(path)
+                    problem = _empty_places(contents, TABLES[table])
                     own = contents.to_pylist() if table in SMALL else []
                 torn = _torn(path, footer.metadata or {})
                 others = not problem and _has_other_runs(path, footer, record.run)
@@ -194,6 +195,13 @@ def _other_schema(found: pa.Schema, table: Table) -> str | None:
     return None
 
 
+def _empty_places(contents: pa.Table, table: Table) -> str | None:
+    """Which columns have nothing where there is always something."""
+    always = [name for name in contents.column_names if not table.schema.field(name).nullable]
+    empty = [name for name in always if contents[name].null_count]
+    return f"it has rows with no {', '.join(empty)}" if empty else None
+
+
 def _has_other_runs(path: Path, footer: pq.FileMetaData, run: int) -> bool:
     """From the footer's statistics; where somebody wrote a file without any, from the column itself."""
     column = footer.schema.names.index("run")
@@ -232,12 +240,12 @@ def _damaged(path: Path, what: str) -> Fitness:
 
 
 def _torn(path: Path, metadata: dict[bytes, bytes]) -> list[Fitness]:
-    """What a crash tears off is at the end and is no wrong byte: only the disk, or a person, changes one."""
+    """What a crash tears off was never known to be written; what the disk, or a person, changed was."""
     if TORN_BYTES not in metadata:
         return []
     size, what = int(metadata[TORN_BYTES]), metadata.get(TORN_WHAT, b"torn").decode()
     text = f"{path.parent.name}/{path.name} was torn: its last {size:,} bytes cannot be read ({what})."
-    return [Fitness("journal", what != DIFFERS, f"{text} Everything before them was judged.")]
+    return [Fitness("journal", is_of_a_crash(what), f"{text} Everything before them was judged.")]
 
 
 def _first_line(error: BaseException) -> str:

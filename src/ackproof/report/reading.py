@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from ackproof.errors import UsageProblem
-from ackproof.journal import SEALED_SUFFIX, STREAM_SUFFIX, read_stream, sealed_files
+from ackproof.journal import SEALED_SUFFIX, STREAM_SUFFIX, differs_from_checksum, read_stream, sealed_files
 from ackproof.journal_tables import TABLES
 from ackproof.record import RunRecord, read_record
 from ackproof.verdict import Verdict, read_verdict
@@ -35,6 +35,7 @@ class Run:
     record: RunRecord
     verdict: Verdict | None
     problems: list[str] = field(default_factory=list)
+    _looked_at: dict[Path, bool] = field(default_factory=dict)  # whether a file differs from its checksum
 
     @property
     def origin_ns(self) -> int:
@@ -80,11 +81,20 @@ class Run:
 
     def _sealed(self, path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         try:
-            with pa.parquet.ParquetFile(path) as source:
+            if self._differs(path):
+                self._problem(path, "it differs from its checksum, and was left out")
+                return
+            with pa.parquet.ParquetFile(path, page_checksum_verification=True) as source:
                 for batch in source.iter_batches(batch_size=BATCH_ROWS, columns=list(columns)):
                     yield batch.select(list(columns))
-        except (pa.ArrowException, OSError, KeyError) as error:
+        except (pa.ArrowException, OSError, KeyError, ValueError) as error:
             self._problem(path, str(error).splitlines()[0])
+
+    def _differs(self, path: Path) -> bool:
+        """Asked once: a page reads a file several times, and this asks for all of it."""
+        if path not in self._looked_at:
+            self._looked_at[path] = differs_from_checksum(path)
+        return self._looked_at[path]
 
     def _stream(self, path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         try:

@@ -272,7 +272,7 @@ def proved(name: str, size: str, promise: Promise, cases: Cases, known: dict[str
         command=" ".join(["scripts/prove --only", name, *how_of(size, at_once)]),
         seconds=round(sum(came.seconds for came in all_came), 1),
         code=digest_of_code(promise.of),
-        tests_code=digest_of(files_of(tests)),
+        tests_code=digest_of_tests(tuple(tests)),
         machine="; ".join(sorted({came.machine for came in all_came if came.machine})),
     )
 
@@ -420,7 +420,7 @@ def is_older(proof: Proof) -> bool:
 def is_older_than_its_tests(proof: Proof) -> bool:
     """Than those that it has run, or than one that it has not."""
     is_new = not set(marked(proof.id, proof.size)) <= set(proof.tests)
-    return is_new or proof.tests_code != digest_of(files_of(proof.tests))
+    return is_new or proof.tests_code != digest_of_tests(tuple(proof.tests))
 
 
 @cache
@@ -462,6 +462,11 @@ def _words(node: ast.AST, size: str) -> Iterator[str]:
         case _:
             for child in ast.iter_child_nodes(node):
                 yield from _words(child, size)
+
+
+@cache  # a page asks for each several times, and one is written after each proof
+def digest_of_tests(tests: tuple[str, ...]) -> str:
+    return digest_of(files_of(tests))
 
 
 def files_of(tests: Iterable[str]) -> list[Path]:

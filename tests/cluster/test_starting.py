@@ -384,7 +384,7 @@ def test_what_a_lab_cannot_be_made_of_is_told_before_anything_starts(
 def test_a_machine_that_cannot_make_a_network_is_told_so_and_where_the_way_out_is(
     us: User, lacks: dict[str, Any], why: str, verb: str, tmp_path: Path
 ) -> None:
-    before, scenario = on_the_host(), tmp_path / "short.toml"
+    before, labs, scenario = on_the_host(), us.labs(), tmp_path / "short.toml"
     scenario.write_text(SHORT)
     words = {"up": ("--name", "poor", *SMALL), "run": (str(scenario), "--out", str(tmp_path / "runs"))}[verb]
     process = us.start_python(crippled.__file__, json.dumps(lacks), verb, *words)
@@ -394,7 +394,7 @@ def test_a_machine_that_cannot_make_a_network_is_told_so_and_where_the_way_out_i
     assert said.endswith("`ackproof doctor` says what to do")
     assert process.returncode == 4
     assert "Traceback" not in err
-    assert not us.labs()
+    assert sorted(us.labs()) == sorted(labs)
     wait_until(lambda: not us.processes() and not us.temporary_files(), "nothing is left")
     assert on_the_host() == before
 

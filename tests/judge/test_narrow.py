@@ -36,7 +36,7 @@ from proving import size
 
 pytestmark = pytest.mark.timeout(size(400, 6 * 3600))  # the first of them folds all histories
 HISTORIES = size(100, 5_000)
-AT_LARGE = size(30, 500)  # as many are looked at as large journals are, too
+AT_LARGE = size(50, 500)  # as many are looked at as large journals are, too
 BITS = 2  # blocks of four numbers
 MESSAGES = 24
 STEP_MS = 150  # between two messages of a producer: some 13 a second

@@ -137,24 +137,29 @@ def a_run(set_ms: int = 0) -> Any:
     return SimpleNamespace(began=Clock(BEGAN_MS * 10**6, 0), ended_at=ended_at)
 
 
+NOT_ITS_LOG, NOT_ALL = "it is not its log", "not all of them are its own"
+
+
+@pytest.mark.proves("C7")
 @pytest.mark.parametrize(
-    ("times", "fits"),
+    ("times", "says"),
     [
-        ((BEGAN_MS, ENDED_MS), True),
-        ((BEGAN_MS - 9 * APART_MS, BEGAN_MS - APART_MS), True),
-        ((BEGAN_MS - 9 * APART_MS, BEGAN_MS - APART_MS - 1), False),
-        ((ENDED_MS + APART_MS, ENDED_MS + 9 * APART_MS), True),
-        ((ENDED_MS + APART_MS + 1, ENDED_MS + 9 * APART_MS), False),
-        ((BEGAN_MS - 9 * APART_MS, ENDED_MS + 9 * APART_MS), True),
-        (None, True),
+        ((BEGAN_MS, ENDED_MS), None),
+        ((BEGAN_MS - APART_MS, ENDED_MS + APART_MS), None),
+        ((BEGAN_MS - APART_MS - 1, ENDED_MS), NOT_ALL),
+        ((BEGAN_MS, ENDED_MS + APART_MS + 1), NOT_ALL),
+        ((BEGAN_MS - 9 * APART_MS, BEGAN_MS - APART_MS), NOT_ALL),
+        ((BEGAN_MS - 9 * APART_MS, BEGAN_MS - APART_MS - 1), NOT_ITS_LOG),
+        ((ENDED_MS + APART_MS, ENDED_MS + 9 * APART_MS), NOT_ALL),
+        ((ENDED_MS + APART_MS + 1, ENDED_MS + 9 * APART_MS), NOT_ITS_LOG),
+        ((BEGAN_MS - 9 * APART_MS, ENDED_MS + 9 * APART_MS), NOT_ALL),
+        (None, None),
     ],
 )
-def test_records_of_another_time_are_of_another_run(times: tuple[int, int] | None, fits: bool) -> None:
-    told = of_another_time(a_run(), times)
-    assert (told == []) == fits
-    if told:
-        assert told[0].text.endswith("and the run began at 2023-11-14 22:13:20 UTC: it is not its log.")
-        assert not told[0].fit
+def test_records_of_another_time_are_of_another_run(times: tuple[int, int] | None, says: str | None) -> None:
+    told = [(line.fit, line.text.partition(", and ")[2]) for line in of_another_time(a_run(), times)]
+    went = "the run went from 2023-11-14 22:13:20 to 2023-11-14 22:13:50 UTC"
+    assert told == ([(False, f"{went}: {says}.")] if says else [])
 
 
 @pytest.mark.proves("B5")

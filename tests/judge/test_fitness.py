@@ -193,7 +193,7 @@ def test_a_fault_must_be_proved_hold_and_heal(tmp_path: Path, case: str) -> None
 
 def test_since_its_first_proof_a_fault_did_not_hold(tmp_path: Path) -> None:
     history = _with_fault(("asked", 10), ("proved", 1_010), ("proved", 2_010), ("broken", 3_010))()
-    ((_, told),) = unfit(evidence(tmp_path, history))
+    told = dict(unfit(evidence(tmp_path, history)))["faults"]
     assert "2.0 s after its proof" in told
 
 
@@ -270,6 +270,25 @@ def test_the_load_flows_before_the_fault_and_after_it(tmp_path: Path, when: floa
     # The first ack comes at 1, the last send is made at 27.
     history = _with_fault(("asked", when), ("proved", when), ("healed", 90))()
     assert ("traffic" not in dict(unfit(evidence(tmp_path, history)))) is fit
+
+
+@pytest.mark.parametrize(("proved", "fit"), [(12, True), (26, True), (27, False), (50, False)])
+def test_the_load_lasts_until_the_fault_is_known_to_stand(tmp_path: Path, proved: float, fit: bool) -> None:
+    history = _with_fault(("asked", 10), ("proved", proved), ("healing", 90), ("healed", 91))()
+    assert ("traffic" not in dict(unfit(evidence(tmp_path, history)))) is fit
+    history.rows["faults"].reverse()
+    history.rows["faults"].insert(0, {**history.rows["faults"][-2], "at_ns": at(60)})  # proved once more
+    assert ("traffic" not in dict(unfit(evidence(tmp_path / "reversed", history)))) is fit
+
+
+def test_what_is_done_at_once_has_happened_when_it_is_proved(tmp_path: Path) -> None:
+    history = _with_fault(("asked", 10), ("proved", 50), ("healed", 50))()
+    history.rows["faults"][-1]["by"] = "done"
+    assert unfit(evidence(tmp_path / "one", history)) == []
+    history.fault(("asked", 20), ("proved", 60), ("healed", 61))
+    assert dict(unfit(evidence(tmp_path / "two", history))) == {
+        "traffic": "The load had ended before fault 2 was known to stand."
+    }
 
 
 def test_what_flows_is_of_all_producers_and_what_befalls_it_of_all_faults(tmp_path: Path) -> None:

@@ -153,12 +153,16 @@ def traffic(e: Evidence) -> list[Fitness]:
     first_ok = min((p.first_ok_ns for p in e.producers if p.first_ok_ns is not None), default=None)
     last_sent = max((p.last_sent_ns for p in e.producers if p.last_sent_ns is not None), default=None)
     began: dict[int, int] = {}
+    stood: dict[int, int] = {}  # from when each is known to
+    at_once = {row["fault"] for row in e.source.small["faults"] if row["by"] == "done"}
     load_begun = e.source.record.marks.load_begun_ns or 0
     for row in e.source.small["faults"]:
         # One that stood before the load is what the load met, not what befell it.
         if row["event"] in ("asked", "proved") and row["kind"] not in MENDING and row["at_ns"] >= load_begun:
-            at = row["at_ns"]
-            began[row["fault"]] = min(at, began.get(row["fault"], at))
+            fault, at = row["fault"], row["at_ns"]
+            began[fault] = min(at, began.get(fault, at))
+            if row["event"] == "proved" and fault not in at_once:
+                stood[fault] = min(at, stood.get(fault, at))
     if not began:
         return [Fitness("traffic", True, f"{acked:,} sends were acknowledged.")]
     if first_ok is None or first_ok >= min(began.values()):
@@ -166,10 +170,14 @@ def traffic(e: Evidence) -> list[Fitness]:
     # Whoever ends a producer that had more to send met the load, though nothing was sent after that.
     cut_short = _cut_short(e)
     met = {row["fault"] for row in e.source.small["faults"] if row["kind"] in ENDING and cut_short & {*row["targets"]}}
-    late = [fault for fault, at in sorted(began.items()) if fault not in met and (last_sent is None or last_sent <= at)]
+    late = [
+        fault
+        for fault, at in sorted((began | stood).items())
+        if fault not in met and (last_sent is None or last_sent <= at)
+    ]
     if late:
         names = ", ".join(str(fault) for fault in late)
-        return [Fitness("traffic", False, f"The load had ended before fault {names} began.")]
+        return [Fitness("traffic", False, f"The load had ended before fault {names} was known to stand.")]
     return [Fitness("traffic", True, "Sends were acknowledged before the first fault and went on after each.")]
 
 

@@ -118,11 +118,13 @@ def of_another_time(record: RunRecord, times: Times) -> list[Fitness]:
     set_ns = (ended.wall_ns - began.wall_ns) - (ended.monotonic_ns - began.monotonic_ns)
     apart_ms = APART_MS + abs(set_ns) // 10**6
     began_ms, ended_ms = began.wall_ns // 10**6, ended.wall_ns // 10**6
-    if began_ms - apart_ms <= times[1] and times[0] <= ended_ms + apart_ms:
+    if began_ms - apart_ms <= times[0] and times[1] <= ended_ms + apart_ms:
         return []
-    told = (f"{datetime.fromtimestamp(ms // 1000, UTC):%F %T}" for ms in (*times, began_ms))
-    words = "The log's records were written from {} to {}, and the run began at {} UTC: it is not its log."
-    return [Fitness("journal", False, words.format(*told))]
+    overlaps = began_ms - apart_ms <= times[1] and times[0] <= ended_ms + apart_ms
+    what = "not all of them are its own" if overlaps else "it is not its log"
+    told = (f"{datetime.fromtimestamp(ms // 1000, UTC):%F %T}" for ms in (*times, began_ms, ended_ms))
+    words = "The log's records were written from {} to {}, and the run went from {} to {} UTC: "
+    return [Fitness("journal", False, f"{words.format(*told)}{what}.")]
 
 
 def _partitions(ends: Ends) -> str:

@@ -95,7 +95,7 @@ class Ongoing:
                     fault.tell_broken(text)
             elif kind in ("expired", "healed") and fault is not None:
                 fault.hear(event)
-            elif kind in ("asked", "refused"):
+            elif kind in ("asked", "refused", "failed"):
                 self._hear_others(event)
             elif kind == "exited":
                 self._journal_exit(at_ns, {name: event.get(name) for name in ("node", "code", "signal", "by_itself")})
@@ -118,6 +118,8 @@ class Ongoing:
         if event["event"] == "asked":
             self.tell(f"somebody else asks something of the lab of this run: {what}")
             others.append(what)
+        elif event["event"] == "failed":
+            self.tell(f"it failed, and something may have come of it all the same: {what}")
         elif what in others:
             self.tell(f"it was refused, so nothing came of it: {what}")
             others.remove(what)

@@ -21,7 +21,7 @@ import pytest
 from msgspec.structs import replace
 
 from ackproof import faults, runner
-from ackproof.errors import CannotHere, NotProved, UsageProblem
+from ackproof.errors import CannotHere, NotProved, Problem, Refused, UsageProblem
 from ackproof.faults import Held
 from ackproof.judge import fitness
 from ackproof.judge.fitness import Evidence
@@ -612,23 +612,49 @@ def test_a_fault_that_no_proof_was_found_for_reaches_the_judge_by_the_runs_journ
 
 
 @pytest.mark.proves("D1")
-@pytest.mark.parametrize(("ours", "refused", "fit"), [(False, False, False), (False, True, True), (True, False, True)])
+@pytest.mark.parametrize(
+    ("ours", "came", "fit"),
+    [(False, None, False), (False, "refused", True), (False, "failed", False), (True, None, True)],
+)
 def test_what_somebody_else_does_to_the_lab_reaches_the_judge_by_the_runs_record(
-    ours: bool, refused: bool, fit: bool
+    ours: bool, came: str | None, fit: bool
 ) -> None:
     def work(lab: Lab) -> None:
         with a_run(lab) as ongoing:
             by = f"somebody, pid {os.getpid() if ours else os.getppid()}"
             who = {"verb": "start", "asked": "ackproof start kafka1", "by": by}
             lab.events.add("asked", **who)
-            if refused:
-                lab.events.add("refused", **who, problem="kafka1 runs")
+            if came:
+                lab.events.add(came, **who, problem="kafka1 runs")
             ongoing.close()
             assert ongoing.doubts() == ([] if fit else ["somebody else changed the lab"])
             with opened(ongoing.directory) as source:
                 lines = fitness.others(Evidence(source, [], {}, {}, {}))
             told = f"Somebody else changed the laboratory while the run went on: ackproof start kafka1 ({by})."
             assert [(line.fit, line.text) for line in lines] == [(False, told)] * (not fit)
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("D1")
+@pytest.mark.parametrize(
+    ("problem", "event"),
+    [(UsageProblem, "refused"), (Refused, "refused"), (NotProved, "failed"), (CannotHere, "failed")],
+)
+def test_a_verb_that_was_not_begun_is_told_from_one_that_failed(
+    problem: type[Problem], event: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`stop --timeout 1s` of a broker that takes longer has sent its signal before it fails."""
+
+    def work(lab: Lab) -> None:
+        def fails(*_: Any) -> Any:
+            raise problem("kafka3 is still there")
+
+        monkeypatch.setitem(verbs.VERBS, "stop", fails)
+        server: Any = SimpleNamespace(lab=lab)
+        with pytest.raises(problem):
+            verbs.Server._do(server, "stop", {"asked": "stop kafka3", "by": "somebody"}, None, None)  # type: ignore[arg-type]
+        assert [each["event"] for each in lab.events.read()] == ["asked", event]
 
     in_a_lab(work)
 

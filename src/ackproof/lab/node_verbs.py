@@ -114,7 +114,7 @@ def _launch(server: Server, request: Request, nodes: list[Node]) -> Result:
     with server.lab.turn:
         for node in nodes:
             if server.lab.processes.get(node.name) is not None:
-                raise UsageProblem(f"{node.name} was started by somebody else meanwhile")
+                raise NotProved(f"{node.name} was started by somebody else meanwhile")
             server.lab.launch(node)
     return _started(server, request, nodes)
 

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from ackproof import faults
-from ackproof.errors import CannotHere, NotProved, Problem, UsageProblem
+from ackproof.errors import CannotHere, NotProved, Problem, Refused, UsageProblem
 from ackproof.kafka import ask
 from ackproof.lab import node_verbs, run_verbs
 from ackproof.lab.directory import LabDirectory, Started
@@ -102,8 +102,9 @@ class Server:
         try:
             return VERBS[verb](self, Request(arguments, tell))
         except Problem as problem:
-            if verb not in READS:
-                self.lab.events.add("refused", **who, problem=problem.message)
+            if verb not in READS:  # what was refused was not begun; of what failed something may have come
+                event = "refused" if isinstance(problem, UsageProblem | Refused) else "failed"
+                self.lab.events.add(event, **who, problem=problem.message)
             raise
 
     def _enter(self, connection: socket.socket, node: str) -> Result:

@@ -504,6 +504,22 @@ def test_a_delay_that_is_taken_away_while_it_stands_is_found_out() -> None:
     in_a_lab_network(work)
 
 
+@pytest.mark.proves("D1")
+@pytest.mark.parametrize("left", [[], ["router"], ["node"]])
+def test_a_short_delay_that_is_taken_away_is_found_out_though_the_machine_is_as_slow(left: list[str]) -> None:
+    def work(network: Network) -> None:
+        if not has_netem(network):
+            stand_in_for_netem(network)
+        with faults.delayed(network, ["kafka2"], 1) as held:
+            held.prove()
+            network.delayed_ends = lambda _: left  # type: ignore[method-assign,assignment]
+            with refuted(network, match="does not stand in both directions"):
+                held.prove()
+            network.delayed_ends = lambda _: []  # type: ignore[method-assign,assignment]
+
+    in_a_lab_network(work)
+
+
 def has_netem(network: Network) -> bool:
     with suppress(NoNetem), _or_no_netem():
         network.delay("kafka1", 1)
@@ -524,6 +540,7 @@ def stand_in_for_netem(network: Network) -> None:
     network.try_links = held_back  # type: ignore[method-assign,assignment]
     network.delay = late.__setitem__  # type: ignore[method-assign,assignment]
     network.undelay = lambda name: late.pop(name, None)  # type: ignore[method-assign,assignment]
+    network.delayed_ends = lambda name: ["router", "node"] if name in late else []  # type: ignore[method-assign]
 
 
 @pytest.mark.proves("D1")

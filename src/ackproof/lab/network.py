@@ -210,10 +210,15 @@ class Network:
         with self.lock:
             drop_delay(endpoint.interface, endpoint.namespace)
 
-    def is_delayed(self, name: str) -> bool:
+    def delayed_ends(self, name: str) -> list[str]:
+        """Which ends of a node's link hold packets back."""
         endpoint = self.endpoints[name]
         with self.lock, kernel.inside(endpoint.namespace), IPRoute() as node_side:
-            return self._ask(lambda: _has_delay(self._router, endpoint.interface)) or _has_delay(node_side, "eth0")
+            ends = {
+                "router": self._ask(lambda: _has_delay(self._router, endpoint.interface)),
+                "node": _has_delay(node_side, "eth0"),
+            }
+        return [end for end, is_delayed in ends.items() if is_delayed]
 
     # -- datagrams: one direction of one pair ------------------------------------------------------------------------
 

@@ -108,7 +108,10 @@ def test_a_run_that_is_not_judged_is_done_when_its_lab_is_and_tells_what_is_no_e
 
 
 @pytest.mark.proves("A9")
-@pytest.mark.parametrize("problem", [CannotHere("the lab is still there"), OSError(16, "Device or resource busy")])
+@pytest.mark.parametrize(
+    "problem",
+    [CannotHere("the lab is still there"), OSError(16, "Device or resource busy"), ValueError("half an answer")],
+)
 def test_a_clean_up_that_fails_takes_nothing_from_the_verdict_and_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab: Any, capsys: pytest.CaptureFixture[str], problem: Exception
 ) -> None:

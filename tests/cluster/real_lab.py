@@ -6,6 +6,7 @@ import ctypes
 import fcntl
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -27,6 +28,7 @@ from pyroute2 import IPRoute
 
 import ackproof
 from ackproof.journal import read_stream, sealed_files
+from ackproof.judge.sources import opened
 from ackproof.lab import kernel
 from ackproof.lab.directory import LabDirectory
 from conftest import cannot_run
@@ -547,6 +549,13 @@ def journal_rows(directory: Path) -> tuple[set[str], int]:
                 continue
             found |= {f"{path.parent.name} {row}" for row in table.to_pylist()}
     return found, torn
+
+
+def told_torn(directory: Path) -> int:
+    """How many bytes the judge says were torn off; it seals the journal."""
+    with opened(directory) as source:
+        said = [re.search(r"its last ([0-9,]+) bytes cannot be read", remark.text) for remark in source.remarks]
+    return sum(int(found[1].replace(",", "")) for found in said if found)
 
 
 def rows(directory: Path, table: str) -> list[dict[str, Any]]:

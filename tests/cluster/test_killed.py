@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import shutil
 import signal
 import subprocess
@@ -32,13 +31,13 @@ from real_lab import (
     mentioning,
     on_the_host,
     ourselves,
+    told_torn,
     wait_until,
     with_an_empty_cache,
     with_stand_ins,
     with_stand_ins_that_serve,
 )
 
-from ackproof.judge.sources import opened
 from ackproof.kafka.jars import MANIFEST
 from ackproof.record import read_record
 from ackproof.verdict import read_verdict
@@ -274,9 +273,9 @@ def test_a_run_that_is_killed_in_any_phase_leaves_nothing_but_every_row_that_it_
             if not hit:  # there was nobody any more
                 waiting.append(planned)
                 assert number - hits.total() <= kills, f"{number} runs, and only these were hit: {dict(hits)}"
-        again = begun(
-            user, nodes, user.state / "runs" / "again", "network"
-        )  # at once, and it takes away what they left
+        at = time.monotonic()
+        again = begun(user, nodes, user.state / "runs" / "again", "network")  # it takes away what they left
+        again_s = time.monotonic() - at
         again.kill()
         again.communicate()
         assert_clean(user, before)
@@ -284,7 +283,8 @@ def test_a_run_that_is_killed_in_any_phase_leaves_nothing_but_every_row_that_it_
     record_property(
         "figure",
         f"{kills} of {kills} kills of the {whom} of a run with {nodes} clean, {who.__name__.replace('_', ' ')} "
-        f"({told}), the slowest after {slowest_s:.1f} s: {kept:,} rows readable, {torn:,} bytes torn",
+        f"({told}), the slowest after {slowest_s:.1f} s: {kept:,} rows readable, {torn:,} bytes torn; the next run had "
+        f"its network after {again_s:.1f} s",
     )
 
 
@@ -302,13 +302,6 @@ def killed(pids: list[int]) -> bool:
             os.kill(pid, signal.SIGKILL)
             hit = True
     return hit
-
-
-def told_torn(directory: Path) -> int:
-    """How many bytes the judge says were torn off; it seals the journal."""
-    with opened(directory) as source:
-        said = [re.search(r"its last ([0-9,]+) bytes cannot be read", remark.text) for remark in source.remarks]
-    return sum(int(found[1].replace(",", "")) for found in said if found)
 
 
 def begun(user: User, nodes: str, out: Path, phase: str) -> subprocess.Popen[str]:

@@ -29,6 +29,7 @@ from real_lab import (
     ourselves,
     own_namespaces,
     rows,
+    told_torn,
     wait_until,
 )
 
@@ -435,6 +436,8 @@ def test_a_disk_that_is_full_in_the_middle_of_a_run_ends_it_and_takes_no_row_fro
         sent = sent_by_all(directory)
         assert sent in SENT_WHEN[when]
         assert [*disk.glob("labs/*")] == []
+        (disk / "filler").unlink()  # the judge seals what is left
+        assert told_torn(directory) == torn
     finally:
         os.close(held)
         run.kill()

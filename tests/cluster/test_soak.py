@@ -61,7 +61,7 @@ def test_a_soak_is_confirmed_and_its_memory_stays_flat(us: User, tmp_path: Path,
     faults = [fault for fault in verdict.faults if fault.kind != "start"]
     assert len(faults) == SECONDS // EVERY_S - 1
     grown = {name: grown_by(samples) for name, samples in used.items() if len(samples) >= SECONDS // 2}
-    assert set(grown) >= {"run", "supervisor", "observer", "producer1", "producer2", "consumer2"}
+    assert set(grown) >= {"run", "supervisor", "observer", "producer1", "producer2", "consumer1", "consumer2"}
     assert max(grown.values()) < GROWN_MB, json.dumps(grown)
     most = max(grown, key=lambda name: grown[name])
     lasted_s = lasted(run)

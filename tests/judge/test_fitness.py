@@ -399,6 +399,34 @@ def test_numbers_of_a_producer_that_died_are_a_remark(tmp_path: Path) -> None:
     assert "reserved" not in {line.name for line in fitness(e)}
 
 
+@pytest.mark.proves("B1")
+@pytest.mark.parametrize(
+    ("code", "signal", "command", "reserved", "fit"),
+    [
+        (0, None, None, 13, False),
+        (0, None, ["kcat"], 13, True),  # what a foreign one never told of may have been sent, or not
+        (0, None, None, 10, True),  # the other one was killed
+        (None, 9, None, 13, True),
+        (1, None, None, 13, True),
+    ],
+)
+def test_numbers_of_a_producer_that_ended_well_are_not_missing(
+    tmp_path: Path, code: int | None, signal: int | None, command: list[str] | None, reserved: int, fit: bool
+) -> None:
+    exited = {"at_ns": at(99), "event": "exited", "node": "producer1", "code": code, "signal": signal}
+    e = evidence(tmp_path, ordinary())
+    e.source.small["nodes"].append({**exited, "by_itself": False})
+    (known,) = e.source.record.producers
+    names = {
+        "producers": [msgspec.structs.replace(known, name="producer1")],
+        "plan": {"producers": [{"command": command}]},
+    }
+    source = replace(e.source, record=msgspec.structs.replace(e.source.record, **names))
+    short = replace(e, source=source, producers=[replace(e.producers[0], reserved=reserved)], irregular={"unclosed": 3})
+    told = "producer1 ended well, and numbers that it had reserved are missing: part of its journal is gone."
+    assert [line.text for line in questions.numbers(short) if not line.fit] == ([] if fit else [told])
+
+
 @pytest.mark.proves("B4")
 def test_a_producer_that_nothing_is_known_of_is_unfit(tmp_path: Path) -> None:
     e = evidence(tmp_path, ordinary())

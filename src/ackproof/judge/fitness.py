@@ -246,9 +246,24 @@ def numbers(e: Evidence) -> list[Fitness]:
         names = ", ".join(p.name for p in e.source.record.producers if p.id in silent)
         lines.append(Fitness("numbers", False, f"Nothing is known of {names}."))
     if unclosed := e.irregular.get("unclosed", 0):
+        if torn := ", ".join(_cut_off(e)):
+            text = f"{torn} ended well, and numbers that it had reserved are missing: part of its journal is gone."
+            lines.append(Fitness("numbers", False, text))
         words = "of the sends were reserved by a producer that never reported them: `info`, and perhaps never sent."
         lines.append(Fitness("reserved", True, f"{unclosed:,} {words}"))
     return lines or [Fitness("numbers", True, "Every number that a producer reserved and used was reported once.")]
+
+
+def _cut_off(e: Evidence) -> list[str]:
+    """Producers of ours that ended well, so had closed all their blocks, and yet reserved more than they reported."""
+    short = {p.producer for p in e.producers if p.reserved > p.reported}
+    foreign = {number for number, plan in enumerate(e.source.record.each("producers")) if plan.get("command")}
+    names = [p.name for p in e.source.record.producers if p.id in short - foreign]
+    ends: dict[str, set[tuple[int | None, int | None]]] = {}
+    for row in e.source.small["nodes"]:
+        if row["event"] == "exited":
+            ends.setdefault(row["node"], set()).add((row["code"], row["signal"]))
+    return [name for name in names if ends.get(name) == {(0, None)}]
 
 
 def outcomes(e: Evidence) -> list[Fitness]:

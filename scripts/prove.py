@@ -583,7 +583,7 @@ what was measured; `scripts/prove` runs the proofs and writes this page from `do
 written by hand but these paragraphs and the promises themselves (`docs/proofs.toml`).
 
 **What is promised.** That the judge reports what the journal holds, all of it and nothing else; that a fault which is
-reported as proved had its effect, was looked at about every second while it stood and never left alone for more than
+reported as proved had its effect, was, if it stands, looked at about every second and never left alone for more than
 five, and was healed when the run says so; that a run which is no evidence is *unknown* and never a pass; that the
 laboratory leaves the machine as it found it, however it ends; that what was flushed to the journal before a crash is
 there after it; that what others write into topics, keys, names and logs is text to whoever reads our output.

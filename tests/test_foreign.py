@@ -672,6 +672,11 @@ def test_a_client_is_frozen_with_all_that_it_started_and_its_listener_is_not(tmp
     client.ended()
 
 
+def test_what_ended_before_it_could_be_frozen_is_no_wrong_request_for_others_may_be_frozen_already() -> None:
+    with pytest.raises(NotProved, match="producer1 ended meanwhile"), Processes(lambda *_: None).frozen("producer1"):
+        pass
+
+
 def test_orphans_of_a_client_are_collected_while_it_works(tmp_path: Path) -> None:
     code = """
     import os, subprocess, time

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ackproof.clients import producer
-from ackproof.clients.common import pack
+from ackproof.clients.common import MESSAGE, pack
 from ackproof.clients.producer import Load, Pace, ProducerConfig
 from ackproof.clients.reports import Outcomes, Spoken
 from ackproof.journal import read_stream
@@ -242,3 +242,30 @@ def test_a_producer_tells_by_how_much_it_was_late_itself_and_not_for_waiting(
     first, closed = read_stream(tmp_path / "journal" / "blocks" / "producer1.arrows")[0].to_pylist()
     assert first["behind_ns"] is None
     assert closed["behind_ns"] // 10**6 == behind_ms
+
+
+class FullBehindTwo(Grown):
+    """A client that takes two messages and then none by their bytes, while somebody tells its producer to stop."""
+
+    load: Load
+
+    def produce_batch(self, topic: str, batch: list[dict[str, Any]], _: int, on_delivery: Any) -> int:
+        if MESSAGE.unpack_from(batch[0]["value"])[-1] < 2:
+            return super().produce_batch(topic, batch, _, on_delivery)
+        for message in batch:
+            message["_error"] = KafkaError(KafkaError._QUEUE_FULL)
+        self.load.stop()
+        return 0
+
+
+@pytest.mark.proves("B4")
+def test_a_block_of_which_nothing_was_used_is_closed_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producer, "BLOCK", 2)
+    monkeypatch.setattr(producer, "KafkaProducer", FullBehindTwo)
+    monkeypatch.setattr(producer, "check_topic", lambda *_: 1)
+    (tmp_path / "go").write_text("0")
+    load = Load(config_in(tmp_path, count=6, rate=None))
+    monkeypatch.setattr(FullBehindTwo, "load", load, raising=False)
+    load.run()
+    blocks = read_stream(tmp_path / "journal" / "blocks" / "producer1.arrows")[0].to_pylist()
+    assert [(row["first_seq"], row["used"]) for row in blocks] == [(0, None), (0, 2), (2, None), (2, 0)]

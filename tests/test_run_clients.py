@@ -66,6 +66,16 @@ def test_a_producer_ends_well_or_as_the_scenario_expects(
         assert made.raise_if_one_died() == {"producer1": how}
 
 
+def test_a_consumer_that_ends_by_itself_while_it_reads_the_rest_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exits: dict[str, Any] = {}
+    made = clients(tmp_path, monkeypatch, exits, [])
+    monkeypatch.setattr(Clients, "_wait_until_read", lambda _: exits.update(consumer1=[1, None]))
+    with pytest.raises(CannotHere, match="consumer1 ended by itself"):
+        made.stop_watching()
+
+
 def test_a_consumer_that_the_scenario_killed_is_no_surprise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = clients(tmp_path, monkeypatch, {"consumer1": DIED, "final-read": [1, None]}, [])
     made._disturbed.add("consumer1")

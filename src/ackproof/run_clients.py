@@ -506,6 +506,7 @@ class Clients:
         """Consumers are given time to read what is there; then they and the observer end."""
         if self.consumers:
             self._wait_until_read()
+            self.raise_if_one_died()
         self._over.set()
         observers = [_of_site("observer", site) for site in self._sites]
         readers = [name for name in self.consumers if name in self._running]

@@ -203,12 +203,12 @@ class Load:
 
     def _send(self, client: KafkaProducer, seq: int, last: int) -> int:
         """Give these messages to the client, as many as its queue takes; the next number to send."""
-        if seq >= self._reserved:
-            self._reserve(seq)
         room = self._queue_max - len(client)
         if room <= 0:  # here a producer that is held up waits, and is late
             self._poll(client, 0.01)
             return seq
+        if seq >= self._reserved:
+            self._reserve(seq)
         batch = self._batch(seq, min(last, seq + room, self._reserved))
         now = time.monotonic_ns()
         count = len(batch) if self._give(client, batch) == len(batch) else self._refusals(client, seq, batch)
@@ -250,8 +250,8 @@ class Load:
         self._reserved = seq + count
 
     def _close_block(self, used_to: int) -> None:
-        """Say how many numbers of the last block were used: all below this one."""
-        first = (used_to - 1) // BLOCK * BLOCK
+        """Say how many numbers of the block that was reserved last were used: all below this one, or none."""
+        first = (self._reserved - 1) // BLOCK * BLOCK
         count = min(BLOCK, self._config.count - first)
         told = {"used": used_to - first, "at_ns": time.monotonic_ns(), "behind_ns": self._behind_ns}
         self._blocks.add(producer=self._config.id, first_seq=first, count=count, **told)
@@ -300,7 +300,7 @@ class Load:
         self._flush()
         total = len(self._under_way)
         self._journal_unanswered()
-        if total:
+        if self._reserved:
             self._close_block(total)
         self._blocks.close(seal=False)
         self._sends.close(seal=False)

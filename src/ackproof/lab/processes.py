@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ackproof.errors import NotProved, UsageProblem
+from ackproof.errors import NotProved
 from ackproof.lab import kernel
 
 FREEZE_S = 5.0
@@ -122,8 +122,8 @@ class Processes:
         """Stopped, down to its last thread; yields what proves it, and what proves afterwards that it is over. `heard`:
         what a listener started, in its place."""
         process = self.get(name)
-        if process is None:
-            raise UsageProblem(f"{name} is down")
+        if process is None:  # who asks has looked; others may have been stopped before this one
+            raise NotProved(f"{name} ended meanwhile")
 
         def those() -> list[int]:
             return _those(process, heard)

@@ -40,6 +40,7 @@ SHARE_MAX_S = 12 * 60  # of CI's share, all of it
 MEMORY = {"quick": "2g", "full": "6g"}  # of Java, where one Spark judges all histories
 APART = str(HOME / "scripts" / "apart")
 OF_CLUSTERS = "tests/cluster/"
+SHARE_A_LAB = {f"{OF_CLUSTERS}test_{name}.py" for name in ("foreign_cluster", "kraft_lab", "zookeeper_lab")}
 OF_MUTANTS, MUTANTS_TOGETHER = "tests/judge/test_mutants.py", 10  # so many share a Spark; of other files all do
 CHANGED = " with changes"
 BY_FILES = ["--dist", "loadfile", "--no-loadscope-reorder"]
@@ -320,7 +321,8 @@ def parts_of(missing: dict[str, list[str]]) -> list[list[str]]:
     files = defaultdict[str, list[str]](list)
     for test, own in missing.items():
         for place, case in enumerate(own):
-            part = case if test.startswith(OF_CLUSTERS) else test.partition("::")[0]
+            file = test.partition("::")[0]
+            part = case if file.startswith(OF_CLUSTERS) and file not in SHARE_A_LAB else file
             files[f"{part} {place // MUTANTS_TOGETHER}" if part == OF_MUTANTS else part].append(case)
     return list(files.values())
 

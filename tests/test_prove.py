@@ -163,6 +163,13 @@ def test_apart_from_the_rest_are_each_case_of_a_cluster_and_each_file_of_others(
     assert prove.parts_of(MISSING) == [[one], [two], [*first, *second]]
 
 
+def test_cases_that_share_a_lab_stay_together() -> None:
+    shared = {file: f"{file}::test_a" for file in prove.SHARE_A_LAB}
+    missing = {test: [f"{test}[1]", f"{test}[2]"] for test in shared.values()}
+    assert prove.parts_of(missing) == [*missing.values()]
+    assert all((prove.HOME / file).exists() for file in shared)
+
+
 def test_mutants_share_a_spark_by_tens() -> None:
     cases = [f"{prove.OF_MUTANTS}::test_a[{number}]" for number in range(23)]
     assert [len(part) for part in prove.parts_of({cases[0].partition("[")[0]: cases})] == [10, 10, 3]

@@ -173,6 +173,30 @@ def test_an_interrupt_exits_with_130(run: Run, monkeypatch: pytest.MonkeyPatch) 
     assert "Traceback" not in err
 
 
+def test_an_interrupt_before_a_command_has_begun_exits_with_130(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "_command", raising(KeyboardInterrupt()))
+    code, out, err = run("down")
+    assert (code, out) == (130, "")
+    assert "Traceback" not in err
+
+
+@pytest.mark.proves("A2")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_that_comes_while_python_still_imports_ends_it_at_once(number: signal.Signals, code: int) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "ackproof", "list"]
+    early = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert early.stderr is not None
+        assert any("click" in line for line in early.stderr)  # of what the command line imports, one of the first
+        early.send_signal(number)
+        out, err = early.communicate(timeout=20)
+        assert (early.returncode, out) == (code, "")
+        assert "Traceback" not in err
+    finally:
+        early.kill()
+        early.communicate()
+
+
 SLOW_TO_END = """
 import sys, time
 from ackproof import cli

@@ -240,3 +240,38 @@ def test_one_that_stands_no_longer_though_its_time_was_not_up_is_not_healed(
     monkeypatch.setattr(running, "TOLD_S", 0)
     run.faults[0].end()
     assert journaled(run) == [("healing", "the scenario"), ("not healed", "the scenario")]
+
+
+@pytest.mark.proves("D2")
+def test_a_server_that_dies_by_itself_is_told_at_once_and_leaves_a_doubt(run: running.Ongoing, lab: StandIn) -> None:
+    said: list[str] = []
+    run.tell = said.append
+    how = {"code": None, "signal": 9}
+    lab.trail.add("exited", node="kafka2", by_itself=False, **how)
+    lab.trail.add("exited", node="observer", by_itself=True, **how)
+    run.follow_lab()
+    assert run.doubts() == []
+    lab.trail.add("exited", node="controller1", by_itself=True, **how)
+    run.follow_lab()
+    assert said == ["controller1 ended by itself (signal 9)"]
+    assert run.doubts() == ["controller1 died by itself"]
+    run.close()
+
+
+def test_a_lab_that_somebody_else_took_down_is_told_as_that(
+    run: running.Ongoing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LabDirectory, "alive", lambda _: False)
+    why = "the lab ended in the middle of the run: "
+    gone = NotProved("gone")
+    assert str(running._why(run, gone)) == f"{why}was its supervisor killed, or memory short?"
+    run.note(others=["kill kafka1 (root, pid 7)", "down --name run-1 (root, pid 8)"])
+    assert str(running._why(run, gone)) == f"{why}somebody else asked it to: down --name run-1 (root, pid 8)"
+    run.close()
+
+
+@pytest.mark.proves("B2")
+def test_the_record_says_how_many_rows_were_sealed(run: running.Ongoing) -> None:
+    running._put_away(run)
+    assert run.record.rows == {"faults": 2}
+    assert run.record.ended_at is not None

@@ -81,9 +81,6 @@ def _hear(number: int, handler: Callable[[int, FrameType | None], NoReturn]) -> 
 
 def main() -> NoReturn:
     """Run the command line and exit with a code of the contract; no traceback reaches a user."""
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        _hear(number, _on_signal)
-    _replace_what_cannot_be_shown()
     sys.exit(_run())
 
 
@@ -103,6 +100,9 @@ def _command() -> Any:
 
 def _run() -> int:
     try:
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            _hear(number, _on_signal)
+        _replace_what_cannot_be_shown()
         _refuse_what_is_no_text(sys.argv[1:])
         code = _exit_code(_command()(standalone_mode=False, prog_name="ackproof"))
         if code == INTERRUPTED:  # what typer makes of Ctrl-C
@@ -113,6 +113,8 @@ def _run() -> int:
             return _bug(problem.message, [*problem.details])
         say_problem(problem)
         return problem.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except Ended as end:
         return 128 + end.number
     except SystemExit as leaving:

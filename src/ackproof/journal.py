@@ -362,6 +362,16 @@ def sealed_files(run_directory: Path, table: str) -> list[Path]:
     return [path for path, stood_for in _in_order(run_directory / "journal" / table) if not stood_for]
 
 
+def rows_sealed(run_directory: Path) -> dict[str, int]:
+    """How many rows each table has; a file that cannot be read counts for none."""
+    rows = dict.fromkeys(TABLES, 0)
+    for table in TABLES:
+        for path in sealed_files(run_directory, table):
+            with suppress(OSError, pa.ArrowException):
+                rows[table] += pa.parquet.read_metadata(path).num_rows
+    return {table: count for table, count in rows.items() if count}
+
+
 def put_together(run_directory: Path) -> None:
     """Make one file of neighbours that have few rows each. What is torn, or cannot be read, stays by itself; so do all
     where the disk has no room for it, or where a stream is left whose sealed file may yet come between them."""

@@ -94,6 +94,12 @@ class RunRecord(msgspec.Struct, frozen=True):
     marks: Marks = Marks()
     mirrors: dict[int, int] = {}  # the number of a topic that a mirror made: the topic that it was made from
     others: list[str] = []  # what somebody else asked of the lab while the run went on, and who
+    rows: dict[str, int] = {}  # of each table, when the journal was sealed: a file may be gone since
+
+    def is_server(self, node: str) -> bool:
+        """Brokers by their names here; ZooKeeper's and KRaft's own by how the lab calls them, whichever cluster's."""
+        own = node.rsplit(".", 1)[-1]
+        return node in self.nodes.values() or own.startswith(("zk", "controller", "kafka", "mirror"))
 
     def each(self, kind: Literal["producers", "consumers"]) -> list[dict[str, Any]]:
         """The plan of each producer or consumer, in the order of their numbers."""

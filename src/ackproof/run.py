@@ -66,6 +66,7 @@ class Ongoing:
         self._nodes_table = journal.Writer(directory, "nodes", record.run, "run")
         self._trail = Events(LabDirectory.of(lab).events)
         self._told = 0
+        self._died: list[str] = []  # servers, by themselves
 
     def mark(self, **moments: int) -> None:
         self.note(marks=msgspec.structs.replace(self.record.marks, **moments))
@@ -130,12 +131,16 @@ class Ongoing:
         broken = {fault.number: "did not hold" for fault in self.faults if fault.broken}
         unproved = {fault.number: "was not proved" for fault in self.faults if fault.unproved}
         others = ["somebody else changed the lab"] if self.record.others else []
-        return [*(f"fault {number} {what}" for number, what in (unproved | broken).items()), *others]
+        died = [f"{node} died by itself" for node in self._died]
+        return [*(f"fault {number} {what}" for number, what in (unproved | broken).items()), *died, *others]
 
     def _journal_exit(self, at_ns: int, ended: dict[str, Any]) -> None:
         self._nodes_table.add(at_ns=at_ns, event="exited", **ended)
         clients = (*self.clients.producers, *self.clients.consumers)
-        if ended["by_itself"] and ended["code"] != 0 and ended["node"] in clients:
+        died = bool(ended["by_itself"]) and self.record.is_server(ended["node"])
+        if died:
+            self._died.append(ended["node"])
+        if died or (ended["by_itself"] and ended["code"] != 0 and ended["node"] in clients):
             self.tell(f"{ended['node']} ended by itself ({ended_how(ended['code'], ended['signal'])})")
 
     def resolved(self, plan: FaultPlan) -> FaultPlan:
@@ -378,7 +383,9 @@ def carry_out(run: Ongoing, watch: Callable[[dict[str, int]], None], under_way: 
 def _why(run: Ongoing, problem: Exception) -> Exception:
     """What stands behind it: clients die with their lab, and on a full disk they cannot even say of what they died."""
     if not LabDirectory.of(run.lab).alive():
-        return CannotHere("the lab ended in the middle of the run: was its supervisor killed, or memory short?")
+        others = [what for what in run.record.others if what.startswith("down")]
+        why = f"somebody else asked it to: {others[-1]}" if others else "was its supervisor killed, or memory short?"
+        return CannotHere(f"the lab ended in the middle of the run: {why}")
     if isinstance(problem, OSError) and problem.errno in FULL:
         return no_space(problem.filename or run.directory)
     return no_space(run.directory) if _is_full(run.directory) else problem
@@ -394,7 +401,8 @@ def _put_away(run: Ongoing) -> None:
         run.close()
         journal.seal_all(run.directory)
         journal.put_together(run.directory)
-        run.note(ended_at=Clock(time.time_ns(), time.monotonic_ns()))
+        rows = journal.rows_sealed(run.directory)
+        run.note(ended_at=Clock(time.time_ns(), time.monotonic_ns()), rows=rows)
     except OSError as problem:
         raise _why(run, problem) from problem
 

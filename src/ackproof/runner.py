@@ -402,7 +402,8 @@ def judge_runs(
         try:
             done.report = write_report(directory)
         except Exception as problem:  # noqa: BLE001  whatever a report dies of, the verdict stands
-            say_problem(CannotHere(f"the report could not be written: {problem}"))
+            earlier = "; the page that stands there is an earlier one" if (directory / "report.html").exists() else ""
+            say_problem(CannotHere(f"the report could not be written: {problem}{earlier}"))
         outcome.runs.append(done)
         if not as_json:
             _print(verdict)

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -23,11 +24,13 @@ from ackproof.journal import (
     Writer,
     is_of_a_crash,
     read_stream,
+    rows_sealed,
     write_sealed,
 )
 from ackproof.journal_tables import TABLES
 from ackproof.judge.from_kafka import is_about_the_copy
 from ackproof.judge.sources import SMALL, damaged_inside, opened
+from ackproof.record import read_record, write_record
 from ackproof.verdict import Fitness
 from proving import size
 
@@ -349,3 +352,27 @@ def test_a_stream_of_before_checksums_is_read(tmp_path: Path) -> None:
     with path.open("wb") as out, pa.ipc.new_stream(out, schema) as old:
         old.write_table(rows)
     assert read_stream(path) == (rows, None)
+
+
+@pytest.mark.proves("B2")
+def test_a_file_that_is_gone_is_named(run: Path) -> None:
+    record = read_record(run)
+    rows = rows_sealed(run)
+    write_record(run, msgspec.structs.replace(record, rows=rows))
+    assert set(rows) >= {"blocks", "sends", "reads", "log", "ends", "faults"}
+    for path in sealed(run):
+        table, whole = path.parent.name, path.read_bytes()
+        with opened(run) as source:
+            assert [line.text for line in source.remarks if not line.fit] == []
+        path.unlink()
+        with opened(run) as source:
+            told = [line.text for line in source.remarks if not line.fit]
+            had = f"it had {rows[table]:,} when it was sealed: part of it is gone."
+            assert f"The journal has 0 rows of `{table}`, and {had}" in told
+        path.write_bytes(b"")
+        with opened(run) as source:  # what is named already is named once
+            told = [line.text for line in source.remarks if not line.fit]
+            assert not any(had in text for text in told)
+            assert any(f"{table}/{path.name} cannot be read" in text for text in told)
+        path.write_bytes(whole)
+    write_record(run, record)

@@ -157,3 +157,16 @@ def test_a_journal_that_can_neither_be_sealed_nor_copied_is_unknown_and_says_why
     (verdict,) = judge([directory])
     assert EXIT_CODES[verdict.result] == 3
     assert "neither sealed in its place nor copied" in verdict.sentence
+
+
+def test_of_a_run_that_cannot_be_read_the_verdict_that_stands_there_is_told_as_an_earlier_one(tmp_path: Path) -> None:
+    directory = run(*GOOD).write(tmp_path / "run")
+    (directory / "run.json").write_text("{")
+    (verdict,) = judge([directory])
+    assert "earlier" not in verdict.sentence
+    (directory / "verdict").mkdir()
+    (directory / "verdict" / "verdict.json").write_text("{}")
+    (verdict,) = judge([directory])
+    assert verdict.result == "unknown"
+    assert "cannot be read" in verdict.sentence
+    assert verdict.sentence.endswith("; the verdict that stands there is an earlier one.")

@@ -312,7 +312,7 @@ def nodes(e: Evidence) -> list[Fitness]:
     for row in e.source.small["nodes"]:
         if row["event"] != "exited" or not row["by_itself"]:
             continue
-        is_server = row["node"] in _servers(e)
+        is_server = e.source.record.is_server(row["node"])
         if not is_server and row["code"] == 0:
             continue  # a client that had done its work
         unheard = row["node"] in clients and row["signal"]
@@ -353,13 +353,6 @@ def clocks(e: Evidence) -> list[Fitness]:
 def _topic(e: Evidence, topic: int) -> str:
     names = e.source.record.topics
     return names[topic] if 0 <= topic < len(names) else f"topic {topic}"
-
-
-def _servers(e: Evidence) -> set[str]:
-    """Brokers by run.json; ZooKeeper's and KRaft's own by how the lab calls them, whichever cluster they are of."""
-    named = {row["node"] for row in e.source.small["nodes"]}
-    quorum = {node for node in named if node.rsplit(".", 1)[-1].startswith(("zk", "controller", "kafka", "mirror"))}
-    return set(e.source.record.nodes.values()) | quorum
 
 
 def views(e: Evidence) -> list[Fitness]:

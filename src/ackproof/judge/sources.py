@@ -159,8 +159,19 @@ def _source(directory: Path, home: Path | None, record: RunRecord) -> Source:
         if table in ESSENTIAL and not good:
             remarks.append(Fitness("journal", False, f"The journal has no table `{table}`."))
     remarks += _unknown_faults(record, small["faults"])
+    remarks += _gone(record, rows, {remark.text.partition("/")[0] for remark in remarks})
     small = {name: in_order(own) for name, own in small.items()}
     return Source(directory, home, record, files, rows, tuple(remarks), small)
+
+
+def _gone(record: RunRecord, rows: dict[str, int], named: set[str]) -> list[Fitness]:
+    """A file that is not there damages a journal like one that cannot be read, which is `named` already."""
+    words = "The journal has {:,} rows of `{}`, and it had {:,} when it was sealed: part of it is gone."
+    lost = {table: count for table, count in record.rows.items() if table in TABLES and rows[table] < count}
+    return [
+        Fitness("journal", False, words.format(rows[table], table, lost[table]))
+        for table in sorted(lost.keys() - named)
+    ]
 
 
 def _unknown_faults(record: RunRecord, faults: list[dict[str, Any]]) -> list[Fitness]:

@@ -344,6 +344,10 @@ def daemons() -> set[Identity]:
     return mentioning("sleep\0987654")
 
 
+def deaf_ones() -> set[Identity]:
+    return mentioning("sleep\0987653")
+
+
 def stopped(pid: int) -> bool:
     return "State:\tT" in Path(f"/proc/{pid}/status").read_text()
 
@@ -357,8 +361,8 @@ def left_stubborn(made: RealLab, *nodes: str) -> Iterator[set[Identity]]:
         assert deaf.stdout.readline() == "deaf\n"
         supervisor = LabDirectory(made.folder).started().supervisor_pid
         wait_until(lambda: len(processes_of(supervisor) & daemons()) == 1, "there is a daemon in the lab")
+        wait_until(lambda: len(processes_of(supervisor) & deaf_ones()) == 1, "there is a deaf child in the lab")
         processes = processes_of(supervisor)
-        assert len(processes & mentioning("sleep\0987653")) == 1
         pids = [pid for node in nodes for pid, _ in processes & mentioning(f"{made.folder}/settings/{node}/")]
         assert len(pids) == len(nodes)
         for pid in pids:

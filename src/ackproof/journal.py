@@ -59,6 +59,7 @@ DIFFERS = "a batch differs from its checksum"
 NO_CRASH = "no crash leaves that"
 OTHER_SCHEMA = "it is of another schema than this version knows"
 CUT_SHORT = re.compile(r"(Expected to .*read|Corrupted me.*, only) [0-9]+ (metadata |)bytes")  # as Arrow says it
+BEGIN_MARK = b"\xff\xff\xff\xff"  # of each message of a stream
 END_MARK = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 CHECKED_AT_ONCE = 2**20
 FILE_CHECKSUM = b"ackproof.file.crc32="  # before a sealed file's footer, of all else that is in it
@@ -189,8 +190,11 @@ def _what_was_torn(path: Path, good: int, problem: str) -> str:
     with path.open("rb") as file:
         file.seek(good)
         tail = file.read()
+    begins_well = BEGIN_MARK.startswith(
+        tail[: len(BEGIN_MARK)]
+    )  # else the batch before was taken for longer than it is
     is_first_part = tail.count(CHECKSUM) < 2 and not tail.endswith(END_MARK) and CUT_SHORT.match(problem)
-    return problem if is_first_part else f"{problem}; {NO_CRASH}"
+    return problem if begins_well and is_first_part else f"{problem}; {NO_CRASH}"
 
 
 def read_stream(path: Path) -> tuple[pa.Table, Damage | None]:

@@ -287,14 +287,12 @@ def run_tests(tests: list[str], cases: Cases, size: str, known: dict[str, Came],
     for test in sorted(set(tests), key=list(cases).index):  # as pytest has them: some end what they share
         left = [case for case in cases[test] if case not in known]
         if left:
-            missing[test] = [test] if at_once == 1 and left == cases[test] else left
+            missing[test] = [test] if size == "quick" and at_once == 1 and left == cases[test] else left
     if missing:
         told = file_of(size)
         before = len(lines_of(told))
-        if at_once > 1:
-            parts = parts_of(missing)
-        else:
-            parts = as_ci(missing) if size == "quick" else [[case for own in missing.values() for case in own]]
+        in_parts = size == "full" or at_once > 1  # one process for all would keep all that each has in memory
+        parts = parts_of(missing) if in_parts else as_ci(missing)
         if at_once > 1 or size == "quick":  # where labs are kept apart from each other there is no network
             subprocess.run([sys.executable, str(HOME / "scripts" / "fetch.py")], check=True)
 

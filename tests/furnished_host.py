@@ -7,6 +7,7 @@ named namespace with all of that once more.
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from pyroute2.nftables.main import NFTables
 from ackproof.lab import kernel
 from ackproof.lab.rules import TABLE, Match, Rules
 from conftest import cannot_run
-from lab_network import SECONDS_MAX, NoNamespaces, in_a_child, set_elements
+from lab_network import SECONDS_MAX, NoNamespaces, in_a_child, set_elements, wait_until
 
 NAMED = Path("/run/netns/theirs")
 FAMILIES = {"inet": 1, "ip": 2, "ip6": 10}
@@ -36,6 +37,7 @@ def furnish() -> None:
         routes.addr("add", index=index, address="198.18.1.1", prefixlen=24)
         routes.addr("add", index=index, address="fd00::1", prefixlen=64)
         routes.link("set", index=index, state="up")
+        wait_until(lambda: _is_settled(routes, index), "its addresses of IPv6 have their routes")
     for number in FAMILIES.values():
         _add_table("theirs", number)
         if number != FAMILIES["ip"]:
@@ -43,6 +45,13 @@ def furnish() -> None:
     rules = Rules()
     rules.add("f1", Match(), [("198.18.1.1", "198.18.1.2")])
     rules.close()
+
+
+def _is_settled(routes: IPRoute, index: int) -> bool:
+    """Its own address and the one that the kernel gives it stand before the local routes to them do."""
+    addresses = {each.get_attr("IFA_ADDRESS") for each in routes.get_addr(family=socket.AF_INET6, index=index)}
+    local = routes.get_routes(family=socket.AF_INET6, table=255)
+    return len(addresses) == 2 and addresses <= {each.get_attr("RTA_DST") for each in local}
 
 
 def _add_table(name: str, family: int) -> None:

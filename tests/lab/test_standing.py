@@ -176,8 +176,8 @@ def test_a_node_that_is_restarted_behind_a_fault_is_found_out(fault: Callable[[L
         process, node = lab.processes.get("kafka1"), lab.cluster.nodes["kafka1"]
         assert process is not None
         os.kill(process.pid, signal.SIGKILL)
+        wait_until(lambda: reaped(lab, "kafka1"), "its process is reaped")  # and its port free
         with started_by_somebody(lab, node):
-            wait_until(lambda: reaped(lab, "kafka1"), "its process is reaped")
             wait_until(lambda: lab.cluster.answers(node), "another answers")
             assert [each["by_itself"] for each in told(lab, "exited")] == [True]
             if standing.kind == "pause":

@@ -57,6 +57,7 @@ class Page:
 
     browser: Browser
     session: str
+    target: str
     console: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
@@ -64,7 +65,7 @@ class Page:
         return self.browser.call(method, self.session, **params)
 
     def close(self) -> None:
-        self.call("Page.close")
+        self.browser.call("Target.closeTarget", targetId=self.target)  # also while it goes to another page
 
     def run(self, expression: str) -> Any:
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
@@ -156,7 +157,7 @@ class Browser:
     def open(self, url: str, width: int = 1400, height: int = 1000, dark: bool = False, scripts: bool = True) -> Page:
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        page = self._pages[session] = Page(self, session)
+        page = self._pages[session] = Page(self, session, target)
         for domain in ("Page", "Runtime", "Log", "Network"):
             page.call(f"{domain}.enable")
         page.call(

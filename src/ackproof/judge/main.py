@@ -356,6 +356,7 @@ def _finish(source: Source, findings: Findings) -> Verdict:
 
 def _unreadable(directory: Path, why: str) -> Verdict:
     """Nothing is written where there is no run."""
-    if (directory / "verdict" / "verdict.json").exists():
-        why += "; the verdict that stands there is an earlier one"
+    with suppress(OSError):  # a directory that may not be looked into, or of too long a name
+        if (directory / "verdict" / "verdict.json").exists():
+            why += "; the verdict that stands there is an earlier one"
     return not_judged(None, Fitness("journal", False, f"{why[:1].upper()}{why[1:]}."), directory.name)

@@ -381,3 +381,17 @@ def test_a_file_that_is_gone_is_named(run: Path) -> None:
             assert any(f"{table}/{path.name} cannot be read" in text for text in told)
         path.write_bytes(whole)
     write_record(run, record)
+
+
+@pytest.mark.proves("B2")
+def test_a_torn_tail_of_one_file_hides_no_other_that_is_gone(run: Path, tmp_path: Path) -> None:
+    there = tmp_path / "run"
+    shutil.copytree(run, there)
+    writer = Writer(there, "probes", FIRST_RUN, "another")
+    writer.add(fault=1, at_ns=1, held=True, text="seen")
+    writer.close(seal=False)
+    writer.path.write_bytes(writer.path.read_bytes().removesuffix(END_MARK) + b"\xff\xff")
+    write_record(there, msgspec.structs.replace(read_record(there), rows={"probes": 2}))
+    with opened(there) as source:
+        assert any("was torn" in line.text and line.fit for line in source.remarks)
+        assert any("`probes`" in line.text and "part of it is gone" in line.text for line in source.remarks)

@@ -159,7 +159,7 @@ def _source(directory: Path, home: Path | None, record: RunRecord) -> Source:
         if table in ESSENTIAL and not good:
             remarks.append(Fitness("journal", False, f"The journal has no table `{table}`."))
     remarks += _unknown_faults(record, small["faults"])
-    remarks += _gone(record, rows, {remark.text.partition("/")[0] for remark in remarks})
+    remarks += _gone(record, rows, {each.text.partition("/")[0] for each in remarks if not each.fit})
     small = {name: in_order(own) for name, own in small.items()}
     return Source(directory, home, record, files, rows, tuple(remarks), small)
 

@@ -14,6 +14,7 @@ import msgspec
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 ANSWER_S = 10.0
+POLL_S = 0.1
 
 
 class Seek(msgspec.Struct, frozen=True):
@@ -101,12 +102,15 @@ def _offset_at(client: Consumer, asked: Seek) -> int | None:
 
 
 def _first_from(client: Consumer, asked: Seek, offset: int) -> tuple[Any, str | None]:
-    """The first record from there on, or the error that came in its stead; neither at the log's end."""
+    """The first record from there on, or the error that came in its stead; neither at the log's end.
+
+    The time must be up by the polls too: a process that was stopped for a while has not waited for Kafka."""
     client.assign([TopicPartition(asked.topic, asked.partition, offset)])
-    deadline = time.monotonic() + ANSWER_S
-    while time.monotonic() < deadline:
+    deadline, polls = time.monotonic() + ANSWER_S, 0
+    while time.monotonic() < deadline or polls < ANSWER_S / POLL_S:
+        polls += 1
         try:
-            message = client.poll(0.1)
+            message = client.poll(POLL_S)
         except KafkaException as problem:
             return None, problem.args[0].name()
         if message is None:

@@ -273,6 +273,39 @@ TABLES: dict[str, Table] = {
             ("consumer", "at_ns"),
         ),
         Table(
+            "positions",
+            "Where a consumer stood when it ended, in each partition that it owned then; a foreign consumer, in each "
+            "that it told of. One that was killed has no row.",
+            (
+                _RUN,
+                _CONSUMER,
+                _GROUP,
+                _AT,
+                _TOPIC,
+                _PARTITION,
+                Column("position", _LONG, "The offset from which it would have read on; null where not known.", True),
+                Column(
+                    "log_end",
+                    _LONG,
+                    "One past the last offset that it could have read, as the leader said; null where it did not ask.",
+                    True,
+                ),
+            ),
+            ("consumer", "topic", "partition", "at_ns"),
+        ),
+        Table(
+            "lateness",
+            "How late processes of the laboratory were themselves: clients, the observer, the final read. Each has a "
+            "row when it begins, and one for a time in which it got no processor, or was stopped.",
+            (
+                _RUN,
+                _AT,
+                Column("client", _TEXT, "The process, by its name: a client, `observer`, `final-read`, `health`."),
+                Column("behind_ns", _LONG, "By how much it was late then: it wanted to wake so much earlier."),
+            ),
+            ("client", "at_ns"),
+        ),
+        Table(
             "members",
             "Who is a member of the cluster, as ZooKeeper's registrations and each broker's own metadata say, several "
             "times a second.",

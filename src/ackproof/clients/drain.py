@@ -20,6 +20,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from msgspec.structs import replace
 
 from ackproof.clients.common import Progress, read_config, unpack
+from ackproof.clients.lateness import Lateness
 from ackproof.journal import Writer
 from ackproof.kafka.ask import Broker, NoAnswer, Partition
 
@@ -247,7 +248,10 @@ def digest(message: Any) -> int:
 
 
 def main() -> None:
-    sys.exit(Drain(read_config(DrainConfig)).run())
+    config = read_config(DrainConfig)
+    with Lateness(config.directory, config.run, config.name):
+        code = Drain(config).run()
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from ackproof.clients.common import Progress, read_config
+from ackproof.clients.lateness import Lateness
 from ackproof.health.looks import Elections, Looks, Marks, Nodes, merged
 from ackproof.health.rates import LATE_MOST_S, Rates
 from ackproof.health.rules import View
@@ -154,7 +155,10 @@ def main() -> int:
     signal.signal(signal.SIGINT, health.stop)
     if config.tethered:
         threading.Thread(target=lambda: health.stop(sys.stdin.buffer.read()), daemon=True).start()
-    return health.run()
+    if config.directory is None:
+        return health.run()
+    with Lateness(config.directory, config.run, "health"):
+        return health.run()
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from ackproof.clients.common import Progress, read_config
+from ackproof.clients.lateness import Lateness
 from ackproof.journal import Writer
 from ackproof.kafka import zookeeper
 from ackproof.kafka.ask import Broker, Eligible, NoAnswer
@@ -178,9 +179,11 @@ class Observer:
 
 
 def main() -> None:
-    observer = Observer(read_config(ObserverConfig))
+    config = read_config(ObserverConfig)
+    observer = Observer(config)
     signal.signal(signal.SIGTERM, observer.stop)
-    observer.run()
+    with Lateness(config.directory, config.run, config.name):
+        observer.run()
 
 
 if __name__ == "__main__":

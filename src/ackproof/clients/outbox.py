@@ -23,6 +23,7 @@ from confluent_kafka import Producer as KafkaProducer
 
 from ackproof.clients.common import Progress, pack, read_config, wait_for_go
 from ackproof.clients.database import database_of, open_database, transaction
+from ackproof.clients.lateness import Lateness
 from ackproof.clients.outcomes import meaning
 from ackproof.clients.producer import GO_S, Pace, ProducerConfig, client_settings
 from ackproof.clients.topic_check import TopicProblem, check_topic
@@ -274,7 +275,9 @@ def main() -> int:
         print(f"{config.name}: {problem}", flush=True)
         return problem.exit_code
     Progress(Path(config.progress)).write(1, 0, 0, 0, 0, 0)
-    return sweeping.run(wait_for_go(Path(config.go), GO_S))
+    begun_ns = wait_for_go(Path(config.go), GO_S)
+    with Lateness(config.directory, config.run, config.name, config.journal):
+        return sweeping.run(begun_ns)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ from ackproof.clients.common import (
     read_config,
     wait_for_go,
 )
+from ackproof.clients.lateness import Lateness
 from ackproof.clients.reports import NO_PARTITION, Numbers, Outcomes, Spoken
 from ackproof.clients.sharing import Sharing
 from ackproof.clients.topic_check import TopicProblem, check_topic
@@ -335,12 +336,14 @@ def client_settings(config: ProducerConfig) -> dict[str, Any]:
 
 def main() -> None:
     gc.disable()  # nothing here refers in circles, and looking for it costs a tenth at full speed
-    load = Load(read_config(ProducerConfig))
+    config = read_config(ProducerConfig)
+    load = Load(config)
     signal.signal(signal.SIGTERM, load.stop)
     try:
-        load.run()
+        with Lateness(config.directory, config.run, config.name):
+            load.run()
     except TopicProblem as problem:
-        print(f"{read_config(ProducerConfig).name}: {problem}", flush=True)
+        print(f"{config.name}: {problem}", flush=True)
         sys.exit(problem.exit_code)
 
 

@@ -96,6 +96,8 @@ class Tables:
     mirrored: DataFrame
     mirror_ends: DataFrame
     translated: DataFrame
+    positions: DataFrame
+    lateness: DataFrame
     runs: DataFrame  # run, rate_line, unavailable_ns, late_ns; begin_ns, last_ns (first and last send), end_ns
     producers: DataFrame  # run, producer, topic, acks, rate, outbox, refused, input; its [[producers]] table, threads
     consumers: DataFrame  # run, consumer, group, topic, start, readers, isolation

@@ -75,6 +75,13 @@ class Input:
     def assign(self, places: list[TopicPartition]) -> None:
         self._place = places[0].offset
 
+    def position(self, places: list[TopicPartition]) -> list[TopicPartition]:
+        return [TopicPartition("payments", 0, self._place)]
+
+    def get_watermark_offsets(self, _: TopicPartition, timeout: float) -> tuple[int, int]:
+        self._cluster.answer("get_watermark_offsets")
+        return 0, self._cluster.inputs
+
     def consumer_group_metadata(self) -> object:
         return object()
 
@@ -358,3 +365,49 @@ def test_what_is_refused_at_once_is_tried_again_after_a_pause(monkeypatch: pytes
     with pytest.raises(KafkaException):
         transactional._insist(refused)
     assert 100 < asked < 2_000
+
+
+def test_that_nothing_comes_for_long_is_no_end_of_the_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The brokers were out of reach for a while, or this process was stopped: as long as they tell of more, or do not
+    answer, it waits."""
+    clock = Clock()
+
+    class Silent(Input):
+        asked = 0
+
+        def consume(self, count: int, wait_s: float) -> list[Message]:
+            self.asked += 1
+            if self.asked in (1, 9):
+                return super().consume(count, wait_s)
+            clock.sleep(transactional.IDLE_S / 2)
+            return [] if self.asked < 9 else super().consume(count, wait_s)
+
+    monkeypatch.setattr(transactional, "time", clock)
+    monkeypatch.setattr(f"{__name__}.Input", Silent)
+    cluster = Cluster(6, get_watermark_offsets=[TIMED_OUT])
+    ran(cluster, tmp_path, monkeypatch)
+    assert len(cluster.written) == 6
+    assert cluster.says["get_watermark_offsets"] == []
+
+
+def test_an_input_that_has_no_more_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though more was asked for."""
+    clock = Clock()
+
+    class Short(Input):
+        def consume(self, count: int, wait_s: float) -> list[Message]:
+            clock.sleep(1)
+            found = super().consume(count, wait_s)
+            return [message for message in found if (message.offset() or 0) < 4]
+
+        def position(self, places: list[TopicPartition]) -> list[TopicPartition]:
+            return [TopicPartition("payments", 0, min(4, self._place))]
+
+        def get_watermark_offsets(self, _: TopicPartition, timeout: float) -> tuple[int, int]:
+            return 0, 4
+
+    monkeypatch.setattr(transactional, "time", clock)
+    monkeypatch.setattr(f"{__name__}.Input", Short)
+    cluster = Cluster(6)
+    ran(cluster, tmp_path, monkeypatch)
+    assert len(cluster.written) == 4

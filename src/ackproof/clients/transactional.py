@@ -27,6 +27,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Producer as KafkaProducer
 
 from ackproof.clients.common import MESSAGE, Progress, login_settings, pack, read_config, unpack, wait_for_go
+from ackproof.clients.lateness import Lateness
 from ackproof.clients.producer import GO_S, ProducerConfig, client_settings
 from ackproof.clients.reports import NO_PARTITION
 from ackproof.clients.topic_check import TopicProblem, check_topic
@@ -34,7 +35,7 @@ from ackproof.journal import Writer
 
 POLL_S = 0.05
 LINGER_S = 1.0  # after which a transaction ends although it is not full
-IDLE_S = 30.0  # without input, there is no more of it
+IDLE_S = 30.0  # without input, it is time to ask whether there is more of it
 CALL_S = 5.0
 HUNG_S = 20.0  # after which a call that should have taken five will not come back
 PATIENCE_S = 90.0  # for what may be tried again
@@ -103,8 +104,10 @@ class Processing:
             if self._take_in():
                 heard = time.monotonic()
             if time.monotonic() - heard > IDLE_S:
-                self._say(f"ends with {self._processed():,} processed: no input for {IDLE_S:.0f} s")
-                break
+                heard = time.monotonic()
+                if self._open is None and self._has_read_all():
+                    self._say(f"ends with {self._processed():,} processed: its input has no more")
+                    break
             self._client.poll(0)
             if self._open is not None and self._is_due(self._open):
                 self._end(self._open)
@@ -150,6 +153,18 @@ class Processing:
             elif self._open is None or self._open.problem is None:
                 self._process(message)
         return bool(messages)
+
+    def _has_read_all(self) -> bool:
+        """Whether it stands at the end of its input, by the brokers' own word: that none came for long proves nothing,
+        neither of a process that was stopped nor of brokers that were out of reach."""
+        owned = self._input.assignment()
+        try:
+            ends = [self._input.get_watermark_offsets(place, timeout=CALL_S) for place in owned]
+        except KafkaException:
+            return False
+        stands = self._input.position(owned) if owned else []
+        read = [max(self._places.get(each.partition, 0), each.offset) for each in stands]
+        return bool(owned) and all(end is not None and at >= end[1] for at, end in zip(read, ends, strict=True))
 
     def _rewind(self) -> None:
         """Read on from what is committed; not from where this process believes to be."""
@@ -363,7 +378,8 @@ def main() -> int:
     processing = Processing(config)
     signal.signal(signal.SIGTERM, processing.stop)
     try:
-        processing.run()
+        with Lateness(config.directory, config.run, config.name):
+            processing.run()
     except TopicProblem as problem:
         print(f"{config.name}: {problem}", flush=True)
         return problem.exit_code

@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from ackproof.clients.accounts import LINE_MOST, SHOWN_MOST, Account, Consumed, ForeignConfig, Produced
-from ackproof.clients.common import Progress, pack, unpack
+from ackproof.clients.common import LogEnd, Progress, pack, unpack
 from ackproof.clients.foreign import READY_S
 from ackproof.errors import CannotHere, NotProved, UsageProblem
 from ackproof.foreign import filled, not_applicable, unpack_text
@@ -262,7 +262,7 @@ def test_a_producer_is_written_down_as_it_tells_of_itself(tmp_path: Path) -> Non
     row = rows(tmp_path, "sends")[0]
     assert before < block["at_ns"] < row["due_ns"] == row["sent_ns"] == row["done_ns"] < time.monotonic_ns()
     assert Progress(tmp_path / "progress").read() == {
-        "ready": 1, "sent": 3, "acked": 2, "failed": 0, "unknown": 1, "done": 1,
+        "ready": 1, "sent": 3, "acked": 2, "failed": 0, "unknown": 1, "done": 1, "owned": 0, "read_whole": 0,
     }  # fmt: skip
     assert (tmp_path / "logs" / "producer1.out.log").read_text().splitlines() == lines
 
@@ -446,6 +446,22 @@ def test_a_consumer_is_written_down_as_it_tells_of_itself(tmp_path: Path) -> Non
     assert groups == [("assigned", 0, None), ("assigned", 1, None), ("revoked", 0, None)]
     assert [(row["offset"], row["outcome"], row["error"]) for row in rows(tmp_path, "commits")] == [(2, "info", "no")]
     assert oddities(tmp_path) == []
+
+
+def test_a_consumer_has_read_a_partition_whole_when_it_told_of_its_last_message(tmp_path: Path) -> None:
+    """Not before the load is over: until then nobody knows which that is. Of an empty partition there is none."""
+    consumed = Consumed(msgspec.structs.replace(told(tmp_path, "consumer"), over=str(tmp_path / "over")))
+    for line in READS[:4]:
+        consumed.hear(line.encode(), 1)
+    assert consumed.read_whole() == 0
+    ends = [LogEnd(0, 0, 3, 3), LogEnd(0, 1, 0, 3), LogEnd(1, 0, 0, 0)]
+    (tmp_path / "over").write_bytes(msgspec.json.encode(ends))
+    assert consumed.read_whole() == 1
+    consumed.hear(READS[2].replace('"offset":0', '"offset":2').encode(), 1)
+    assert consumed.read_whole() == 2
+    consumed.close(2)
+    positions = [(row["partition"], row["position"], row["log_end"]) for row in rows(tmp_path, "positions")]
+    assert positions == [(1, 3, None)]
 
 
 def test_a_consumer_that_does_not_show_what_it_read_is_no_evidence(tmp_path: Path) -> None:

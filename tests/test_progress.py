@@ -17,7 +17,10 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     writer = Progress(tmp_path / "page", create=True)
     reader = Progress(tmp_path / "page")
     writer.write(1, 5, 4, 1, 0, 0)
-    assert reader.read() == {"ready": 1, "sent": 5, "acked": 4, "failed": 1, "unknown": 0, "done": 0}
+    told = {"ready": 1, "sent": 5, "acked": 4, "failed": 1, "unknown": 0, "done": 0}
+    assert reader.read() == {**told, "owned": 0, "read_whole": 0}
+    writer.write(1, 5, 0, 0, 0, 0, 3, 2)
+    assert {name: reader.read()[name] for name in ("owned", "read_whole")} == {"owned": 3, "read_whole": 2}
 
 
 def test_a_client_that_starts_again_counts_from_nothing(tmp_path: Path) -> None:

@@ -149,6 +149,15 @@ def test_a_foreign_producers_values_are_received_by_their_numbers(
             values = enumerate((b"1.5", b"1.6", b"1.5"))
             return [Message(topic="orders", partition=0, offset=offset, value=value) for offset, value in values]
 
+        def assignment(self) -> list[TopicPartition]:
+            return [TopicPartition("orders", 0)]
+
+        def position(self, _: list[TopicPartition]) -> list[TopicPartition]:
+            return [TopicPartition("orders", 0, 3)]
+
+        def get_watermark_offsets(self, _: TopicPartition, timeout: float) -> tuple[int, int]:
+            return 0, 4
+
         def close(self) -> None: ...
 
     monkeypatch.setattr(consumer, "KafkaConsumer", Client)
@@ -156,10 +165,12 @@ def test_a_foreign_producers_values_are_received_by_their_numbers(
     config = ConsumerConfig(
         run=1, directory=str(tmp_path), id=0, name="consumer1", journal="consumer1", topic="orders", topic_id=0,
         group="g", group_id=0, bootstrap="nowhere", progress=str(tmp_path / "progress"), commit="never",
-        receiver="ids", foreign=[0],
+        receiver="ids", foreign=[0], over=str(tmp_path / "over"),
     )  # fmt: skip
     reading = Reading(config)
     reading.run()
     receiver = Receiver(database_of(tmp_path, "consumer1"), "ids", topic=0)
     assert accepted(receiver) == [(0, 5), (0, 6)]
     receiver.close()
+    table, _ = read_stream(tmp_path / "journal" / "positions" / "consumer1.arrows")
+    assert [(row["partition"], row["position"], row["log_end"]) for row in table.to_pylist()] == [(0, 3, 4)]

@@ -6,11 +6,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
-from ackproof.clients.common import Progress
+from ackproof import run_reading
+from ackproof.clients.common import LogEnd, Progress
 from ackproof.errors import CannotHere
+from ackproof.journal import Writer
 from ackproof.run_clients import Clients
+from ackproof.run_reading import Member
 from ackproof.scenario import ConsumerPlan, FaultPlan, ProducerPlan, Scenario, TopicPlan
 
 DIED, WELL = [None, 9], [0, None]
@@ -71,9 +75,9 @@ def test_a_consumer_that_ends_by_itself_while_it_reads_the_rest_ends_the_run(
 ) -> None:
     exits: dict[str, Any] = {}
     made = clients(tmp_path, monkeypatch, exits, [])
-    monkeypatch.setattr(Clients, "_wait_until_read", lambda _: exits.update(consumer1=[1, None]))
+    monkeypatch.setattr(Clients, "_wait_until_read", lambda *_: exits.update(consumer1=[1, None]))
     with pytest.raises(CannotHere, match="consumer1 ended by itself"):
-        made.stop_watching()
+        made.stop_watching(print)
 
 
 def test_a_consumer_that_the_scenario_killed_is_no_surprise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,14 +144,33 @@ def test_a_producer_that_is_started_again_has_not_ended(tmp_path: Path, monkeypa
     assert not made.all_ended()
 
 
-@pytest.mark.parametrize(
-    ("ready", "exits", "decides"),
-    [(0, {}, True), (1, {}, False), (0, {"consumer1": DIED}, False)],
-    ids=["it gave all back", "it has its share", "it is dead"],
-)
-def test_a_consumer_whose_group_is_sharing_out_has_not_read_everything(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ready: int, exits: dict[str, Any], decides: bool
+@pytest.mark.parametrize(("exits", "lives"), [({}, True), ({"consumer1": DIED}, False)], ids=["it lives", "it is dead"])
+def test_a_consumer_says_itself_how_far_it_has_read_as_long_as_it_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exits: dict[str, Any], lives: bool
 ) -> None:
     made = clients(tmp_path, monkeypatch, exits, [])
-    Progress(tmp_path / "clients" / "consumer1.progress", create=True).write(ready, 5, 0, 0, 0, 0)
-    assert made._group_decides() is decides
+    made._running.add("consumer1")
+    Progress(tmp_path / "clients" / "consumer1.progress", create=True).write(1, 5, 0, 0, 0, 0, 2, 1)
+    orders = frozenset({"orders"})
+    told = Member("consumer1", "readers", orders, foreign=False, ready=True, read=5, owned=2, read_whole=1)
+    assert made._members() == ([told] if lives else [])
+
+
+@pytest.mark.parametrize("read_whole", [0, 1])
+def test_consumers_are_told_where_the_logs_end_and_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_whole: int
+) -> None:
+    """Ended before it had read everything, a consumer is told of; the judge makes what it can of that."""
+    made = clients(tmp_path, monkeypatch, {}, [])
+    made._running.add("consumer1")
+    ends = Writer(tmp_path, "ends", 1, "final-read")
+    place = {"topic": 0, "partition": 0, "log_start": 2, "high_watermark": 7, "log_end": 7, "read_to": 7}
+    ends.add(**place, replicas=[1], isr=[1], min_isr=1, compacted=False, transactional=False, at_ns=1)
+    ends.close(seal=False)
+    Progress(tmp_path / "clients" / "consumer1.progress", create=True).write(1, 5, 0, 0, 0, 0, 1, read_whole)
+    monkeypatch.setattr(run_reading, "PATIENCE_S", dict.fromkeys(run_reading.PATIENCE_S, 0.0))
+    told: list[str] = []
+    made._wait_until_read(told.append)
+    assert msgspec.json.decode(made._load_over.read_bytes(), type=list[LogEnd]) == [LogEnd(0, 0, 2, 7)]
+    words = "the consumers are ended before they have read everything: consumer1 does not say that it has read all"
+    assert told == ([] if read_whole else [f"{words} of its partitions"])

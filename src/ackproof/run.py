@@ -471,7 +471,7 @@ def _final_read(run: Ongoing) -> None:
     run.clients.final_read(SETTLE_S, run.tell)
     run.mark(drained_ns=time.monotonic_ns())
     run.tell("every partition is read to its end")
-    run.clients.stop_watching()
+    run.clients.stop_watching(run.tell)
 
 
 def _heal_quickly(run: Ongoing) -> None:

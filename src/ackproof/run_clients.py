@@ -13,19 +13,21 @@ from typing import Any
 import msgspec
 
 from ackproof.clients import outbox, receiver
-from ackproof.clients.common import Login, Progress
+from ackproof.clients.common import LogEnd, Login, Progress, write_whole
 from ackproof.clients.consumer import ConsumerConfig
 from ackproof.clients.database import database_of
 from ackproof.clients.drain import DrainConfig
 from ackproof.clients.observer import ObserverConfig
 from ackproof.clients.producer import OutboxConfig, ProducerConfig, TransactionsConfig
 from ackproof.errors import CannotHere, Problem, UsageProblem
+from ackproof.journal import STREAM_SUFFIX, read_stream
 from ackproof.lab import control
 from ackproof.lab.directory import LabDirectory
 from ackproof.lab.spec import client
 from ackproof.record import ConsumerRecord, ProducerRecord, RunRecord
 from ackproof.run_foreign import Foreign, HostProcesses
 from ackproof.run_health import health_config
+from ackproof.run_reading import Member, wait_until_read
 from ackproof.scenario import ConsumerPlan, ProducerPlan, Scenario, TopicPlan, Value
 from ackproof.sites import FIRST_SITE, placed
 
@@ -35,8 +37,6 @@ FLUSH_S = 120.0  # how long a producer waits for its last outcomes
 FULL_ISR_S = 60.0
 LEADERS_EVERY_S = 0.25
 EXITS_EVERY_S = 0.25
-CATCH_UP_S = 120.0  # for consumers to read what is there
-SILENT_S = 2.0  # without a message, and with no group in the middle of sharing out, they have read it
 
 Watch = Callable[[dict[str, int]], None]
 
@@ -194,6 +194,7 @@ class Clients:
             group_id=consumer.group,
             **self._entrance(plan),
             progress=str(self._page(consumer.name)),
+            over=str(self._load_over),
             protocol=plan.protocol,
             static=plan.static,
             start=plan.start,
@@ -314,9 +315,7 @@ class Clients:
         return begun
 
     def _say_go(self, file: Path, begun_ns: int) -> None:
-        temporary = self._folder / ".go"
-        temporary.write_text(str(begun_ns))
-        temporary.rename(file)
+        write_whole(file, str(begun_ns).encode())
 
     def _go_file(self, whose: str | None) -> Path:
         return self._folder / ("go" if whose is None else f"go-{whose}")
@@ -499,13 +498,10 @@ class Clients:
         given = [scope[each] for scope in for_all for each in names if each in scope]
         return topic.settings.get(name, given[0] if given else default)
 
-    def read_so_far(self) -> int:
-        return sum(self._progress[name].read()["sent"] for name in self.consumers if self._is_known(name))
-
-    def stop_watching(self) -> None:
+    def stop_watching(self, tell: Callable[[str], None]) -> None:
         """Consumers are given time to read what is there; then they and the observer end."""
         if self.consumers:
-            self._wait_until_read()
+            self._wait_until_read(tell)
             self.raise_if_one_died()
         self._over.set()
         observers = [_of_site("observer", site) for site in self._sites]
@@ -513,18 +509,47 @@ class Clients:
         self._stop([*observers, *self._health, *readers], 10.0)
         self._export_receivers()
 
-    def _wait_until_read(self) -> None:
-        deadline = time.monotonic() + CATCH_UP_S
-        count, since = self.read_so_far(), time.monotonic()
-        while time.monotonic() < deadline and time.monotonic() - since < SILENT_S:
-            time.sleep(0.05)
-            if (now := self.read_so_far()) != count or self._group_decides():
-                count, since = now, time.monotonic()
+    def _wait_until_read(self, tell: Callable[[str], None]) -> None:
+        write_whole(self._load_over, msgspec.json.encode(self._ends()))
+        plans = [*self._scenario.each_consumer]
+        names = {name for plan in plans for name in (plan.topic, *plan.also)}
+        partitions = {name: self._scenario.partitions_at_end(self._topic(name)) for name in names}
+        if lack := wait_until_read(self._members, partitions):
+            tell(f"the consumers are ended before they have read everything: {lack}")
 
-    def _group_decides(self) -> bool:
-        """Whether a consumer has given back what it had, and waits for the others of its group."""
-        waiting = {name for name in self.consumers if self._is_known(name) and not self._is_ready(name)}
-        return bool(waiting and waiting - set(self._exits()))
+    @property
+    def _load_over(self) -> Path:
+        """Once this file is there, the load is over and the logs grow no more; it says how far each goes."""
+        return self._folder / "over"
+
+    def _ends(self) -> list[LogEnd]:
+        """As the final read found them."""
+        folder = self._directory / "journal" / "ends"
+        rows = [row for path in sorted(folder.glob(f"*{STREAM_SUFFIX}")) for row in read_stream(path)[0].to_pylist()]
+        return [LogEnd(row["topic"], row["partition"], row["log_start"], row["high_watermark"]) for row in rows]
+
+    def _members(self) -> list[Member]:
+        """The consumers that run, by what they say of themselves."""
+        exits = self._exits()
+        members = []
+        for consumer, plan in zip(self._record.consumers, self._scenario.each_consumer, strict=True):
+            name = consumer.name
+            if name not in self._running or name in exits or not self._is_known(name):
+                continue
+            page = self._progress[name].read()
+            members.append(
+                Member(
+                    name,
+                    plan.group,
+                    frozenset((plan.topic, *plan.also)),
+                    foreign=bool(plan.command),
+                    ready=bool(page["ready"]),
+                    read=page["sent"],
+                    owned=page["owned"],
+                    read_whole=page["read_whole"],
+                )
+            )
+        return members
 
     def stop_all(self, timeout_s: float, stuck: Problem | None = None) -> None:
         """`stuck`: why the lab cannot be asked."""

@@ -55,7 +55,8 @@ class Foreign:
 
     def consumer(self, plan: ConsumerPlan, client: ConsumerRecord, bootstrap: str, life: int) -> ForeignConfig:
         words = {"group": plan.group, "start": plan.start, "consumer": client.id + 1}
-        own = {"kind": "consumer", "group_id": client.group, "life": life}
+        over = str(self._directory / "clients" / "over")
+        own = {"kind": "consumer", "group_id": client.group, "life": life, "over": over}
         return self._config(plan, client, life, self._command(plan, client.name, bootstrap, words), own)
 
     def _config(

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from ackproof.clients.common import GROUP_WORDS, LIFE
+from ackproof.clients.common import GROUP_WORDS, LIFE, LogEnd
 from ackproof.foreign import unpack_text, value_of
 from ackproof.journal import Writer
 
@@ -43,6 +43,7 @@ class ForeignConfig(msgspec.Struct, frozen=True):
     count: int = 0  # of a producer
     group_id: int = 0  # of a consumer
     life: int = 1
+    over: str | None = None  # of a consumer: this file is there once the logs grow no more, and says where each ends
 
 
 Partition = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
@@ -107,6 +108,10 @@ class Account:
     def counts(self) -> tuple[int, int, int]:
         """Told of, acknowledged, of unknown outcome: for the page of progress."""
         raise NotImplementedError
+
+    def read_whole(self) -> int:
+        """Of how many partitions a consumer has told of the last message; asked for once the logs grow no more."""
+        return 0
 
     def _note_line(self, line: bytes, at_ns: int, event: str, why: str) -> None:
         shown = line[:SHOWN_MOST].decode(errors="replace")
@@ -232,7 +237,9 @@ class Consumed(Account):
     """A consumer's account: each record it shows, what it was given and gave back, what it committed."""
 
     def __init__(self, config: ForeignConfig) -> None:
-        super().__init__(config, "reads", "groups", "commits")
+        super().__init__(config, "reads", "groups", "commits", "positions")
+        self._positions: dict[int, int] = {}  # of each partition that it told of, one past the last offset
+        self._ends: list[LogEnd] | None = None
         self._before = self._assignment = (config.life - 1) * LIFE
         self._read = 0
         self._said_read = 0
@@ -257,6 +264,8 @@ class Consumed(Account):
         if self._lacks(event, at_ns, "partition", "offset") or not self._is_ours(event.topic, at_ns):
             return
         self._read += 1
+        if event.partition is not None and event.offset is not None:
+            self._positions[event.partition] = max(event.offset + 1, self._positions.get(event.partition, 0))
         producer, seq = unpack_text(None if event.value is None else event.value.encode(), self._config.foreign)
         self._writers["reads"].add(
             **self._row(event.partition),
@@ -294,7 +303,15 @@ class Consumed(Account):
         if self._said_read > self._read:
             told = f"{self._said_read:,} read by its own count, {self._read:,} shown; it needs --verbose, or its like"
             self._note(at_ns, "miscount", told)
+        for partition, position in sorted(self._positions.items()):
+            self._writers["positions"].add(**self._row(partition), at_ns=at_ns, position=position)
         super().close(at_ns)
+
+    def read_whole(self) -> int:
+        if self._ends is None and self._config.over is not None and (over := Path(self._config.over)).exists():
+            ends = msgspec.json.decode(over.read_bytes(), type=list[LogEnd])
+            self._ends = [end for end in ends if end.topic == self._config.topic_id]
+        return sum(self._positions.get(end.partition, end.log_start) >= end.high_watermark for end in self._ends or [])
 
 
 def _shown(text: str) -> str:

@@ -62,10 +62,27 @@ def login_settings(login: Login | None) -> dict[str, Any]:
     }
 
 
+class LogEnd(msgspec.Struct, frozen=True):
+    """How far a partition goes once the load is over, by the topic's number."""
+
+    topic: int
+    partition: int
+    log_start: int
+    high_watermark: int
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Whoever sees the file sees all of it."""
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.write_bytes(content)
+    temporary.rename(path)
+
+
 class Progress:
     """A few counters in a shared page: written by one client, read by whoever wants to know, at no cost to either."""
 
-    FIELDS = ("ready", "sent", "acked", "failed", "unknown", "done")
+    # Of a consumer: how many partitions it owns, and of how many it knows, after the load, that it has read them whole.
+    FIELDS = ("ready", "sent", "acked", "failed", "unknown", "done", "owned", "read_whole")
     _FORM = struct.Struct("<" + "q" * len(FIELDS))
 
     def __init__(self, path: Path, create: bool = False) -> None:
@@ -81,7 +98,8 @@ class Progress:
             self.write(*(0 for _ in self.FIELDS))
 
     def write(self, *values: int) -> None:
-        self._FORM.pack_into(self._page, 0, *values)
+        """The fields in their order; those that are left out are nothing."""
+        self._FORM.pack_into(self._page, 0, *values, *(0,) * (len(self.FIELDS) - len(values)))
 
     def read(self) -> dict[str, int]:
         return dict(zip(self.FIELDS, self._FORM.unpack_from(self._page), strict=True))

@@ -2,7 +2,8 @@
 
 It reads until it is told to stop. What it was given is in the journal before its offset is committed, so a crash can
 make it read twice, and never makes the journal lack what was committed. Where it begins in a partition is asked and
-written down when it is assigned: so it is known which messages were its to read.
+written down when it is assigned, and where it stands when it ends: so it is known which messages were its to read, and
+whether it came to them.
 
 A consumer with a receiver is in no group and commits nothing: it reads every partition from where its own database
 stands.
@@ -33,7 +34,9 @@ from ackproof.clients.common import (
     unpack,
 )
 from ackproof.clients.database import database_of
+from ackproof.clients.lateness import Lateness
 from ackproof.clients.receiver import Costs, Given, Receiver
+from ackproof.clients.standing import Standing
 from ackproof.journal import FLUSH_EVERY_S, Writer
 
 BATCH = 1_000
@@ -54,6 +57,7 @@ class ConsumerConfig(msgspec.Struct, frozen=True):
     group_id: int
     bootstrap: str
     progress: str
+    over: str  # this file is there once the load is over and the logs grow no more
     protocol: Literal["eager", "cooperative", "consumer"] = "eager"
     static: bool = False
     start: Literal["earliest", "latest"] = "earliest"
@@ -77,7 +81,9 @@ class Reading:
         self._reads = Writer(directory, "reads", config.run, config.journal)
         self._groups = Writer(directory, "groups", config.run, config.journal)
         self._commits = Writer(directory, "commits", config.run, config.journal)
+        self._positions = Writer(directory, "positions", config.run, config.journal)
         self._progress = Progress(Path(config.progress), create=True)
+        self._standing = Standing(Path(config.over))
         # Counted on through all lives of this consumer, lest two of them be taken for one.
         self._assignment = self._polls = (config.life - 1) * LIFE
         self._count = 0
@@ -110,12 +116,14 @@ class Reading:
                 self._costs.tell_if_due()
             if time.monotonic() - self._committed >= FLUSH_EVERY_S:
                 self._commit(client)
+            self._standing.look(client)
             self._tell_ready()
+        self._tell_positions(client)
         self._commit(client)
         client.close()
         if self._costs is not None:
             self._costs.close()
-        for writer in (self._reads, self._groups, self._commits):
+        for writer in (self._reads, self._groups, self._commits, self._positions):
             writer.close(seal=False)
         self._progress.write(1, self._count, 0, 0, 0, 1)
 
@@ -130,6 +138,7 @@ class Reading:
         places = [TopicPartition(topic, each, known.get(each, 0)) for each in range(self._config.partitions)]
         self._assignment += 1
         client.assign(places)
+        self._standing.given(places)
         self._tell("assigned", places)
 
     def _receive(self, messages: list[Any]) -> None:
@@ -141,7 +150,22 @@ class Reading:
 
     def _tell_ready(self) -> None:
         if self._assignment or time.monotonic() - self._begun >= ASSIGNED_S:
-            self._progress.write(0 if self._between else 1, self._count, 0, 0, 0, 0)
+            standing = self._standing
+            ready = 0 if self._between else 1
+            self._progress.write(ready, self._count, 0, 0, 0, 0, standing.owned, standing.read_whole)
+
+    def _tell_positions(self, client: KafkaConsumer) -> None:
+        for place, position, log_end in self._standing.stands(client):
+            self._positions.add(
+                consumer=self._config.id,
+                group=self._config.group_id,
+                at_ns=time.monotonic_ns(),
+                topic=self._topics[place.topic],
+                partition=place.partition,
+                position=position,
+                log_end=log_end,
+            )
+        self._positions.flush()
 
     def _say(self, text: str) -> None:
         print(f"{self._config.name} {text}", flush=True)
@@ -224,14 +248,17 @@ class Reading:
             client.assign(placed)
         else:
             client.incremental_assign(placed)
+        self._standing.given(placed)
         self._tell("assigned", placed)
 
     def _revoked(self, client: KafkaConsumer, places: list[TopicPartition]) -> None:
         self._commit(client)
         self._between = self._config.protocol == "eager"
+        self._standing.taken()
         self._tell("revoked", places)
 
     def _lost(self, _: Any, places: list[TopicPartition]) -> None:
+        self._standing.taken()
         self._tell("lost", places)
 
     def _tell(self, event: str, places: list[TopicPartition]) -> None:
@@ -280,9 +307,11 @@ def client_settings(config: ConsumerConfig) -> dict[str, Any]:
 
 
 def main() -> None:
-    reading = Reading(read_config(ConsumerConfig))
+    config = read_config(ConsumerConfig)
+    reading = Reading(config)
     signal.signal(signal.SIGTERM, reading.stop)
-    reading.run()
+    with Lateness(config.directory, config.run, config.name, config.journal):
+        reading.run()
     sys.exit(0)
 
 

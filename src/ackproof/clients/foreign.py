@@ -22,6 +22,7 @@ from typing import Any
 
 from ackproof.clients.accounts import LINE_MOST, Account, Consumed, ForeignConfig, Produced
 from ackproof.clients.common import Progress, read_config
+from ackproof.clients.lateness import Lateness
 from ackproof.lab import kernel
 from ackproof.lab.processes import KILL_CLIENT, below
 
@@ -90,7 +91,11 @@ class Listening:
             if self._asked is not None:  # in the meantime
                 self.end(self._asked)
             try:
-                self._hear(process, out)
+                config = self._config
+                with Lateness(
+                    config.directory, config.run, config.name, config.journal
+                ):  # a thread: not before the fork
+                    self._hear(process, out)
             finally:
                 code = self._ended(process)
         if code and self._asked is None:
@@ -155,7 +160,7 @@ class Listening:
 
     def _tell(self, ready: bool, done: bool = False) -> None:
         told, acked, unknown = self._account.counts()
-        self._progress.write(int(ready), told, acked, 0, unknown, int(done))
+        self._progress.write(int(ready), told, acked, 0, unknown, int(done), 0, self._account.read_whole())
 
 
 def _is_over(process: subprocess.Popen[bytes]) -> bool:

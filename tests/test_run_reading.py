@@ -1,0 +1,107 @@
+"""When the consumers of a run have read what there is: by what each knows of the log's end, never by silence alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from ackproof import run_reading
+from ackproof.run_reading import Member, lacking, wait_until_read
+
+PARTITIONS = {"orders": 4, "payments": 2}
+
+
+def member(name: str = "consumer1", **other: object) -> Member:
+    usual = {"group": "workers", "topics": frozenset({"orders"}), "foreign": False, "ready": True, "read": 100}
+    return Member(name, **{**usual, "owned": 4, "read_whole": 4, **other})  # type: ignore[arg-type]
+
+
+HALF, OTHER_HALF = member(owned=2, read_whole=2), member("consumer2", owned=2, read_whole=2)
+FOREIGN = member(foreign=True, owned=0, read_whole=4)
+
+CASES: dict[str, tuple[Sequence[Member], str | None]] = {
+    "one that has read its topic whole": ([member()], None),
+    "one that has one partition to read": ([member(read_whole=3)], "reading"),
+    "one that was stopped before it was told that the load is over": ([member(read_whole=0)], "reading"),
+    "two that share the topic": ([HALF, OTHER_HALF], None),
+    "one of two, whose fellow is dead, and whose partitions nobody has yet": ([HALF], "unowned"),
+    "one of two that waits for its group": ([HALF, member("consumer2", ready=False, owned=0, read_whole=0)], "reading"),
+    "one that idles beside one that has read all": ([member(), member("consumer2", owned=0, read_whole=0)], None),
+    "a group that has read all beside one that has not": ([member(), member(group="shop", read_whole=1)], "reading"),
+    "one topic of two": ([member(topics=frozenset(PARTITIONS))], "unowned"),
+    "two topics": ([member(topics=frozenset(PARTITIONS), owned=6, read_whole=6)], None),
+    "two that both believe that all is theirs": ([member(), member("consumer2")], None),
+    "no consumer that lives": ([], None),
+    "a foreign one that told of every last message": ([FOREIGN], None),
+    "a foreign one that did not": ([member(foreign=True, owned=0, read_whole=3)], "quiet"),
+    "foreign ones that did together": (
+        [member(foreign=True, owned=0, read_whole=1), member("consumer2", foreign=True, owned=0, read_whole=3)],
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_still_to_be_waited_for(case: str) -> None:
+    members, expected = CASES[case]
+    found = lacking(members, PARTITIONS)
+    assert (found and found[0]) == expected
+
+
+class Clock:
+    """Time that passes only while somebody sleeps."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(time, "sleep", self._sleep)
+
+    def _sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def waits(self, members: Callable[[float], Sequence[Member]]) -> tuple[str | None, int]:
+        """What was given up, and after how many seconds."""
+        lack = wait_until_read(lambda: members(self.now), PARTITIONS)
+        return lack, round(self.now)
+
+
+def test_a_consumer_that_stands_still_for_a_while_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped for nine seconds, it has read everything a second after it goes on."""
+    lack, waited_s = Clock(monkeypatch).waits(lambda now: [member(read_whole=4 if now >= 10 else 0)])
+    assert (lack, waited_s) == (None, 10)
+
+
+def test_a_partition_of_a_dead_member_is_waited_for_until_another_has_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def members(now: float) -> Sequence[Member]:
+        return [HALF] if now < 45 else [member(read_whole=2 if now < 48 else 4)]
+
+    assert Clock(monkeypatch).waits(members) == (None, 48)
+
+
+@pytest.mark.parametrize(
+    ("still", "words"),
+    [
+        (member(read_whole=3), "consumer1 does not say that it has read all of its partitions"),
+        (HALF, "only 2 of 4 partitions have an owner in group workers"),
+        (
+            member(foreign=True, read_whole=0),
+            "consumer1 told of nothing new, and not of every partition's last message",
+        ),
+    ],
+)
+def test_every_wait_ends_and_says_for_what(monkeypatch: pytest.MonkeyPatch, still: Member, words: str) -> None:
+    lack = lacking([still], PARTITIONS)
+    assert lack is not None
+    patience_s = run_reading.PATIENCE_S[lack[0]]
+    said, waited_s = Clock(monkeypatch).waits(lambda _: [still])
+    assert (said, waited_s) == (words, round(patience_s))
+
+
+def test_one_that_reads_on_is_waited_for_longer_than_one_that_does_not_but_not_forever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lack, waited_s = Clock(monkeypatch).waits(lambda now: [member(read=round(now), read_whole=0)])
+    assert lack is not None
+    assert waited_s == run_reading.LONGEST_S

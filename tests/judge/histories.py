@@ -256,6 +256,28 @@ class History:
         )
         return self
 
+    def stood(
+        self, position: int | None, log_end: int | None = None, *, consumer: int = 0, group: int = 0, partition: int = 0
+    ) -> History:
+        """Where a consumer stood in a partition when it ended."""
+        row = {"consumer": consumer, "group": group, "at_ns": at(50_000), "topic": 0, "partition": partition}
+        self.rows["positions"].append({**row, "position": position, "log_end": log_end})
+        return self
+
+    def late(self, client: str, *behind: float, when: float = 3_000) -> History:
+        """How late a process was itself, each time that it told; nothing more than that it is watched, if never."""
+        for number, each in enumerate((0.0, *behind)):
+            told = {"at_ns": at(when + number), "behind_ns": round(each * MS)}
+            self.rows["lateness"].append({"client": client, **told})
+        return self
+
+    def ended_when_told(self, consumer: int, *, signal: int | None = None, by_itself: bool = False) -> History:
+        """The end of a consumer's process: well, or by this signal."""
+        how = {"code": 0 if signal is None else None, "signal": signal, "by_itself": by_itself}
+        told = {"node": f"consumer{consumer + 1}", "at_ns": at(51_000), "event": "exited"}
+        self.rows["nodes"].append({**told, **how})
+        return self
+
     def gone(self, when: float, consumer: int) -> History:
         """A consumer's process ended."""
         exited = {"node": f"consumer{consumer + 1}", "at_ns": at(when), "event": "exited", "signal": 9}

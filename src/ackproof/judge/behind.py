@@ -1,10 +1,13 @@
 """How late the laboratory was itself, for want of a processor: what it measured then says little of Kafka.
 
-Two of its processes tell. The observer wants to ask each broker again and again; a producer of ours wants to wait so
-long and no longer, and writes down by how much it missed that. Neither counts what it waited for Kafka.
+Each of its processes tells. The observer wants to ask each broker again and again; a producer of ours wants to wait so
+long and no longer, and writes down by how much it missed that; and a thread of each client, the observer and the final
+read wants to wake ten times a second (`lateness`). None counts what it waited for Kafka.
 """
 
 from __future__ import annotations
+
+from collections import defaultdict
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +28,41 @@ def is_behind(ms: float, line_ms: float = BEHIND_MS) -> bool:
 
 def behind_ms(source: Source) -> float:
     """How late the laboratory was at its latest during the load."""
-    return max(_observer_ms(source), _producers_ms(source))
+    return max(_observer_ms(source), _producers_ms(source), _told_ms(source))
+
+
+def frozen(source: Source) -> set[str]:
+    """What the scenario froze: the lateness of that is its doing."""
+    return {name for row in source.small["faults"] if row["kind"] == "pause" for name in row["targets"]}
+
+
+def latest_ms(source: Source) -> dict[str, float]:
+    """How late each process was at its latest from the beginning of the load on, as it told itself."""
+    begun = source.record.marks.load_begun_ns or 0
+    return {
+        client: max(0, *(at - max(at - behind, begun) for at, behind in told)) / 1e6
+        for client, told in _told(source).items()
+    }
+
+
+def _told(source: Source) -> dict[str, list[tuple[int, int]]]:
+    """By process: when it noticed, and by how much it was late then."""
+    found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for path in source.files["lateness"]:
+        for row in pq.read_table(path, columns=["client", "at_ns", "behind_ns"]).to_pylist():
+            found[row["client"]].append((row["at_ns"], row["behind_ns"]))
+    return dict(found)
+
+
+def _told_ms(source: Source) -> float:
+    """During the load, as far as it lay in it."""
+    begun, ended = source.record.marks.load_begun_ns, source.record.marks.load_ended_ns
+    late = [0]
+    for client, told in _told(source).items():
+        for at, behind in told if client not in frozen(source) else ():
+            last = at if ended is None else min(at, ended)
+            late.append(last - max(at - behind, begun or 0))
+    return max(late) / 1e6
 
 
 def _observer_ms(source: Source) -> float:
@@ -44,8 +81,8 @@ def _observer_ms(source: Source) -> float:
 
 def _producers_ms(source: Source) -> float:
     """As they wrote it down themselves; but for those that the scenario froze, whose lateness is its doing."""
-    frozen = {name for row in source.small["faults"] if row["kind"] == "pause" for name in row["targets"]}
-    others = [producer.id for producer in source.record.producers if producer.name not in frozen]
+    paused = frozen(source)
+    others = [producer.id for producer in source.record.producers if producer.name not in paused]
     latest_ns = 0
     for path in source.files["blocks"]:
         if "behind_ns" in pq.read_schema(path).names:

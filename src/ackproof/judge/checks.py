@@ -20,6 +20,7 @@ from ackproof.judge.claims import claims
 from ackproof.judge.commit_back import commit_back
 from ackproof.judge.copies_through import copies_through
 from ackproof.judge.delivered_twice import delivered_twice
+from ackproof.judge.doubts import Needs
 from ackproof.judge.dual_leader import dual_leader
 from ackproof.judge.duplicated import duplicated
 from ackproof.judge.eligible import eligible
@@ -91,6 +92,7 @@ class Check:
     line: str = ""  # the judge's line that it compares with, in ms
     whole: bool = False  # it asks of all messages, and nothing is counted for it as a large journal is folded
     asked: Callable[[RunRecord], object] = lambda _: True  # whether the scenario asks it; else it is allowed
+    given: Needs | None = None  # it asks what consumers were given: see `doubts`
     undecided: tuple[str, str] | None = None  # a column and its value that say that the evidence ended too early
 
 
@@ -139,21 +141,33 @@ CHECKS: dict[str, Check] = {
         line="late_ms",
     ),
     "undelivered": Check(
-        undelivered, "record(s) that a group was never given", needs=("groups", "reads", "ends"), closer=True
+        undelivered,
+        "record(s) that a group was never given",
+        needs=("groups", "reads", "ends"),
+        closer=True,
+        given="whole",
     ),
-    "delivered_twice": Check(delivered_twice, "record(s) that a group was given twice", needs=("reads",), closer=True),
+    "delivered_twice": Check(
+        delivered_twice, "record(s) that a group was given twice", needs=("reads",), closer=True, given="owned"
+    ),
     "shares": Check(
         shares,
         "member(s) of groups of which not as many read as expected",
         needs=("reads",),
         marked="wrong",
+        given="whole",
     ),
     "rebalances": Check(
-        rebalances, "group(s) that were shared out anew", needs=("groups",), marked="disturbed", timed=True
+        rebalances,
+        "group(s) that were shared out anew",
+        needs=("groups",),
+        marked="disturbed",
+        timed=True,
+        given="owned",
     ),
-    "two_owners": Check(two_owners, "time(s) with two owners of one partition", needs=("groups",)),
-    "unowned": Check(unowned, "time(s) without an owner of a partition", needs=("groups",), timed=True),
-    "commit_back": Check(commit_back, "commit(s) of an offset below an earlier one", needs=("commits",)),
+    "two_owners": Check(two_owners, "time(s) with two owners of one partition", needs=("groups",), given="owned"),
+    "unowned": Check(unowned, "time(s) without an owner of a partition", needs=("groups",), timed=True, given="owned"),
+    "commit_back": Check(commit_back, "commit(s) of an offset below an earlier one", needs=("commits",), given="owned"),
     "allocation": Check(
         allocation, "place(s) that the documented rule does not explain", needs=("state",), marked="wrong"
     ),
@@ -182,6 +196,7 @@ CHECKS: dict[str, Check] = {
         needs=("sends", "reads"),
         asked=_has_keys,
         whole=True,
+        given="in time",
     ),
     "phases": Check(
         phases,
@@ -249,6 +264,7 @@ CHECKS: dict[str, Check] = {
         needs=("received",),
         asked=has_receivers,
         whole=True,
+        given="whole",
     ),
     "wrongly_dropped": Check(
         wrongly_dropped,
@@ -256,6 +272,7 @@ CHECKS: dict[str, Check] = {
         needs=("received", "ends"),
         asked=has_receivers,
         whole=True,
+        given="whole",
     ),
     "receivers": Check(
         receivers,
@@ -265,6 +282,7 @@ CHECKS: dict[str, Check] = {
         marked="wrong",
         asked=has_receivers,
         whole=True,
+        given="whole",
     ),
     "throughput": Check(throughput, "table(s) of producers, one after the other", needs=("sends",), asked=in_turn),
     "mirror_differs": Check(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from ackproof.errors import naming
 from ackproof.json_text import json_text
 from ackproof.judge.behind import BEHIND_MS, behind_ms, is_behind
 from ackproof.judge.checks import CHECKS, Check
+from ackproof.judge.doubts import doubts, in_doubt, of_check
 from ackproof.judge.fates import FATES, IN_LOG, LOST
 from ackproof.judge.fitness import Evidence, fitness, log_was_read, missing
 from ackproof.judge.reserved import Producer
@@ -19,7 +21,7 @@ from ackproof.judge.runbook import runbook
 from ackproof.judge.sentences import check_text, sentence
 from ackproof.judge.sources import Source, cleared
 from ackproof.judge.tables import line_of
-from ackproof.judge.witnesses import Witnesses, collect, count_where, longest_ms, rows
+from ackproof.judge.witnesses import Witnesses, collect, count_other, count_where, longest_ms, rows
 from ackproof.record import RunRecord
 from ackproof.verdict import CheckResult, FaultSummary, Result, Verdict, judge_check, overall
 
@@ -116,6 +118,9 @@ def _check(source: Source, name: str, check: Check, found: Witnesses | None, fin
         return CheckResult(name, expected, None, "confirmed", text, witnesses)
     text = check_text(check, expected, found.marked)
     result = judge_check(expected, found.marked)
+    if why := _doubt(source, name, check, result, findings):
+        text = f"{text.rstrip('.')}; but {why}."
+        return CheckResult(name, expected, found.marked, "unknown", text, witnesses)
     depends = check.timed and (result == "refuted" or expected == "required")
     if depends and (behind := _ours_ms(source, name, check, result, findings)):
         text = f"{text.rstrip('.')}; but the laboratory itself was late by up to {behind:,.0f} ms."
@@ -125,6 +130,21 @@ def _check(source: Source, name: str, check: Check, found: Witnesses | None, fin
         text = f"{text.rstrip('.')}; but {undecided} still stood when the watching ended, and had time left to clear."
         return CheckResult(name, expected, found.marked, "unknown", text, witnesses)
     return CheckResult(name, expected, found.marked, result, text, witnesses)
+
+
+def _doubt(source: Source, name: str, check: Check, result: Result, findings: Findings) -> str:
+    """Why what consumers were given, or were not, may be the laboratory's own doing; empty where some of it is sure, or
+    nothing depends on it."""
+    record = source.record
+    expected = record.expect.get(name, check.default)
+    if check.given is None or not (result == "refuted" or expected == "required"):
+        return ""
+    found = of_check(doubts(source), check.given)
+    in_doubt_here = partial(in_doubt, found=found, record=record, needs=check.given)
+    if not found or count_other(findings.folder, name, record.run, check.marked, in_doubt_here):
+        return ""
+    first, *more = [why for group in sorted(found) for why in found[group].why]
+    return f"{first}, and {len(more)} more" if more else first
 
 
 def _ours_ms(source: Source, name: str, check: Check, result: Result, findings: Findings) -> float:

@@ -16,7 +16,7 @@ from textwrap import shorten
 import numpy as np
 
 from ackproof.journal_tables import TABLES
-from ackproof.judge.behind import behind_ms, gaps_ms, is_behind
+from ackproof.judge.behind import behind_ms, frozen, gaps_ms, is_behind, latest_ms
 from ackproof.judge.fates import FATES, IN_LOG
 from ackproof.judge.moments import exits
 from ackproof.judge.reserved import Producer
@@ -372,6 +372,15 @@ def views(e: Evidence) -> list[Fitness]:
     return lines
 
 
+def lateness(e: Evidence) -> list[Fitness]:
+    """Which processes of the laboratory were late themselves, the final read too, and at their latest by how much."""
+    paused = frozen(e.source)
+    late = {name: ms for name, ms in latest_ms(e.source).items() if is_behind(ms) and name not in paused}
+    return [
+        Fitness("lateness", True, f"{name} was late itself by up to {late[name]:,.0f} ms.") for name in sorted(late)
+    ]
+
+
 QUESTIONS: tuple[Callable[[Evidence], list[Fitness]], ...] = (
     faults,
     others,
@@ -384,6 +393,7 @@ QUESTIONS: tuple[Callable[[Evidence], list[Fitness]], ...] = (
     clients,
     clocks,
     views,
+    lateness,
 )
 
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -128,6 +130,19 @@ def count_where(folder: Path, name: str, run: int, column: str, value: str) -> i
     found = 0
     for table in _tables(parts(folder, name, run)):
         found += int(pc.sum(pc.equal(table.column(column), value)).as_py() or 0)
+    return found
+
+
+def count_other(
+    folder: Path, name: str, run: int, marked: str | None, passed_over: Callable[[pa.Table], npt.NDArray[np.bool_]]
+) -> int:
+    """The rows that count, without those passed over."""
+    found = 0
+    for table in _tables(parts(folder, name, run)):
+        counts = ~passed_over(table)
+        if marked is not None:
+            counts &= table.column(marked).cast(pa.int64()).to_numpy() > 0
+        found += int(counts.sum())
     return found
 
 

@@ -86,7 +86,7 @@ def judged_with(share: int, us: User, out: Path, scenario: str, **changes: objec
 
 def late_ms(run: Path) -> float:
     """How late the laboratory was itself, from its journal and without the judge: from when a broker should have been
-    asked again, or had answered, until it was; and what the producer tells of itself."""
+    asked again, or had answered, until it was; what the producer tells of itself; and what each process does."""
     marks = read_record(run).marks
     assert marks.load_begun_ns is not None
     assert marks.load_ended_ns is not None
@@ -99,9 +99,14 @@ def late_ms(run: Path) -> float:
         for (at_ns, took_ns), (then_ns, _) in pairwise(sorted(own.items()))
     ]
     told_ns: list[int] = [row["behind_ns"] for row in rows(run, "blocks") if row["used"] is not None]
+    slept_ns: list[int] = [
+        min(row["at_ns"], marks.load_ended_ns) - max(row["at_ns"] - row["behind_ns"], marks.load_begun_ns)
+        for row in rows(run, "lateness")
+    ]
     assert waits_ns
     assert told_ns
-    return max(*waits_ns, *told_ns) / 1e6
+    assert slept_ns
+    return max(*waits_ns, *told_ns, *slept_ns) / 1e6
 
 
 def rows(run: Path, table: str) -> list[dict[str, Any]]:

@@ -126,6 +126,11 @@ CASES: dict[str, tuple[History, str, str]] = {
         "refuted",
         "",
     ),
+    "stopped by the scenario, and nobody took over": (
+        by_a_fault(ended(first_five()).stood(5, 10), "stop"),
+        "refuted",
+        "",
+    ),
     "killed by the scenario and started again, and killed in the end": (
         by_a_fault(killed(first_five()), "kill", "start"),
         "unknown",

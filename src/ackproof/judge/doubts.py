@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ackproof.judge.behind import BEHIND_MS, frozen, latest_ms
@@ -117,10 +118,11 @@ def _groups(table: pa.Table, record: RunRecord) -> npt.NDArray[np.int64]:
 
 
 def _stood(source: Source) -> dict[int, dict[Place, int]]:
-    """Of each group, where the foremost of its consumers stood in the end."""
+    """Of each group, where the foremost of its consumers stood in the end; one that the scenario ended is left out."""
+    left_out = {each.id for each in source.record.consumers if _ended_by_scenario(source, each.name)}
     found: dict[int, dict[Place, int]] = defaultdict(dict)
     for path in source.files["positions"]:
-        for row in pq.read_table(path).to_pylist():
+        for row in pq.read_table(path, filters=~pc.field("consumer").isin(left_out)).to_pylist():
             own, place = found[row["group"]], (row["topic"], row["partition"])
             own[place] = max(own.get(place, NOWHERE), NOWHERE if row["position"] is None else row["position"])
     return dict(found)

@@ -77,6 +77,7 @@ _ENDS = (
     Column("compacted", _BOOL, "Whether the topic is compacted, so that records may rightly vanish."),
     Column("transactional", _BOOL, "Whether transactions wrote to it, so that markers take up offsets."),
     _AT,
+    Column("topic_id", _TEXT, "Kafka's id of the topic; null where the broker did not tell.", True, added=True),
 )
 
 TABLES: dict[str, Table] = {
@@ -318,6 +319,23 @@ TABLES: dict[str, Table] = {
             ("source", "at_ns"),
         ),
         Table(
+            "topics",
+            "What each topic is, and its settings that decide what is lost: by the word of each broker, of ZooKeeper, "
+            "and of its creation. A row whenever that changes, and one at the end.",
+            (
+                _RUN,
+                _AT,
+                Column("source", _TEXT, "The node that said so, or `creation`."),
+                Column("topic", _INT, "The topic's number; -1 for what was set for brokers at run time."),
+                Column("topic_id", _TEXT, "Kafka's id of it: a topic that is made anew has another.", True),
+                Column("replicas", _TEXTS, "The replicas of each partition, in its order, as `1,2,3`.", True),
+                Column(
+                    "settings", _TEXT, "A JSON object, name by name; from ZooKeeper what was set and no more.", True
+                ),
+            ),
+            ("source", "topic", "at_ns"),
+        ),
+        Table(
             "eligible",
             "Who may lead without being in sync, as Kafka 4's controllers keep it (KIP-966), whenever that changes; "
             "nothing where the brokers know of no such thing.",
@@ -492,15 +510,21 @@ TABLES: dict[str, Table] = {
         ),
         Table(
             "nodes",
-            "Processes of nodes and clients as they ended.",
+            "Processes of nodes and clients as they ended, and what somebody outside of the laboratory did to them.",
             (
                 _RUN,
                 _AT,
                 Column("node", _TEXT, "The node, or the client."),
-                Column("event", _TEXT, "`exited`."),
+                Column(
+                    "event",
+                    _TEXT,
+                    "`exited`; `disturbed` (stopped, traced, or its priority, cgroup or processors changed, by no "
+                    "fault of the run), `goes on` (that is over).",
+                ),
                 Column("code", _INT, "The exit code, where it exited by itself.", True),
                 Column("signal", _INT, "The signal that ended it.", True),
-                Column("by_itself", _BOOL, "Whether nobody had asked for it."),
+                Column("by_itself", _BOOL, "Whether nobody had asked for its end."),
+                Column("text", _TEXT, "What was done to it, in words; null where it exited.", True, added=True),
             ),
             ("node", "at_ns"),
         ),

@@ -67,6 +67,7 @@ class Ongoing:
         self._trail = Events(LabDirectory.of(lab).events)
         self._told = 0
         self._died: list[str] = []  # servers, by themselves
+        self._disturbed: list[str] = []  # servers, by somebody outside of the lab
 
     def mark(self, **moments: int) -> None:
         self.note(marks=msgspec.structs.replace(self.record.marks, **moments))
@@ -100,6 +101,8 @@ class Ongoing:
                 self._hear_others(event)
             elif kind == "exited":
                 self._journal_exit(at_ns, {name: event.get(name) for name in ("node", "code", "signal", "by_itself")})
+            elif kind in ("disturbed", "goes on"):
+                self._journal_disturbance(event)
         for ended in self.clients.on_host.newly_ended():
             self._journal_exit(time.monotonic_ns(), ended)
         self._probes_table.flush_if_due()
@@ -132,7 +135,18 @@ class Ongoing:
         unproved = {fault.number: "was not proved" for fault in self.faults if fault.unproved}
         others = ["somebody else changed the lab"] if self.record.others else []
         died = [f"{node} died by itself" for node in self._died]
-        return [*(f"fault {number} {what}" for number, what in (unproved | broken).items()), *died, *others]
+        disturbed = [f"somebody disturbed {node}" for node in dict.fromkeys(self._disturbed)]
+        faults = [f"fault {number} {what}" for number, what in (unproved | broken).items()]
+        return [*faults, *died, *disturbed, *others]
+
+    def _journal_disturbance(self, event: dict[str, Any]) -> None:
+        """Before the load begins nothing that is measured can suffer from it."""
+        node, kind = event["node"], event["event"]
+        text = event["problem" if kind == "disturbed" else "text"]
+        self._nodes_table.add(at_ns=event["at_ns"], node=node, event=kind, by_itself=False, text=text)
+        self.tell(text)
+        if kind == "disturbed" and self.record.is_server(node):
+            self._disturbed.append(node)
 
     def _journal_exit(self, at_ns: int, ended: dict[str, Any]) -> None:
         self._nodes_table.add(at_ns=at_ns, event="exited", **ended)

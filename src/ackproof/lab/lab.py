@@ -8,6 +8,7 @@ was killed or stopped is no such fault, for nothing heals it but its start; unti
 from __future__ import annotations
 
 import math
+import os
 import signal
 import threading
 import time
@@ -19,9 +20,10 @@ from typing import Any
 from ackproof import faults
 from ackproof.errors import NotProved, UsageProblem
 from ackproof.lab.cluster import Cluster
+from ackproof.lab.conditions import LOOK_EVERY_S, Conditions, Proc
 from ackproof.lab.events import Events
 from ackproof.lab.network import Network
-from ackproof.lab.processes import Exit, Processes
+from ackproof.lab.processes import Exit, Halt, Processes
 from ackproof.lab.rules import Match
 from ackproof.lab.spec import Node
 from ackproof.lab.topology import Link
@@ -70,10 +72,11 @@ class Standing:
 
 
 class Lab:
-    def __init__(self, network: Network, events: Events) -> None:
+    def __init__(self, network: Network, events: Events, proc: Proc | None = None) -> None:
         self.network = network
         self.events = events
-        self.processes = Processes(self._on_exit)
+        self.processes = Processes(self._on_exit, self._on_halt)
+        self.conditions = Conditions(self.processes, events, proc or Proc(os.getpid()))
         self.cluster: Cluster  # set once, by the supervisor, before anybody can ask
         self.turn = threading.RLock()  # one change of a node's state at a time
         self.standing: dict[str, Standing] = {}
@@ -91,6 +94,22 @@ class Lab:
             self.events.add("exited", node=name, **exit_facts)
         elif not how.asked and how.code != 0:
             self.events.add("helper failed", helper=name, how=str(how))
+
+    def _on_halt(self, halt: Halt) -> None:
+        """In the thread that reaps: it must wait for nobody's turn."""
+        with suppress(OSError):
+            if not halt.ours:
+                (self.conditions.stopped if halt.stopped else self.conditions.continued)(halt.name)
+            elif not halt.stopped:
+                self._tell_if_woken(halt.name)
+
+    def _tell_if_woken(self, name: str) -> None:
+        """A pause that is to be healed no longer stands among the faults, and one whose time is up is not due."""
+        for standing in list(self.standing.values()):
+            its_pause = standing.kind == "pause" and standing.targets == [name]
+            if its_pause and standing.broken is None and self._still_due(standing):
+                standing.broken = f"somebody let {name} go on"
+                self.events.add("no longer holds", fault=standing.name, problem=standing.broken)
 
     # -- nodes that are down ---------------------------------------------------------------------------------------
 
@@ -201,6 +220,14 @@ class Lab:
             for name, how in list(self.down.items()):
                 self._knock(name, how)
             time.sleep(max(0.1, self._next_wake(begun) - time.monotonic()))
+
+    def keep_watching(self) -> None:
+        """Another thread's life: look under which conditions the nodes run, as proofs may take their time."""
+        while True:
+            begun = time.monotonic()
+            with suppress(OSError):  # a full disk must not end the watching
+                self.conditions.look([node.name for node in self.cluster.servers])
+            time.sleep(max(0.1, begun + LOOK_EVERY_S - time.monotonic()))
 
     def _next_wake(self, begun: float) -> float:
         return min([begun + PROVE_EVERY_S, *(standing.over for standing in list(self.standing.values()))])

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from ackproof.errors import NotProved
 from ackproof.lab import kernel
@@ -41,14 +42,25 @@ class Process:
     handle: int
     started: float = field(default_factory=time.monotonic)
     asked_to_end: bool = False
+    paused: bool = False  # a fault of ours has stopped it, and the kernel has not told yet that it goes on
+    pauses: int = 0  # how often
+
+
+class Halt(NamedTuple):
+    """What the kernel tells the parent of a process that was stopped, or that goes on."""
+
+    name: str
+    stopped: bool
+    ours: bool  # a fault of ours has stopped it
 
 
 class Processes:
-    def __init__(self, on_exit: Callable[[str, Exit], None]) -> None:
+    def __init__(self, on_exit: Callable[[str, Exit], None], on_halt: Callable[[Halt], None] = lambda _: None) -> None:
         self._changed = threading.Condition()
         self._running: dict[str, Process] = {}
         self._exits: dict[str, Exit] = {}
         self._on_exit = on_exit
+        self._on_halt = on_halt
 
     def spawn(
         self,
@@ -82,22 +94,33 @@ class Processes:
             self._exits.pop(name, None)
 
     def reap(self) -> None:
-        """Collect every child that has ended, orphans of others included. For the first process of the lab."""
-        ended = []
+        """Collect every child that has ended, orphans of others included, and hear of those that were stopped or go on.
+        For the first process of the lab."""
+        ended, halts = [], []
         with self._changed:
             while True:
                 try:
-                    pid, status = os.waitpid(-1, os.WNOHANG)
+                    pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED | os.WCONTINUED)
                 except ChildProcessError:
                     break
                 if pid == 0:
                     break
                 name = next((name for name, process in self._running.items() if process.pid == pid), None)
-                if name is not None:
+                if name is not None and (os.WIFSTOPPED(status) or os.WIFCONTINUED(status)):
+                    halts.append(self._halted(name, os.WIFSTOPPED(status)))
+                elif name is not None:
                     ended.append((name, self._ended(name, status)))
             self._changed.notify_all()
+        for halt in halts:
+            self._on_halt(halt)
         for name, how in ended:
             self._on_exit(name, how)
+
+    def _halted(self, name: str, stopped: bool) -> Halt:
+        process = self._running[name]
+        halt = Halt(name, stopped, process.paused)
+        process.paused = process.paused and stopped
+        return halt
 
     def _ended(self, name: str, status: int) -> Exit:
         process = self._running.pop(name)
@@ -114,6 +137,9 @@ class Processes:
             if process is None:
                 return False
             process.asked_to_end |= ends
+            if number == signal.SIGSTOP and not process.paused:
+                process.paused = True
+                process.pauses += 1
             signal.pidfd_send_signal(process.handle, number)
             return True
 

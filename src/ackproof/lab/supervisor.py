@@ -122,6 +122,7 @@ def _enter_namespaces() -> None:
 def _first_process(directory: LabDirectory, boot: Boot, tether: Tether) -> None:
     host_pid = int(str(Path("/proc/self").readlink()))  # the old /proc still counts as the host does
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    outside = os.open("/proc", os.O_PATH | os.O_DIRECTORY)  # where a tracer from outside of the lab has a number
     _mount(directory)
     tether.tell(supervisor_pid=host_pid)
     threading.Thread(target=tether.hold, daemon=True).start()  # all that follows takes a moment on a busy machine
@@ -129,6 +130,7 @@ def _first_process(directory: LabDirectory, boot: Boot, tether: Tether) -> None:
     # where it is installed, as it is where this is developed: a fifth of a second for nothing.
     sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     from ackproof.lab.cluster import Cluster, Program
+    from ackproof.lab.conditions import Proc
     from ackproof.lab.lab import Lab
     from ackproof.lab.network import Network, network_here
 
@@ -137,7 +139,7 @@ def _first_process(directory: LabDirectory, boot: Boot, tether: Tether) -> None:
         network = Network()
         for node in boot.spec.nodes:
             network.attach(node.name, node.address)
-    lab = Lab(network, events)
+    lab = Lab(network, events, Proc(host_pid, outside))
     checkpoint = Path(boot.checkpoint) if boot.checkpoint else None
     exposed = {name: port for name, (_, port) in boot.exposed.items()}
     program = Program(Path(boot.java), boot.classpath, checkpoint)
@@ -187,6 +189,7 @@ def _bring_up(lab: Any, directory: LabDirectory, boot: Boot, tether: Tether, hos
     directory.write_started(started)
     server = Server(lab, directory, started, lambda name: start_relay(lab, directory, boot, name))
     threading.Thread(target=lab.keep_proving, daemon=True).start()
+    threading.Thread(target=lab.keep_watching, daemon=True).start()
     threading.Thread(target=server.serve, daemon=True).start()
     lab.events.add("ready", nodes=names)
     tether.tell(ready=True)

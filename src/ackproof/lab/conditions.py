@@ -1,0 +1,238 @@
+"""Under which conditions the nodes' processes run: what somebody outside the lab does to one of them is told.
+
+A node that somebody stops, traces or starves serves late or not at all, and a run would take that for the effect of
+its own fault. So two things are watched:
+
+    the kernel's word    as the parent of each process the supervisor is told of every stop and every continuation,
+                         however short; those that no pause of the lab asked for are somebody else's
+    a look each second   at every thread of a node: stopped, traced, another nice value or scheduling policy, another
+                         cgroup, other processors, and processor time that stands still
+
+A tracer outside of the lab's pid namespace has no number inside. So the looks go through the /proc of the place from
+which the lab was started, which the supervisor opened before it mounted its own.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from ackproof.lab.events import Events
+from ackproof.lab.processes import Processes
+
+LOOK_EVERY_S = 1.0
+# A look that comes later than this after the one before says nothing of a node that stands still: the machine is slow.
+ON_TIME_S = 2.0
+# An idle JVM uses the processor several times a second, also a node of ZooKeeper without clients.
+STILL_S = 10.0
+# What is wrong for as long as it lasts, and how it is told that it is over.
+KINDS = {"traced": "is traced no longer", "stopped": "goes on", "still": "uses processor time again"}
+POLICIES = {0: "normal", 1: "FIFO", 2: "round robin", 3: "batch", 5: "idle", 6: "deadline"}
+
+
+class Thread(NamedTuple):
+    state: str
+    nice: int
+    policy: int
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one look at a process saw."""
+
+    at: float
+    threads: Mapping[int, Thread]
+    cpu_ns: int
+    tracer: str | None  # whoever traces one of its threads, in words
+    cgroup: str
+    processors: str
+    still_s: float = 0.0  # for how long its processor time has stood still while we were on time ourselves
+
+    @property
+    def stopped(self) -> bool:
+        return bool(self.threads) and all(thread.state in "Tt" for thread in self.threads.values())
+
+
+def following(before: Sample | None, now: Sample) -> Sample:
+    """The later of two samples of one process, with the time for which its processor time has stood still."""
+    if before is None or now.cpu_ns != before.cpu_ns or now.at - before.at > ON_TIME_S:
+        return now
+    return replace(now, still_s=before.still_s + now.at - before.at)
+
+
+def states(now: Sample, paused: bool) -> dict[str, str]:
+    """What is wrong with a process for as long as it lasts; `paused`: a fault of the lab has stopped it."""
+    found = {}
+    if now.tracer is not None:
+        found["traced"] = f"is traced by {now.tracer}"
+    elif now.stopped and not paused:
+        found["stopped"] = "is stopped, and no fault of the lab stops it"
+    elif now.still_s >= STILL_S and not paused:
+        found["still"] = f"has used no processor time for {now.still_s:.0f} s, and no fault of the lab stops it"
+    return found
+
+
+def changes(before: Sample, now: Sample) -> list[str]:
+    """What somebody changed between two samples of one process; the lab changes none of it."""
+    pairs = [(before.threads[tid], now.threads[tid]) for tid in now.threads if tid in before.threads]
+    reniced = [(old.nice, new.nice) for old, new in pairs if old.nice != new.nice]
+    scheduled = [(old.policy, new.policy) for old, new in pairs if old.policy != new.policy]
+    told = []
+    if reniced:
+        (old, new), share = reniced[0], f"{len(reniced)} of {len(pairs)} threads"
+        told.append(f"was reniced from {old} to {new} ({share})")
+    if scheduled:
+        (old, new), share = scheduled[0], f"{len(scheduled)} of {len(pairs)} threads"
+        told.append(f"was given the scheduling policy {_policy(new)} in place of {_policy(old)} ({share})")
+    if before.cgroup != now.cgroup:
+        told.append(f"was moved into another cgroup ({_first_difference(before.cgroup, now.cgroup)})")
+    if before.processors != now.processors:
+        told.append(f"was bound to processors {now.processors} in place of {before.processors}")
+    return told
+
+
+def _policy(number: int) -> str:
+    return POLICIES.get(number, str(number))
+
+
+def _first_difference(before: str, now: str) -> str:
+    """Of two files with a cgroup in each line the first new line."""
+    return next((line for line in now.splitlines() if line not in before.splitlines()), "none")
+
+
+# -- looking ---------------------------------------------------------------------------------------------------------
+
+
+def thread_of(stat: str) -> Thread:
+    """From /proc/PID/task/TID/stat; a thread's name may hold anything, so all counts from its closing bracket."""
+    words = stat.rpartition(")")[2].split()
+    return Thread(words[0], int(words[16]), int(words[38]))
+
+
+def fields_of(status: str) -> dict[str, str]:
+    """From /proc/PID/status."""
+    pairs = (line.partition(":") for line in status.splitlines())
+    return {name: value.strip() for name, _, value in pairs}
+
+
+def cpu_ns(pid: int) -> int:
+    """The processor time of all threads of a process, to the nanosecond: the kernel's clock for it."""
+    return time.clock_gettime_ns((~pid << 3) | 2)
+
+
+class Proc:
+    """A /proc in which the supervisor has this number; `descriptor`: of one that another is mounted over."""
+
+    def __init__(self, supervisor: int, descriptor: int | None = None) -> None:
+        self._root = Path("/proc" if descriptor is None else f"/proc/self/fd/{descriptor}")
+        self._supervisor = supervisor
+        self._pids: dict[int, int] = {}  # inside the lab: here
+
+    def sample(self, pid: int) -> Sample | None:
+        """A look at a child of the supervisor; None where it is gone, or being made or reaped."""
+        with suppress(OSError, ValueError, IndexError, KeyError):
+            folder = self._root / str(self._here(pid))
+            threads, tracer = {}, None
+            for task in (folder / "task").iterdir():
+                with suppress(FileNotFoundError, ProcessLookupError):  # threads come and go
+                    threads[int(task.name)] = thread_of((task / "stat").read_text())
+                    tracer = tracer or self._tracer((task / "status").read_text())
+            if tracer is None and any(thread.state == "t" for thread in threads.values()):
+                tracer = "a process that cannot be seen from here"
+            processors = fields_of((folder / "status").read_text())["Cpus_allowed_list"]
+            cgroup = (folder / "cgroup").read_text()
+            return Sample(time.monotonic(), threads, cpu_ns(pid), tracer, cgroup, processors)
+        return None
+
+    def _tracer(self, status: str) -> str | None:
+        number = fields_of(status)["TracerPid"]
+        if number == "0":
+            return None
+        with suppress(OSError):
+            return f"{(self._root / number / 'comm').read_text().strip()} (process {number})"
+        return f"process {number}"
+
+    def _here(self, pid: int) -> int:
+        if pid not in self._pids:
+            self._pids = {}
+            for children in (self._root / str(self._supervisor) / "task").glob("*/children"):
+                for child in children.read_text().split():
+                    with suppress(OSError):
+                        inside = fields_of((self._root / child / "status").read_text())["NSpid"].split()[-1]
+                        self._pids[int(inside)] = int(child)
+        return self._pids[pid]
+
+
+class Conditions:
+    """What is wrong with which process now; the trail is told when it begins and when it is over."""
+
+    def __init__(self, processes: Processes, events: Events, proc: Proc) -> None:
+        self._processes = processes
+        self._events = events
+        self._proc = proc
+        self._turn = threading.Lock()
+        self._before: dict[str, tuple[int, Sample]] = {}  # the last sample of each, and of which process: for `look`
+        self._wrong: dict[tuple[str, str], float] = {}  # process and kind: since when
+
+    def look(self, names: Iterable[str]) -> None:
+        for name in names:
+            if (process := self._processes.get(name)) is None:
+                self._forget(name)
+                continue
+            paused, pauses = process.paused, process.pauses
+            seen = self._proc.sample(process.pid)
+            paused = paused or process.paused or process.pauses != pauses  # also one that began and ended meanwhile
+            if seen is not None and self._processes.get(name) is process:
+                self._take(name, process.pid, seen, paused)
+
+    def _take(self, name: str, pid: int, seen: Sample, paused: bool) -> None:
+        if self._before.get(name, (pid,))[0] != pid:
+            self._forget(name)
+        _, before = self._before.get(name, (pid, None))
+        now = following(before, seen)
+        self._before[name] = pid, now
+        found = states(now, paused)
+        with self._turn:
+            for told in changes(before, now) if before is not None else []:
+                self._tell(name, told)
+            for kind in KINDS:
+                if kind in found:
+                    self._begin(name, kind, found[kind])
+                else:
+                    self._end(name, kind)
+
+    def stopped(self, name: str) -> None:
+        """By the kernel's own word, and by no fault of ours."""
+        with self._turn:
+            self._begin(name, "stopped", "is stopped, and no fault of the lab stops it")
+
+    def continued(self, name: str) -> None:
+        with self._turn:
+            if (name, "stopped") not in self._wrong:
+                self._begin(name, "stopped", "was stopped for a moment, and no fault of the lab stops it")
+            self._end(name, "stopped")
+
+    def _forget(self, name: str) -> None:
+        """Its process has ended, and with it whatever was wrong with that."""
+        self._before.pop(name, None)
+        with self._turn:
+            for kind in KINDS:
+                self._wrong.pop((name, kind), None)
+
+    def _begin(self, name: str, kind: str, told: str) -> None:
+        if (name, kind) not in self._wrong:
+            self._wrong[name, kind] = time.monotonic()
+            self._tell(name, told)
+
+    def _tell(self, name: str, told: str) -> None:
+        self._events.add("disturbed", node=name, problem=f"{name} {told}")
+
+    def _end(self, name: str, kind: str) -> None:
+        if (since := self._wrong.pop((name, kind), None)) is not None:
+            after_s = time.monotonic() - since
+            self._events.add("goes on", node=name, text=f"{name} {KINDS[kind]}, {after_s:.1f} s later")

@@ -1,0 +1,246 @@
+"""What somebody outside does to a node's process: by samples made by hand, the near miss beside the hit, and by a real
+process that is stopped, traced, reniced and bound."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackproof.lab import kernel
+from ackproof.lab.conditions import (
+    ON_TIME_S,
+    STILL_S,
+    Conditions,
+    Proc,
+    Sample,
+    Thread,
+    changes,
+    following,
+    states,
+    thread_of,
+)
+from ackproof.lab.events import Events
+from ackproof.lab.processes import Halt, Processes, stopped_threads, wait_until
+
+AWAKE, ASLEEP, STOPPED = Thread("R", 0, 0), Thread("S", 0, 0), Thread("T", 0, 0)
+USUAL = Sample(
+    at=10.0,
+    threads={7: ASLEEP, 8: AWAKE},
+    cpu_ns=1_000,
+    tracer=None,
+    cgroup="6:freezer:/\n0::/lab\n",
+    processors="0-1",
+)
+FROZEN = replace(USUAL, threads={7: STOPPED, 8: STOPPED})
+STATES: dict[str, tuple[Sample, bool, list[str]]] = {
+    "near miss: it runs": (USUAL, False, []),
+    "every thread is stopped": (FROZEN, False, ["stopped"]),
+    "every thread is stopped, by a tracer": (replace(FROZEN, threads={7: Thread("t", 0, 0)}), False, ["stopped"]),
+    "near miss: a fault of the lab has stopped it": (FROZEN, True, []),
+    "near miss: one thread is stopped, as a signal begins to take effect": (
+        replace(USUAL, threads={7: STOPPED, 8: AWAKE}),
+        False,
+        [],
+    ),
+    "near miss: no thread is left": (replace(USUAL, threads={}), False, []),
+    "traced": (replace(USUAL, tracer="strace (process 9)"), False, ["traced"]),
+    "traced while a fault of the lab stops it": (replace(FROZEN, tracer="strace (process 9)"), True, ["traced"]),
+    "still": (replace(USUAL, still_s=STILL_S), False, ["still"]),
+    "near miss: still for a little less": (replace(USUAL, still_s=STILL_S - 0.1), False, []),
+    "near miss: still while a fault of the lab stops it": (replace(USUAL, still_s=2 * STILL_S), True, []),
+}
+
+
+@pytest.mark.proves("D2")
+@pytest.mark.parametrize("case", STATES)
+def test_what_is_wrong_with_a_process_for_as_long_as_it_lasts(case: str) -> None:
+    seen, paused, kinds = STATES[case]
+    assert list(states(seen, paused)) == kinds
+
+
+CHANGES: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "near miss: nothing": ({}, []),
+    "near miss: threads that come and go": ({"threads": {8: ASLEEP, 9: Thread("S", 5, 3)}}, []),
+    "near miss: it used the processor": ({"cpu_ns": 2_000}, []),
+    "reniced": ({"threads": {7: ASLEEP, 8: Thread("S", 19, 0)}}, ["was reniced from 0 to 19 (1 of 2 threads)"]),
+    "idle": (
+        {"threads": {7: Thread("S", 0, 5), 8: Thread("S", 0, 5)}},
+        ["was given the scheduling policy idle in place of normal (2 of 2 threads)"],
+    ),
+    "another cgroup": (
+        {"cgroup": "6:freezer:/frozen\n0::/lab\n"},
+        ["was moved into another cgroup (6:freezer:/frozen)"],
+    ),
+    "fewer processors": ({"processors": "0"}, ["was bound to processors 0 in place of 0-1"]),
+}
+
+
+@pytest.mark.proves("D2")
+@pytest.mark.parametrize("case", CHANGES)
+def test_what_somebody_changed_between_two_samples(case: str) -> None:
+    changed, told = CHANGES[case]
+    assert changes(USUAL, replace(USUAL, **changed)) == told
+
+
+LOOKS: dict[str, tuple[list[float], list[int], bool]] = {
+    "no processor time in all the looks": ([1.0] * 10, [0] * 10, True),
+    "near miss: one look fewer": ([1.0] * 9, [0] * 9, False),
+    "near miss: a nanosecond in between": ([1.0] * 10, [0] * 5 + [1] + [0] * 4, False),
+    "near miss: a look was late, so the machine was slow": ([1.0] * 5 + [ON_TIME_S + 0.1] + [1.0] * 5, [0] * 11, False),
+    "late by no more than may be": ([ON_TIME_S] * 5, [0] * 5, True),
+}
+
+
+@pytest.mark.proves("D2")
+@pytest.mark.parametrize("case", LOOKS)
+def test_processor_time_stands_still_only_where_the_looks_were_on_time(case: str) -> None:
+    gaps, used, still = LOOKS[case]
+
+    def next_look(before: Sample, step: tuple[float, int]) -> Sample:
+        gap_s, used_ns = step
+        return following(before, replace(USUAL, at=before.at + gap_s, cpu_ns=before.cpu_ns + used_ns))
+
+    last = reduce(next_look, zip(gaps, used, strict=True), following(None, USUAL))
+    assert ("still" in states(last, paused=False)) is still
+
+
+def test_a_threads_name_may_hold_brackets_and_blanks() -> None:
+    stat = "7 (a) T 9 (b) S 1 7 7 0 -1 4194304 1 0 0 0 0 0 0 0 25 5 1 0 9 1 1 1 1 1 1 0 0 0 0 0 0 0 0 0 17 1 0 3 0 0"
+    assert thread_of(stat) == Thread("S", 5, 3)
+
+
+# -- a real process --------------------------------------------------------------------------------------------------
+
+AT_WORK = "import time\nwhile True: time.sleep(0.01)"
+
+
+class Watched:
+    """One process that the lab started, and what the trail tells of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._trail = Events(folder / "events.jsonl")
+        self.processes = Processes(lambda *_: None, self._on_halt)
+        self._conditions = Conditions(self.processes, self._trail, Proc(os.getpid()))
+        network = kernel.own_network()
+        argv = [sys.executable, "-c", AT_WORK]
+        self.processes.spawn("kafka1", argv, namespace=network, output=Path("/dev/null"), environment={})
+        os.close(network)
+        process = self.processes.get("kafka1")
+        assert process is not None
+        self.pid = process.pid
+        self.look()
+
+    def _on_halt(self, halt: Halt) -> None:
+        if not halt.ours:
+            (self._conditions.stopped if halt.stopped else self._conditions.continued)(halt.name)
+
+    def look(self) -> list[str]:
+        self.processes.reap()
+        self._conditions.look(["kafka1"])
+        return [event.get("problem") or event["text"].partition(",")[0] for event in self._trail.read()]
+
+    def wait_for(self, number: int) -> list[str]:
+        assert wait_until(lambda: len(self.look()) >= number, 20), self.look()
+        return self.look()
+
+
+@contextmanager
+def watched(folder: Path) -> Iterator[Watched]:
+    try:
+        made = Watched(folder)
+    except PermissionError:
+        pytest.skip("only root may stand in a network namespace")
+    try:
+        yield made
+    finally:
+        made.processes.send("kafka1", signal.SIGCONT)
+        made.processes.send("kafka1", signal.SIGKILL, ends=True)
+        assert wait_until(lambda: made.look() is not None and made.processes.get("kafka1") is None, 20)
+
+
+IS_STOPPED = "kafka1 is stopped, and no fault of the lab stops it"
+
+
+@pytest.mark.proves("D2")
+def test_a_stop_from_outside_is_told_and_that_it_is_over_however_short_it_was(tmp_path: Path) -> None:
+    with watched(tmp_path) as process:
+        os.kill(process.pid, signal.SIGSTOP)
+        assert wait_until(lambda: stopped_threads(process.pid), 20)
+        os.kill(process.pid, signal.SIGCONT)  # and nobody looked in between
+        moment = ["kafka1 was stopped for a moment, and no fault of the lab stops it", "kafka1 goes on"]
+        assert process.wait_for(2) == moment
+        os.kill(process.pid, signal.SIGSTOP)
+        assert process.wait_for(3) == [*moment, IS_STOPPED]
+        os.kill(process.pid, signal.SIGCONT)
+        assert process.wait_for(4) == [*moment, IS_STOPPED, "kafka1 goes on"]
+
+
+@pytest.mark.proves("D2")
+def test_a_pause_of_the_lab_is_not_told_and_a_stop_after_it_is(tmp_path: Path) -> None:
+    with watched(tmp_path) as process:
+        with process.processes.frozen("kafka1"):
+            assert process.look() == []
+        assert wait_until(lambda: not process.look() and not _paused(process), 20)
+        os.kill(process.pid, signal.SIGSTOP)
+        assert process.wait_for(1) == [IS_STOPPED]
+
+
+def _paused(process: Watched) -> bool:
+    found = process.processes.get("kafka1")
+    return found is not None and found.paused
+
+
+TRACE = """
+import ctypes, os, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.ptrace(0x4206, int(sys.argv[1]), None, None) != 0:  # PTRACE_SEIZE, which stops nothing
+    sys.exit(os.strerror(ctypes.get_errno()))
+print("traced", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.proves("D2")
+def test_a_tracer_is_named_and_told_again_when_it_is_gone(tmp_path: Path) -> None:
+    with watched(tmp_path) as process:
+        words = [sys.executable, "-c", TRACE, str(process.pid)]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as tracer:
+            assert tracer.stdout is not None
+            if tracer.stdout.readline() != "traced\n":
+                pytest.skip("nothing may be traced here")
+            name = Path(f"/proc/{tracer.pid}/comm").read_text().strip()
+            assert process.wait_for(1) == [f"kafka1 is traced by {name} (process {tracer.pid})"]
+            tracer.kill()
+        assert process.wait_for(2)[1:] == ["kafka1 is traced no longer"]
+
+
+@pytest.mark.proves("D2")
+def test_another_nice_value_and_fewer_processors_are_told_once(tmp_path: Path) -> None:
+    with watched(tmp_path) as process:
+        os.setpriority(os.PRIO_PROCESS, process.pid, 19)
+        assert process.wait_for(1) == ["kafka1 was reniced from 0 to 19 (1 of 1 threads)"]
+        here = os.sched_getaffinity(process.pid)
+        if len(here) > 1:
+            os.sched_setaffinity(process.pid, {min(here)})
+            assert process.wait_for(2)[1].startswith(f"kafka1 was bound to processors {min(here)} in place of ")
+        assert process.look() == process.look()
+
+
+def test_a_process_that_was_started_anew_is_not_compared_with_the_one_before(tmp_path: Path) -> None:
+    trail, proc = Events(tmp_path / "events.jsonl"), Proc(os.getpid())
+    conditions = Conditions(Processes(lambda *_: None), trail, proc)
+    conditions._take("kafka1", 7, USUAL, paused=False)
+    conditions._take("kafka1", 7, replace(FROZEN, at=time.monotonic()), paused=False)
+    conditions._take("kafka1", 8, replace(USUAL, processors="0"), paused=False)
+    assert [event["event"] for event in trail.read()] == ["disturbed"]

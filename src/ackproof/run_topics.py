@@ -67,9 +67,17 @@ class Topics:
                 "observer",
                 partial(topics.create, sites[site], [own], topic.partitions, topic.replication, settings),
             )
+            self._journal_id(topic.name, sites[site], own)
         if looks:
             self._wait_until_placed(asked)
             self._journal_places()
+
+    def _journal_id(self, topic: str, bootstrap: str, own: str) -> None:
+        at_ns = time.monotonic_ns()
+        found = control.inside(self._lab, "observer", partial(topics.ids, bootstrap, [own]))
+        number = self._record.topics.index(topic)
+        self._table("topics").add(at_ns=at_ns, source="creation", topic=number, topic_id=found.get(own))
+        self._table("topics").flush()
 
     def _wait_until_placed(self, asked: list[TopicPlan]) -> None:
         wanted = {topic.name: topic.partitions * topic.replication for topic in asked}

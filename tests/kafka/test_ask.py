@@ -5,15 +5,17 @@ from __future__ import annotations
 import io
 import socket
 import time
+from base64 import urlsafe_b64decode
 from datetime import timedelta
 
 import peers
 import pytest
+from kio.schema.describe_configs.v4 import response as configured
 from kio.schema.describe_topic_partitions.v0 import response as described
 from kio.schema.errors import ErrorCode
 from kio.schema.types import BrokerId, TopicName
 from kio.serial import entity_writer
-from kio.static.primitive import i32, i32Timedelta
+from kio.static.primitive import i8, i32, i32Timedelta
 from peers import framed, serving
 
 from ackproof.kafka import answers, conversation
@@ -40,6 +42,7 @@ def test_metadata_is_told_the_same_way_by_every_version(node: str) -> None:
     ]
     assert all(sorted(each.isr) == sorted(each.replicas) == [1, 2, 3] for each in metadata.partitions)
     assert metadata.topic_errors == {"nope": "UNKNOWN_TOPIC_OR_PARTITION"}
+    assert [(name, len(urlsafe_b64decode(own + "=="))) for name, own in metadata.topic_ids.items()] == [("orders", 16)]
 
 
 def test_metadata_in_full() -> None:
@@ -298,3 +301,31 @@ def test_a_part_that_may_be_null_has_a_byte_that_says_so(cursor: tuple[str, int]
     read = codec(75, 0).decode(bytes(4) + bytes(1) + written.getvalue())
     assert (read.next_cursor and (read.next_cursor.topic_name, read.next_cursor.partition_index)) == cursor
     assert answers.eligible_of(read) == {("orders", 0): answers.Eligible((2,), (3,))}
+
+
+def test_settings_are_told_by_name_and_a_topic_that_is_not_there_is_left_out() -> None:
+    def result(topic: str, error: ErrorCode, *settings: tuple[str, str | None]) -> configured.DescribeConfigsResult:
+        return configured.DescribeConfigsResult(
+            error_code=error,
+            error_message=None,
+            resource_type=i8(2),
+            resource_name=topic,
+            configs=tuple(
+                configured.DescribeConfigsResourceResult(
+                    name=name, value=value, read_only=False, is_sensitive=False, synonyms=(), documentation=None
+                )
+                for name, value in settings
+            ),
+        )
+
+    answer = configured.DescribeConfigsResponse(
+        throttle_time=i32Timedelta.parse(timedelta()),
+        results=(
+            result("orders", ErrorCode.none, ("min.insync.replicas", "2"), ("retention.ms", None)),
+            result("nope", ErrorCode.unknown_topic_or_partition),
+        ),
+    )
+    written = io.BytesIO()
+    entity_writer(type(answer))(written, answer)
+    read = codec(32, 4).decode(bytes(4) + bytes(1) + written.getvalue())
+    assert answers.settings_of(read) == {"orders": {"min.insync.replicas": "2", "retention.ms": None}}

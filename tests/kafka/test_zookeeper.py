@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 import time
 from collections.abc import Callable
 
@@ -141,3 +142,38 @@ def test_a_hostile_peer_has_no_mode(behaviour: peers.Behaviour, kind: str) -> No
             zookeeper.mode("127.0.0.1", port, IMPATIENT_S)
         assert time.monotonic() - begun < IMPATIENT_S + SLACK_S
         assert why.value.kind == kind
+
+
+CONFIGURED: dict[str, bytes | list[bytes]] = {
+    "/config/topics/orders": b'{"version":1,"config":{"retention.ms":"7","unclean.leader.election.enable":"true"}}',
+    "/config/brokers": [b"1", b"<default>"],
+    "/config/brokers/1": b'{"version":1,"config":{}}',
+    "/config/brokers/<default>": b'{"version":1,"config":{"min.insync.replicas":"1"}}',
+    "/brokers/ids": [b"1", b"2"],
+}
+
+
+def _ensemble(connection: socket.socket) -> None:
+    """Answers as ZooKeeper does, from what is configured above; a path that it does not know is no node."""
+    peers.frame(connection)
+    connection.sendall(WELCOME)
+    while len(request := peers.frame(connection)) >= 12:  # what ends the session is shorter
+        number, _, length = struct.unpack(">iii", request[:12])
+        held = CONFIGURED.get(request[12 : 12 + length].decode())
+        if held is None:
+            body = b""
+        elif isinstance(held, bytes):
+            body = struct.pack(f">i{len(held)}s", len(held), held)
+        else:
+            body = struct.pack(">i", len(held)) + b"".join(struct.pack(f">i{len(n)}s", len(n), n) for n in held)
+        connection.sendall(framed(struct.pack(">iqi", number, 0, zookeeper.NO_NODE if held is None else 0) + body))
+
+
+def test_what_was_set_for_topics_and_brokers_is_read_with_who_is_registered() -> None:
+    with serving(_ensemble) as port:
+        brokers, of_topics, of_brokers = zookeeper.brokers_and_settings(
+            "127.0.0.1", port, ["orders", "nope"], TIMEOUT_S
+        )
+    assert brokers == (1, 2)
+    assert of_topics == {"orders": {"retention.ms": "7", "unclean.leader.election.enable": "true"}}
+    assert of_brokers == {"<default>": {"min.insync.replicas": "1"}}

@@ -55,6 +55,7 @@ class End(msgspec.Struct, frozen=True):
     log_start: int
     high_watermark: int
     log_end: int
+    topic_id: str | None = None
 
     @property
     def place(self) -> tuple[str, int]:
@@ -64,14 +65,16 @@ class End(msgspec.Struct, frozen=True):
 def ends(config: DrainConfig) -> list[End] | str:
     """Every partition's end by its leader's own word, or what is still missing."""
     best: dict[tuple[str, int], Partition] = {}
+    ids: dict[tuple[str, int], str | None] = {}
     brokers = {number: Broker(address, port, 2.0) for number, (address, port) in config.brokers.items()}
     try:
         for number, broker in brokers.items():
             try:
-                for said in broker.metadata(list(config.topics)).partitions:
+                found = broker.metadata(list(config.topics))
+                for said in found.partitions:
                     key = (said.topic, said.partition)
                     if said.leader == number and (key not in best or _epoch(said) > _epoch(best[key])):
-                        best[key] = said
+                        best[key], ids[key] = said, found.topic_ids.get(said.topic)
             except NoAnswer:
                 continue  # a broker that is down leads nothing that counts
         result = []
@@ -83,7 +86,7 @@ def ends(config: DrainConfig) -> list[End] | str:
             own = brokers[said.leader or 0].offsets([key])[key]
             if own.high_watermark is None or own.log_end is None or own.log_start is None:
                 return f"{key[0]}/{key[1]}: its leader does not tell its offsets"
-            result.append(End(said, own.log_start, own.high_watermark, own.log_end))
+            result.append(End(said, own.log_start, own.high_watermark, own.log_end, ids[key]))
         return result
     except NoAnswer as silence:
         return str(silence)
@@ -232,6 +235,7 @@ class Drain:
             compacted=end.said.topic in self._config.compacted,
             transactional=end.said.topic in self._config.transactional,
             at_ns=time.monotonic_ns(),
+            topic_id=end.topic_id,
         )
         ends.flush()
 

@@ -10,6 +10,8 @@ import signal
 import sys
 import threading
 import time
+from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,13 +22,24 @@ from ackproof.clients.common import Progress, read_config
 from ackproof.clients.lateness import Lateness
 from ackproof.journal import Writer
 from ackproof.kafka import zookeeper
-from ackproof.kafka.ask import Broker, Eligible, NoAnswer
+from ackproof.kafka.ask import Broker, Eligible, Metadata, NoAnswer
 
 EVERY_S = 0.125  # 0.25 is promised, also where an answer is slow
 TIMEOUT_S = 1.0
 MEMBERS_EVERY_S = 0.5
 ELIGIBLE_EVERY_S = 0.5
-
+SETTINGS_EVERY_S = 1.0
+# What decides which acknowledged message the healed log still holds. Brokers have some of them under `log.` too.
+SETTINGS = (
+    "min.insync.replicas",
+    "unclean.leader.election.enable",
+    "retention.ms",
+    "retention.bytes",
+    "cleanup.policy",
+    "flush.messages",
+    "flush.ms",
+)
+ALL_BROKERS = -1  # in place of a topic's number: what was set for brokers
 
 NOBODY = Eligible((), ())
 
@@ -46,9 +59,12 @@ class ObserverConfig(msgspec.Struct, frozen=True):
 class Observer:
     def __init__(self, config: ObserverConfig) -> None:
         self._config = config
-        names = ("state", "members", "eligible", *(["stable"] if config.transactional else []))
+        names = ("state", "members", "topics", "eligible", *(["stable"] if config.transactional else []))
         self._tables = {name: Writer(Path(config.directory), name, config.run, config.name) for name in names}
         self._turn = threading.Lock()
+        self._topics: dict[
+            tuple[str, int, bool], dict[str, Any]
+        ] = {}  # the last row of each; of its settings one apart
         self._known: set[tuple[str, int]] = set()  # every partition that any broker told of
         self._over = threading.Event()
         self._progress = Progress(Path(config.progress), create=True)
@@ -61,7 +77,9 @@ class Observer:
         threads += [threading.Thread(target=self._follow_zookeeper, args=(name,)) for name in self._config.zookeeper]
         if not self._config.zookeeper:
             threads += [
-                threading.Thread(target=self._follow_eligible, args=(number,)) for number in self._config.brokers
+                threading.Thread(target=follow, args=(number,))
+                for follow in (self._follow_eligible, self._follow_settings)
+                for number in self._config.brokers
             ]
         for thread in threads:
             thread.start()
@@ -72,6 +90,8 @@ class Observer:
                     table.flush_if_due()
         for thread in threads:
             thread.join()
+        for row in self._topics.values():
+            self._tables["topics"].add(**row)
         for table in self._tables.values():
             table.close(seal=False)
 
@@ -93,10 +113,52 @@ class Observer:
             begun = time.monotonic()
             at_ns = time.monotonic_ns()
             with suppress(NoAnswer, OSError):
-                found = zookeeper.broker_ids(address, port, TIMEOUT_S)
+                found, of_topics, of_brokers = zookeeper.brokers_and_settings(
+                    address, port, list(self._config.topics), TIMEOUT_S
+                )
                 with self._turn:
                     self._tables["members"].add(at_ns=at_ns, source=name, brokers=sorted(found))
+                    for topic, settings in of_topics.items():
+                        self._note_settings(at_ns, name, self._config.topics[topic], settings)
+                    together = {
+                        f"{key} of {who}": value for who, own in of_brokers.items() for key, value in own.items()
+                    }
+                    self._note_settings(at_ns, name, ALL_BROKERS, together)
             self._over.wait(max(0.0, begun + MEMBERS_EVERY_S - time.monotonic()))
+
+    def _follow_settings(self, number: int) -> None:
+        """Under KRaft, where each broker knows them by itself."""
+        address, port = self._config.brokers[number]
+        with Broker(address, port, TIMEOUT_S) as broker:
+            while True:
+                at_ns = time.monotonic_ns()
+                with suppress(NoAnswer):
+                    found = broker.settings(list(self._config.topics), SETTINGS)
+                    with self._turn:
+                        for topic, settings in found.items():
+                            self._note_settings(at_ns, self._config.names[number], self._config.topics[topic], settings)
+                if self._over.wait(SETTINGS_EVERY_S):
+                    return
+
+    def _note_settings(self, at_ns: int, source: str, topic: int, settings: Mapping[str, str | None]) -> None:
+        ours = {name: value for name, value in settings.items() if name.split()[0].removeprefix("log.") in SETTINGS}
+        text = msgspec.json.encode(ours, order="sorted").decode()
+        self._note_topic({"at_ns": at_ns, "source": source, "topic": topic, "settings": text})
+
+    def _note_topic(self, row: dict[str, Any]) -> None:
+        """In your turn: written where it differs from the last, and the last of all once more at the end."""
+        key = row["source"], row["topic"], "settings" in row
+        before, self._topics[key] = self._topics.get(key), row
+        if before is None or row | {"at_ns": 0} != before | {"at_ns": 0}:
+            self._tables["topics"].add(**row)
+
+    def _note_topics(self, at_ns: int, number: int, metadata: Metadata) -> None:
+        source, replicas = self._config.names[number], defaultdict(list)
+        for view in metadata.partitions:
+            replicas[view.topic].append(",".join(map(str, view.replicas)))
+        for topic, own in replicas.items():
+            row = {"at_ns": at_ns, "source": source, "topic": self._config.topics[topic], "replicas": own}
+            self._note_topic({**row, "topic_id": metadata.topic_ids.get(topic)})
 
     def _follow_eligible(self, number: int) -> None:
         """A row whenever the answer changes; a broker that knows no such question is not asked again."""
@@ -142,6 +204,7 @@ class Observer:
         with self._turn:
             members = sorted(node.id for node in metadata.brokers)
             self._tables["members"].add(at_ns=at_ns, source=self._config.names[number], brokers=members)
+            self._note_topics(at_ns, number, metadata)
             for (topic, partition), offset in stable.items():
                 own = offsets[(topic, partition)]
                 place = {"broker": number, "topic": self._config.topics[topic], "partition": partition}

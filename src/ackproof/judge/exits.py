@@ -11,7 +11,8 @@ from ackproof.judge.tables import Tables
 def exits(t: Tables) -> DataFrame:
     """A producer whose exit codes are not those that were expected of it."""
     found = (
-        t.nodes.groupBy("run", "node")
+        t.nodes.filter(F.col("event") == "exited")
+        .groupBy("run", "node")
         .agg(F.sort_array(F.collect_list(F.struct("at_ns", "code"))).alias("ends"))
         .select("run", "node", F.transform("ends", lambda end: F.coalesce(end["code"], F.lit(-1))).alias("found"))
     )

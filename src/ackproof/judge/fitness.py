@@ -16,6 +16,7 @@ from textwrap import shorten
 import numpy as np
 
 from ackproof.journal_tables import TABLES
+from ackproof.judge import interference
 from ackproof.judge.behind import behind_ms, frozen, gaps_ms, is_behind, latest_ms
 from ackproof.judge.fates import FATES, IN_LOG
 from ackproof.judge.moments import exits
@@ -384,6 +385,8 @@ def lateness(e: Evidence) -> list[Fitness]:
 QUESTIONS: tuple[Callable[[Evidence], list[Fitness]], ...] = (
     faults,
     others,
+    interference.disturbed,
+    interference.topics,
     traffic,
     final_log,
     numbers,

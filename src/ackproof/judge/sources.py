@@ -28,7 +28,7 @@ from ackproof.verdict import Fitness
 # Without these nothing can be said of any send.
 ESSENTIAL = ("blocks", "sends", "log", "ends")
 # Small by nature: read here, in this process, where fitness wants them row by row.
-SMALL = ("ends", "mirror_ends", "faults", "probes", "nodes", "oddities")
+SMALL = ("ends", "mirror_ends", "faults", "probes", "nodes", "oddities", "topics")
 WITHOUT_EPOCHS = {"zombie_ack": "a log that is read from Kafka itself does not tell the epochs of its records"}
 READ_ROWS = 200_000  # files up to this are read through beforehand; larger ones are folded, which reads them as well
 

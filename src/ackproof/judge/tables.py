@@ -84,6 +84,7 @@ class Tables:
     commits: DataFrame
     outbox: DataFrame
     members: DataFrame
+    topics: DataFrame
     eligible: DataFrame
     places: DataFrame
     seeks: DataFrame

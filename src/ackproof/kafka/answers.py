@@ -6,8 +6,10 @@ The functions below read Kafka's messages, which differ in what their versions c
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Iterator
 from typing import Any
+from uuid import UUID
 
 import msgspec
 
@@ -48,6 +50,8 @@ class Metadata(msgspec.Struct, frozen=True):
     cluster_id: str | None
     partitions: tuple[Partition, ...]
     topic_errors: dict[str, str]
+    topic_ids: dict[str, str] = msgspec.field(default_factory=dict)
+    """As Kafka writes them; a topic that is made anew has another. None from brokers before 2.8."""
 
 
 class Eligible(msgspec.Struct, frozen=True):
@@ -149,7 +153,25 @@ def metadata_of(response: Any) -> Metadata:
             for topic in response.topics
             if (error := error_name(topic.error_code))
         },
+        topic_ids={
+            topic.name: kafka_id(own)
+            for topic in response.topics
+            if topic.name and (own := getattr(topic, "topic_id", None)) is not None and own.int
+        },
     )
+
+
+def kafka_id(own: UUID) -> str:
+    return urlsafe_b64encode(own.bytes).decode().rstrip("=")
+
+
+def settings_of(response: Any) -> dict[str, dict[str, str | None]]:
+    """By resource; one that the broker does not know, or does not tell of, is left out."""
+    return {
+        result.resource_name: {each.name: each.value for each in result.configs}
+        for result in response.results
+        if not error_name(result.error_code)
+    }
 
 
 def eligible_of(response: Any) -> dict[TopicPartition, Eligible]:

@@ -65,6 +65,7 @@ METADATA = Api(3, "metadata", 9)
 FIND_COORDINATOR = Api(10, "find_coordinator", 3)
 DESCRIBE_GROUPS = Api(15, "describe_groups", 5)
 DESCRIBE_ACLS = Api(29, "describe_acls", 1)
+DESCRIBE_CONFIGS = Api(32, "describe_configs", 1)
 LIST_GROUPS = Api(16, "list_groups", 3)
 ELECT_LEADERS = Api(43, "elect_leaders", 1)
 DESCRIBE_QUORUM = Api(55, "describe_quorum", 0)
@@ -82,6 +83,7 @@ ELECTION_S = 10.0  # for which a controller may wait until the election has happ
 GROUP, TRANSACTION = (0, "__consumer_offsets"), (1, "__transaction_state")
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+TOPIC_SETTINGS = 2  # the kind of resource that settings are asked of
 ANY = 1  # of whatever rules of access can be told apart by
 
 
@@ -143,6 +145,31 @@ class Broker:
             watermark = self._list_offsets(wanted, AS_CONSUMER, LATEST, deadline)
             end = self._list_offsets(wanted, AS_DEBUGGER, LATEST, deadline)
         return {each: answers.offsets_of(each, start.get(each), watermark.get(each), end.get(each)) for each in wanted}
+
+    def settings(self, topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str | None]]:
+        """These settings of each topic as this broker goes by them, whether its own or the topic's.
+
+        For KRaft: a broker that keeps them in ZooKeeper asks there, and one that does not reach it never answers.
+        """
+
+        def request(make: Make) -> Any:
+            return make(
+                "DescribeConfigsRequest",
+                resources=tuple(
+                    make(
+                        "DescribeConfigsResource",
+                        resource_type=TOPIC_SETTINGS,
+                        resource_name=topic,
+                        configuration_keys=tuple(names),
+                    )
+                    for topic in topics
+                ),
+                include_synonyms=False,
+                include_documentation=False,
+            )
+
+        with self._talk.asking(self.timeout_s) as deadline:
+            return answers.settings_of(self._talk.ask(DESCRIBE_CONFIGS, request, deadline))
 
     def eligible(self, topics: Sequence[str]) -> dict[TopicPartition, Eligible]:
         """Who may lead without being in sync, as Kafka 4's controllers keep it (KIP-966); older ones know no answer."""

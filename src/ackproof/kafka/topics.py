@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from socket import gethostbyname
 from typing import Any
 
@@ -11,6 +13,7 @@ from ackproof.kafka.ask import ELECTION_S, Broker, NoAnswer
 
 TIMEOUT_S = 20.0
 ASK_S = 3.0
+KNOWN_S = 5.0  # within which a broker knows a topic that was just made
 
 
 def _admin(bootstrap: str) -> Any:
@@ -56,6 +59,19 @@ def create(
         first, *others = problems
         raise type(first)(first.message, [*(other.message for other in others), *made])
     return made
+
+
+def ids(bootstrap: str, names: Sequence[str], within_s: float = KNOWN_S) -> dict[str, str]:
+    """Kafka's id of each of these topics, as the first broker that tells of all of them says; else what is known."""
+    deadline = time.monotonic() + within_s
+    found: dict[str, str] = {}
+    while len(found) < len(names) and time.monotonic() < deadline:
+        for address in bootstrap.split(","):
+            host, _, port = address.rpartition(":")
+            with suppress(NoAnswer), Broker(gethostbyname(host), int(port), ASK_S) as broker:
+                found |= broker.metadata(names).topic_ids
+        time.sleep(0.02)
+    return found
 
 
 def resize(bootstrap: str, name: str, partitions: int) -> list[str]:

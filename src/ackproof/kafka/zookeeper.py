@@ -11,7 +11,7 @@ Like the questions to Kafka, each is answered before its deadline or raises `NoA
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Literal, cast, get_args
 
@@ -20,7 +20,17 @@ import msgspec
 from ackproof.kafka.messages import INT32, Cursor, Malformed
 from ackproof.kafka.wire import Link, NoAnswer, deadline_after
 
-__all__ = ["Mode", "NoAnswer", "broker_ids", "children", "controller_id", "mode", "read", "registrations"]
+__all__ = [
+    "Mode",
+    "NoAnswer",
+    "broker_ids",
+    "brokers_and_settings",
+    "children",
+    "controller_id",
+    "mode",
+    "read",
+    "registrations",
+]
 
 Mode = Literal["leader", "follower", "observer", "standalone"]
 
@@ -73,6 +83,23 @@ def broker_ids(host: str, port: int, timeout_s: float) -> tuple[int, ...]:
         return session.broker_ids()
 
 
+def brokers_and_settings(
+    host: str, port: int, topics: Sequence[str], timeout_s: float
+) -> tuple[tuple[int, ...], dict[str, dict[str, str]], dict[str, dict[str, str]]]:
+    """The brokers as above, and what was set at run time: for each of these topics that is there, and for each broker
+    that something was set for, `<default>` being all of them."""
+    with _session(host, port, timeout_s) as session:
+        set_for_topics = {topic: session.settings(f"topics/{topic}") for topic in topics}
+        set_for_brokers = {
+            name: session.settings(f"brokers/{name}") for name in session.children("/config/brokers") or ()
+        }
+        return (
+            session.broker_ids(),
+            {topic: found for topic, found in set_for_topics.items() if found is not None},
+            {name: found for name, found in set_for_brokers.items() if found},
+        )
+
+
 def registrations(host: str, port: int, timeout_s: float) -> dict[int, dict[str, Any]]:
     """What each of these brokers wrote about itself: endpoints, rack, version."""
     with _session(host, port, timeout_s) as session:
@@ -114,6 +141,13 @@ class _Session:
 
     def broker_ids(self) -> tuple[int, ...]:
         return tuple(sorted(_number(name) for name in self.children("/brokers/ids") or ()))
+
+    def settings(self, resource: str) -> dict[str, str] | None:
+        found = self.json(f"/config/{resource}")
+        config = {} if found is None else found.get("config")
+        if not isinstance(config, dict):
+            raise Malformed(f"/config/{resource} holds no settings")
+        return None if found is None else {str(name): str(value) for name, value in config.items()}
 
     def close(self) -> None:
         # Left open, the session would live on in the ensemble until its time-out.

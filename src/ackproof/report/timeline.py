@@ -203,7 +203,8 @@ def _owners(run: Run, time: Axis) -> list[Panel]:
     columns = ("consumer", "group", "at_ns", "event", "topic", "partition")
     events = sorted(run.table("groups", columns).to_pylist(), key=lambda row: int(row["at_ns"]))
     names = {consumer.id: consumer.name for consumer in run.record.consumers}
-    deaths = {(row["node"], int(row["at_ns"])) for row in run.table("nodes", ("node", "at_ns", "event")).to_pylist()}
+    ended = run.table("nodes", ("node", "at_ns", "event")).to_pylist()
+    deaths = {(row["node"], int(row["at_ns"])) for row in ended if row["event"] == "exited"}
     strips: dict[str, list[Segment]] = {}
     for place, row in enumerate(events):
         if row["event"] != "assigned":

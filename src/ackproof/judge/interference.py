@@ -1,0 +1,141 @@
+"""Interference: what somebody outside of the laboratory did while a run went on, which makes it another experiment.
+
+A node that was stopped, traced or starved, a topic that was deleted and made anew, a setting that decides about loss
+and was changed, replicas that were moved: each of these would be taken for the effect of the scenario's own fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Protocol
+
+import msgspec
+
+from ackproof.judge.sources import Source
+from ackproof.verdict import Fitness
+
+Row = Mapping[str, Any]
+
+
+class Evidence(Protocol):
+    @property
+    def source(self) -> Source: ...
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Something that was found in a run, and when."""
+
+    topic: int
+    at_ns: int
+    text: str
+
+
+def disturbed(e: Evidence) -> list[Fitness]:
+    """Servers that somebody stopped, traced, or gave other conditions; of a client that is a remark."""
+    source = e.source
+    rows = sorted(source.small["nodes"], key=lambda row: int(row["at_ns"]))
+    lines = []
+    for place, row in enumerate(rows):
+        if row["event"] == "disturbed":
+            over = (later for later in rows[place + 1 :] if (later["node"], later["event"]) == (row["node"], "goes on"))
+            text = "; ".join(each["text"] for each in (row, *list(over)[:1]))
+            fit = not source.record.is_server(row["node"])
+            lines.append(Fitness("disturbed", fit, f"Somebody disturbed {row['node']} {_when(source, row)}: {text}."))
+    return lines
+
+
+def topics(e: Evidence) -> list[Fitness]:
+    """Each topic of the run was one and the same, with the same settings and replicas, from its creation to the end."""
+    source = e.source
+    made_anew = _made_anew(source)
+    seen = [*_settings_changed(source), *_moved(source), *_grown(source)]
+    seen = [
+        *made_anew.values(),
+        *(each for each in seen if each.topic not in made_anew),
+    ]  # another topic differs anyway
+    lines: dict[str, Fitness] = {}
+    for each in sorted(seen, key=lambda each: each.at_ns):  # several brokers tell the same, one after the other
+        when = _when(source, {"at_ns": each.at_ns})
+        lines.setdefault(each.text, Fitness("topics", False, f"{each.text}, noticed {when}."))
+    return list(lines.values())
+
+
+def _made_anew(source: Source) -> dict[int, Seen]:
+    ends = [*source.small["ends"], *source.small["mirror_ends"]]
+    rows = sorted([*source.small["topics"], *ends], key=lambda row: int(row["at_ns"]))
+    first: dict[int, str] = {}
+    found: dict[int, Seen] = {}
+    for row in rows:
+        topic, own = row["topic"], row.get("topic_id")
+        if own is not None and own != first.setdefault(topic, own) and topic not in found:
+            text = f"The topic {_name(source, topic)} was deleted and made anew while the run went on"
+            found[topic] = Seen(topic, row["at_ns"], f"{text} (its id was {first[topic]}, then {own})")
+    return found
+
+
+def _settings_changed(source: Source) -> Iterator[Seen]:
+    """By each source's own word. A mirror gives its topics the settings of the originals itself, so they may change."""
+    for (topic, _), rows in _by_source(source, "settings").items():
+        for before, now in pairwise(rows):
+            old, new = (_settings(row["settings"]) for row in (before, now))
+            for name in sorted(old.keys() | new.keys()):
+                if old.get(name) != new.get(name) and topic not in source.record.mirrors:
+                    what = f"{name} of {_name(source, topic)}" if topic >= 0 else name
+                    changed = f"from {_value(old.get(name))} to {_value(new.get(name))}"
+                    text = f"Somebody changed {what} {changed}, for which the scenario does not ask"
+                    yield Seen(topic, now["at_ns"], text)
+
+
+def _moved(source: Source) -> Iterator[Seen]:
+    """Partitions whose replicas, or the order of them, are not what they were."""
+    for (topic, _), rows in _by_source(source, "replicas").items():
+        for before, now in pairwise(rows):
+            pairs = zip(before["replicas"], now["replicas"], strict=False)
+            for partition, (old, new) in enumerate(pairs):
+                if old != new:
+                    place = f"{_name(source, topic)}/{partition}"
+                    yield Seen(topic, now["at_ns"], f"Somebody moved {place} from replicas {old} to {new}")
+
+
+def _grown(source: Source) -> Iterator[Seen]:
+    if not source.record.plan.get("topics"):
+        return
+    for (topic, _), rows in _by_source(source, "replicas").items():
+        planned = source.record.partitions(topic)
+        for row in rows:
+            if (count := len(row["replicas"])) > planned:
+                text = f"The topic {_name(source, topic)} has {count} partitions where the scenario has {planned}"
+                yield Seen(topic, row["at_ns"], text)
+
+
+def _by_source(source: Source, column: str) -> dict[tuple[int, str], list[dict[str, Any]]]:
+    """The rows that tell of this, in the order of time."""
+    found: dict[tuple[int, str], list[dict[str, Any]]] = {}
+    for row in sorted(source.small["topics"], key=lambda row: int(row["at_ns"])):
+        if row[column] is not None:
+            found.setdefault((row["topic"], row["source"]), []).append(row)
+    return found
+
+
+def _settings(text: str) -> dict[str, str | None]:
+    return msgspec.json.decode(text, type=dict[str, str | None])
+
+
+def _value(value: str | None) -> str:
+    return "what it is by default" if value is None else value
+
+
+def _name(source: Source, topic: int) -> str:
+    names = source.record.topics
+    return names[topic] if 0 <= topic < len(names) else str(topic)
+
+
+def _when(source: Source, row: Row) -> str:
+    begun = source.record.marks.load_begun_ns
+    if begun is None:
+        return "before the load began"
+    after_s = (row["at_ns"] - begun) / 1e9
+    return f"{abs(after_s):.1f} s {'after' if after_s >= 0 else 'before'} the load began"

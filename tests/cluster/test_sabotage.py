@@ -14,6 +14,7 @@ import pytest
 from real_lab import User, mentioning, ourselves
 
 import lab_network
+from ackproof.lab.directory import LabDirectory
 from ackproof.lab.network import NOT_ONLY_OURS
 from ackproof.lab.rules import TABLE
 from ackproof.record import read_record
@@ -74,7 +75,7 @@ def process_of(us: User, node: str) -> int:
 
 
 def assert_found_out(
-    run: subprocess.Popen[str], out: Path, why: str, told_meanwhile: str = " no longer holds: "
+    run: subprocess.Popen[str], out: Path, why: str, told_meanwhile: str | None = " no longer holds: "
 ) -> str:
     _, err = run.communicate(timeout=500)
     assert run.returncode == 3, err
@@ -82,7 +83,7 @@ def assert_found_out(
     verdict = read_verdict(directory)
     assert verdict.result == "unknown"
     assert why in verdict.sentence
-    assert err.count(told_meanwhile) == 1, "told while the run goes on, and once"
+    assert told_meanwhile is None or err.count(told_meanwhile) == 1, "told while the run goes on, and once"
     return f"exit 3. {verdict.sentence}"
 
 
@@ -163,6 +164,66 @@ def test_a_run_in_which_a_broker_dies_that_no_fault_is_about_is_unknown_and_name
     assert "kafka3 died by itself (signal 9)" in verdict.sentence
     assert [line.text for line in verdict.fitness if "died" in line.text] == ["kafka3 died by itself (signal 9)."]
     record_property("figure", f"a broker killed from outside while a run went on: exit 3. {verdict.sentence}")
+
+
+@pytest.mark.proves("D2")
+def test_a_run_in_which_somebody_freezes_a_broker_that_no_fault_is_about_is_unknown_and_names_it(
+    us: User, tmp_path: Path, record_property: Told
+) -> None:
+    """By no verb, so that the lab did not ask for it. Its priority is taken from it as well."""
+    cut = {"faults.0.kind": "cut", "faults.0.targets": '["kafka1"]', "faults.0.apart_from": '["kafka2"]'}
+    with begun(us, tmp_path, "acks1-leader-isolated", *small(**cut)) as run:
+        until(run, "severed")
+        broker = process_of(us, "kafka3")
+        os.kill(broker, signal.SIGSTOP)
+        until(run, "kafka3 is stopped, and no fault of the lab stops it")
+        os.kill(broker, signal.SIGCONT)
+        until(run, "kafka3 goes on")
+        os.setpriority(os.PRIO_PGRP, broker, 19)
+        told = assert_found_out(run, tmp_path, "Somebody disturbed kafka3", "kafka3 was reniced from 0 to 19")
+    record_property("figure", f"a broker frozen from outside while a run went on: {told}")
+
+
+DELETE = """
+from confluent_kafka.admin import AdminClient
+admin = AdminClient({"bootstrap.servers": "kafka1:9092,kafka2:9092,kafka3:9092", "broker.address.family": "v4"})
+[deleted.result() for deleted in admin.delete_topics(["orders"], operation_timeout=20).values()]
+"""
+
+
+@pytest.mark.proves("C7")
+def test_a_run_whose_topic_somebody_deletes_is_unknown_and_says_why(
+    us: User, tmp_path: Path, record_property: Told
+) -> None:
+    """The producer's next question for it makes it anew; the final log then lacks all that was acknowledged before."""
+    with begun(us, tmp_path, "acks1-leader-isolated", "--mode", "kraft", *small()) as run:
+        until(run, "severed")
+        done = us.run(*of_its_lab(us, "exec", "client", "--", us.python, "-c", DELETE))
+        assert done.returncode == 0, done.stderr
+        told = assert_found_out(run, tmp_path, "The topic orders was deleted and made anew while the run went on", None)
+    record_property("figure", f"a topic deleted while a run went on: {told}")
+
+
+@pytest.mark.long
+@pytest.mark.proves("C7")
+@pytest.mark.parametrize("mode", ["zookeeper", "kraft"])
+def test_a_run_in_which_somebody_changes_a_setting_that_decides_about_loss_is_unknown_and_says_which(
+    us: User, tmp_path: Path, mode: str, record_property: Told
+) -> None:
+    """For one topic and for all brokers, by Kafka's own tool as somebody would call it who knows of no lab."""
+    with begun(us, tmp_path, "acks1-leader-isolated", "--mode", mode, *small(**{"producer.count": 40_000})) as run:
+        until(run, "severed")
+        (lab,) = us.labs()
+        started = LabDirectory(lab).started()
+        tool = (started.java, "-cp", f"{started.jars}/*", "kafka.admin.ConfigCommand", "--alter")
+        for what in (("topics", "--entity-name", "orders"), ("brokers", "--entity-default")):
+            change = (*what, "--add-config", "unclean.leader.election.enable=true")
+            servers = ("--bootstrap-server", "kafka1:9092,kafka2:9092,kafka3:9092")
+            words = (*tool, *servers, "--entity-type", *change)
+            done = us.run(*of_its_lab(us, "exec", "client", "--", *words))
+            assert done.returncode == 0, done.stderr
+        told = assert_found_out(run, tmp_path, "Somebody changed unclean.leader.election.enable of orders from ", None)
+    record_property("figure", f"a setting changed while a run went on: {told}")
 
 
 # A broker that is killed says goodbye to nobody: until ZooKeeper has given up its session, it cannot start again.

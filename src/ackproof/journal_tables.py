@@ -328,7 +328,9 @@ TABLES: dict[str, Table] = {
                 Column("source", _TEXT, "The node that said so, or `creation`."),
                 Column("topic", _INT, "The topic's number; -1 for what was set for brokers at run time."),
                 Column("topic_id", _TEXT, "Kafka's id of it: a topic that is made anew has another.", True),
-                Column("replicas", _TEXTS, "The replicas of each partition, in its order, as `1,2,3`.", True),
+                Column(
+                    "replicas", _TEXTS, "The replicas of each partition, in order, as `1,2,3`; none: no topic.", True
+                ),
                 Column(
                     "settings", _TEXT, "A JSON object, name by name; from ZooKeeper what was set and no more.", True
                 ),

@@ -180,7 +180,7 @@ def test_a_run_in_which_somebody_freezes_a_broker_that_no_fault_is_about_is_unkn
         os.kill(broker, signal.SIGCONT)
         until(run, "kafka3 goes on")
         os.setpriority(os.PRIO_PGRP, broker, 19)
-        told = assert_found_out(run, tmp_path, "Somebody disturbed kafka3", "kafka3 was reniced from 0 to 19")
+        told = assert_found_out(run, tmp_path, "omebody disturbed kafka3", "kafka3 was reniced from 0 to 19")
     record_property("figure", f"a broker frozen from outside while a run went on: {told}")
 
 
@@ -196,11 +196,11 @@ def test_a_run_whose_topic_somebody_deletes_is_unknown_and_says_why(
     us: User, tmp_path: Path, record_property: Told
 ) -> None:
     """The producer's next question for it makes it anew; the final log then lacks all that was acknowledged before."""
-    with begun(us, tmp_path, "acks1-leader-isolated", "--mode", "kraft", *small()) as run:
+    with begun(us, tmp_path, "acksall-leader-isolated", "--mode", "kraft", *small()) as run:
         until(run, "severed")
         done = us.run(*of_its_lab(us, "exec", "client", "--", us.python, "-c", DELETE))
         assert done.returncode == 0, done.stderr
-        told = assert_found_out(run, tmp_path, "The topic orders was deleted and made anew while the run went on", None)
+        told = assert_found_out(run, tmp_path, "he topic orders was deleted and made anew while the run went on", None)
     record_property("figure", f"a topic deleted while a run went on: {told}")
 
 
@@ -222,7 +222,7 @@ def test_a_run_in_which_somebody_changes_a_setting_that_decides_about_loss_is_un
             words = (*tool, *servers, "--entity-type", *change)
             done = us.run(*of_its_lab(us, "exec", "client", "--", *words))
             assert done.returncode == 0, done.stderr
-        told = assert_found_out(run, tmp_path, "Somebody changed unclean.leader.election.enable of orders from ", None)
+        told = assert_found_out(run, tmp_path, "omebody changed unclean.leader.election.enable of orders from ", None)
     record_property("figure", f"a setting changed while a run went on: {told}")
 
 

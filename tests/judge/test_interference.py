@@ -139,6 +139,43 @@ IDS: dict[str, tuple[dict[str, Rows], str | None]] = {
 }
 
 
+GONE = (
+    "The topic orders was deleted while the run went on, and is not there at its end, "
+    "noticed {} s after the load began."
+)
+WITH_IT: dict[str, Any] = {"replicas": ["1,2"]}
+WITHOUT: dict[str, Any] = {"replicas": []}
+PRESENCE: dict[str, tuple[Rows, list[str]]] = {
+    "near miss: not there yet, then there": ([said(1, **WITHOUT), said(2, **WITH_IT)], []),
+    "near miss: a broker that starts again does not know of it at first": (
+        [said(1, **WITH_IT), said(2_000, **WITHOUT), said(2_500, **WITH_IT), said(2_400, "kafka2", **WITH_IT)],
+        [],
+    ),
+    "near miss: never there": ([said(1, **WITHOUT)], []),
+    "near miss: another broker knows it at the end": (
+        [said(1, **WITH_IT), said(9_000, **WITHOUT), said(4_001, "kafka2", **WITH_IT)],
+        [],
+    ),
+    "gone at the end, by all that were still asked": (
+        [
+            said(1, **WITH_IT),
+            said(3_000, **WITHOUT),
+            said(9_000, **WITHOUT),
+            said(1, "kafka2", **WITH_IT),
+            said(2_900, "kafka2", **WITHOUT),
+            said(4_000, "kafka3", **WITH_IT),
+        ],
+        [GONE.format("1.9")],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PRESENCE)
+def test_a_topic_that_was_deleted_for_good_makes_a_run_unfit(tmp_path: Path, case: str) -> None:
+    rows, told = PRESENCE[case]
+    assert texts(tmp_path, {"topics": rows}) == told
+
+
 @pytest.mark.parametrize("case", IDS)
 def test_a_topic_that_was_deleted_and_made_anew_makes_a_run_unfit(tmp_path: Path, case: str) -> None:
     tables, told = IDS[case]

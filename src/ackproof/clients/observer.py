@@ -39,6 +39,7 @@ SETTINGS = (
     "flush.messages",
     "flush.ms",
 )
+UNKNOWN = "UNKNOWN_TOPIC_OR_PARTITION"
 ALL_BROKERS = -1  # in place of a topic's number: what was set for brokers
 
 NOBODY = Eligible((), ())
@@ -156,6 +157,9 @@ class Observer:
         source, replicas = self._config.names[number], defaultdict(list)
         for view in metadata.partitions:
             replicas[view.topic].append(",".join(map(str, view.replicas)))
+        for topic, error in metadata.topic_errors.items():
+            if error == UNKNOWN:
+                replicas[topic] = []
         for topic, own in replicas.items():
             row = {"at_ns": at_ns, "source": source, "topic": self._config.topics[topic], "replicas": own}
             self._note_topic({**row, "topic_id": metadata.topic_ids.get(topic)})

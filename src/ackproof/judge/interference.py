@@ -17,6 +17,7 @@ from ackproof.judge.sources import Source
 from ackproof.verdict import Fitness
 
 Row = Mapping[str, Any]
+LAST_NS = 5_000_000_000  # a broker that was asked no later than so long before the last one no longer answered
 
 
 class Evidence(Protocol):
@@ -50,7 +51,7 @@ def disturbed(e: Evidence) -> list[Fitness]:
 def topics(e: Evidence) -> list[Fitness]:
     """Each topic of the run was one and the same, with the same settings and replicas, from its creation to the end."""
     source = e.source
-    made_anew = _made_anew(source)
+    made_anew = _gone(source) | _made_anew(source)
     seen = [*_settings_changed(source), *_moved(source), *_grown(source)]
     seen = [
         *made_anew.values(),
@@ -74,6 +75,32 @@ def _made_anew(source: Source) -> dict[int, Seen]:
             text = f"The topic {_name(source, topic)} was deleted and made anew while the run went on"
             found[topic] = Seen(topic, row["at_ns"], f"{text} (its id was {first[topic]}, then {own})")
     return found
+
+
+def _gone(source: Source) -> dict[int, Seen]:
+    """Topics that were there, and that no broker knows which was still asked at the end. One that has just started may
+    not know of a topic yet."""
+    last: dict[int, list[Row]] = {}
+    there = set()
+    for (topic, _), rows in _by_source(source, "replicas").items():
+        last.setdefault(topic, []).append(rows[-1])
+        if any(row["replicas"] for row in rows):
+            there.add(topic)
+    found = {}
+    for topic in there:
+        end_ns = max(row["at_ns"] for row in last[topic])
+        if not any(row["replicas"] for row in last[topic] if row["at_ns"] > end_ns - LAST_NS):
+            text = f"The topic {_name(source, topic)} was deleted while the run went on, and is not there at its end"
+            found[topic] = Seen(topic, min(row["at_ns"] for row in _first_without(source, topic)), text)
+    return found
+
+
+def _first_without(source: Source, topic: int) -> Iterator[Row]:
+    """By each source the first row without the topic after its last with it."""
+    for (each, _), rows in _by_source(source, "replicas").items():
+        with_it = max((place for place, row in enumerate(rows) if row["replicas"]), default=-1)
+        if each == topic and with_it + 1 < len(rows):
+            yield rows[with_it + 1]
 
 
 def _settings_changed(source: Source) -> Iterator[Seen]:

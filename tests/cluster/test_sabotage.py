@@ -210,8 +210,10 @@ def test_a_run_whose_topic_somebody_deletes_is_unknown_and_says_why(
 def test_a_run_in_which_somebody_changes_a_setting_that_decides_about_loss_is_unknown_and_says_which(
     us: User, tmp_path: Path, mode: str, record_property: Told
 ) -> None:
-    """For one topic and for all brokers, by Kafka's own tool as somebody would call it who knows of no lab."""
-    with begun(us, tmp_path, "acks1-leader-isolated", "--mode", mode, *small(**{"producer.count": 40_000})) as run:
+    """For one topic and for all brokers, by Kafka's own tool, as somebody calls it who knows of no lab."""
+    cut = {"faults.0.kind": "cut", "faults.0.targets": '["kafka1"]', "faults.0.apart_from": '["kafka2"]'}
+    longer = small(**cut, **{"producer.count": 40_000})
+    with begun(us, tmp_path, "acks1-leader-isolated", "--mode", mode, *longer) as run:
         until(run, "severed")
         (lab,) = us.labs()
         started = LabDirectory(lab).started()

@@ -38,8 +38,9 @@ SHARED = {  # without a check of their own: what several of them ask
     "tables": ("test_phantom", "test_reordered"),
     "transacted": ("test_torn", "test_hung", "test_uncommitted_read", "test_skipped_read"),
 }
-WITHOUT_SPARK = {"fitness": ("test_fitness",)}  # plain Python: whether a run is evidence
-GIVEN_A_FOLDER = ("test_fitness",)  # which others ask for only to have a whole run judged
+# Plain Python: whether a run is evidence.
+WITHOUT_SPARK = {"fitness": ("test_fitness",), "interference": ("test_interference",)}
+GIVEN_A_FOLDER = ("test_fitness", "test_interference")  # which others ask for only to have a whole run judged
 ONLY = {"tables": ("of_somebody", "of_nobody", "_by_number")}  # functions; the rest of the file only carries rows
 
 

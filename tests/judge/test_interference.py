@@ -156,6 +156,16 @@ PRESENCE: dict[str, tuple[Rows, list[str]]] = {
         [said(1, **WITH_IT), said(9_000, **WITHOUT), said(4_001, "kafka2", **WITH_IT)],
         [],
     ),
+    "gone at the end, after it had come, gone and come again": (
+        [
+            said(1, **WITHOUT),
+            said(2, **WITH_IT),
+            said(1_500, **WITHOUT),
+            said(1_600, **WITH_IT),
+            said(3_000, **WITHOUT),
+        ],
+        [GONE.format("2.0")],
+    ),
     "gone at the end, by all that were still asked": (
         [
             said(1, **WITH_IT),
@@ -286,7 +296,7 @@ def test_partitions_that_somebody_moved_or_added_make_a_run_unfit(tmp_path: Path
 def test_a_topic_that_the_record_does_not_name_is_told_by_its_number_and_a_run_without_a_load_without_a_time(
     tmp_path: Path,
 ) -> None:
-    rows = [said(1, topic=7, topic_id="one"), said(2, topic=7, topic_id="two")]
-    (told,) = texts(tmp_path, {"topics": rows}, marks=Marks())
-    assert told.startswith("The topic 7 was deleted")
+    rows = [said(1, topic=1, topic_id="one"), said(2, topic=1, topic_id="two")]
+    (told,) = texts(tmp_path, {"topics": rows}, marks=Marks(), topics=["orders"])
+    assert told.startswith("The topic 1 was deleted")
     assert told.endswith("noticed before the load began.")

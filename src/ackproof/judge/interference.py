@@ -7,9 +7,8 @@ and was changed, replicas that were moved: each of these would be taken for the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -25,8 +24,7 @@ class Evidence(Protocol):
     def source(self) -> Source: ...
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(NamedTuple):
     """Something that was found in a run, and when."""
 
     topic: int

@@ -49,9 +49,10 @@ DISTURBED: dict[str, tuple[Rows, list[Fitness]]] = {
     "a node of ZooKeeper that goes on, and another that goes on before and after": (
         [
             happened(500, "kafka1", "goes on", "kafka1 goes on"),
+            happened(800, "zk1", "goes on", "zk1 goes on, before"),
             happened(900, "zk1", "disturbed", "zk1 is stopped"),
-            happened(950, "kafka1", "goes on", "kafka1 goes on"),
             happened(1_100, "zk1", "goes on", "zk1 goes on, 0.2 s later"),
+            happened(1_150, "kafka1", "goes on", "kafka1 goes on"),
             happened(1_200, "zk1", "goes on", "zk1 goes on, once more"),
         ],
         [
@@ -175,7 +176,11 @@ PRESENCE: dict[str, tuple[Rows, list[str]]] = {
             said(2_900, "kafka2", **WITHOUT),
             said(4_000, "kafka3", **WITH_IT),
         ],
-        [GONE.format("1.9")],
+        [GONE.format("2.0")],
+    ),
+    "gone at the end, by one that never knew it, and those that did no longer answer": (
+        [said(1, **WITH_IT), said(9_000, "kafka2", **WITHOUT)],
+        [GONE.format("8.0")],
     ),
 }
 

@@ -79,9 +79,12 @@ def _gone(source: Source) -> dict[int, Seen]:
     """Topics that were there, and that no broker knows which was still asked at the end. One that has just started may
     not know of a topic yet."""
     last: dict[int, list[Row]] = {}
+    vanished: dict[int, list[int]] = {}
     there = set()
     for (topic, _), rows in _by_source(source, "replicas").items():
         last.setdefault(topic, []).append(rows[-1])
+        lost = (now["at_ns"] for before, now in pairwise(rows) if before["replicas"] and not now["replicas"])
+        vanished.setdefault(topic, []).extend(lost)
         if any(row["replicas"] for row in rows):
             there.add(topic)
     found = {}
@@ -89,16 +92,8 @@ def _gone(source: Source) -> dict[int, Seen]:
         end_ns = max(row["at_ns"] for row in last[topic])
         if not any(row["replicas"] for row in last[topic] if row["at_ns"] > end_ns - LAST_NS):
             text = f"The topic {_name(source, topic)} was deleted while the run went on, and is not there at its end"
-            found[topic] = Seen(topic, min(row["at_ns"] for row in _first_without(source, topic)), text)
+            found[topic] = Seen(topic, max(vanished[topic], default=end_ns), text)
     return found
-
-
-def _first_without(source: Source, topic: int) -> Iterator[Row]:
-    """By each source the first row without the topic after its last with it."""
-    for (each, _), rows in _by_source(source, "replicas").items():
-        with_it = max((place for place, row in enumerate(rows) if row["replicas"]), default=-1)
-        if each == topic and with_it + 1 < len(rows):
-            yield rows[with_it + 1]
 
 
 def _settings_changed(source: Source) -> Iterator[Seen]:

@@ -14,7 +14,6 @@ import pytest
 from real_lab import User, mentioning, ourselves
 
 import lab_network
-from ackproof.lab.directory import LabDirectory
 from ackproof.lab.network import NOT_ONLY_OURS
 from ackproof.lab.rules import TABLE
 from ackproof.record import read_record
@@ -204,27 +203,26 @@ def test_a_run_whose_topic_somebody_deletes_is_unknown_and_says_why(
     record_property("figure", f"a topic deleted while a run went on: {told}")
 
 
+CHANGE = """
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+admin = AdminClient({"bootstrap.servers": "kafka1:9092,kafka2:9092,kafka3:9092", "broker.address.family": "v4"})
+day = ConfigEntry("retention.ms", "86400000", incremental_operation=AlterConfigOpType.SET)
+orders = ConfigResource(ResourceType.TOPIC, "orders", incremental_configs=[day])
+[changed.result() for changed in admin.incremental_alter_configs([orders]).values()]
+"""
+
+
 @pytest.mark.long
 @pytest.mark.proves("C7")
 @pytest.mark.parametrize("mode", ["zookeeper", "kraft"])
 def test_a_run_in_which_somebody_changes_a_setting_that_decides_about_loss_is_unknown_and_says_which(
     us: User, tmp_path: Path, mode: str, record_property: Told
 ) -> None:
-    """For one topic and for all brokers, by Kafka's own tool, as somebody calls it who knows of no lab."""
-    cut = {"faults.0.kind": "cut", "faults.0.targets": '["kafka1"]', "faults.0.apart_from": '["kafka2"]'}
-    longer = small(**cut, **{"producer.count": 40_000})
-    with begun(us, tmp_path, "acks1-leader-isolated", "--mode", mode, *longer) as run:
+    with begun(us, tmp_path, "acksall-leader-isolated", "--mode", mode, *small()) as run:
         until(run, "severed")
-        (lab,) = us.labs()
-        started = LabDirectory(lab).started()
-        tool = (started.java, "-cp", f"{started.jars}/*", "kafka.admin.ConfigCommand", "--alter")
-        for what in (("topics", "--entity-name", "orders"), ("brokers", "--entity-default")):
-            change = (*what, "--add-config", "unclean.leader.election.enable=true")
-            servers = ("--bootstrap-server", "kafka1:9092,kafka2:9092,kafka3:9092")
-            words = (*tool, *servers, "--entity-type", *change)
-            done = us.run(*of_its_lab(us, "exec", "client", "--", *words))
-            assert done.returncode == 0, done.stderr
-        told = assert_found_out(run, tmp_path, "omebody changed unclean.leader.election.enable of orders from ", None)
+        done = us.run(*of_its_lab(us, "exec", "client", "--", us.python, "-c", CHANGE))
+        assert done.returncode == 0, done.stderr
+        told = assert_found_out(run, tmp_path, "omebody changed retention.ms of orders from ", None)
     record_property("figure", f"a setting changed while a run went on: {told}")
 
 

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from ackproof.errors import Refused
+from ackproof.report.measures import Measured
 from scripts_as_modules import SCRIPTS, script
 
 results = script("results")
@@ -20,8 +21,8 @@ catalogue = script("catalogue")
 ROWS = results.read()
 
 
-def of(run: str, result: str = "confirmed") -> Any:
-    return msgspec.structs.replace(ROWS[0], run=run, result=result)
+def of(run: str, result: str = "confirmed", **fields: Any) -> Any:
+    return msgspec.structs.replace(ROWS[0], run=run, result=result, **fields)
 
 
 def kept(docs: Path, *runs: str) -> None:
@@ -126,6 +127,23 @@ def test_the_page_has_one_row_for_each_line_and_names_each_run_that_was_not_conf
     refuted = [row.run for row in ROWS if row.result != "confirmed"]
     assert [run for run in refuted if page.count(f"`{run}`: ") != 1 or run not in results.explanations()] == []
     assert len(page.splitlines()) <= len(cells) + len(refuted) + 70
+
+
+def test_a_sitting_ends_with_a_pause_and_counts_only_runs_by_default() -> None:
+    crowd = of("20261116-015900-a", section="A", shape="crowd")
+    first = of("20261116-020000-b", section="E", run_s=60.0)
+    second = of("20261116-020900-c", section="E", mode="zookeeper", run_s=90.0)
+    later = of("20261116-022100-d", section="E", run_s=60.0)
+    assert list(results.longest_sitting([later, second, first, crowd])) == [first.run, second.run]
+    assert "has 2 runs\nof 2 lines and took 10 minutes" in results.page([later, second, first, crowd])
+    assert results.longest_sitting([]) == {}
+
+
+def test_the_tables_that_were_measured_are_kept_with_their_run(tmp_path: Path) -> None:
+    gaps = Measured("site_gap", "How long nobody wrote", ["gap of", "ms"], [["writes", "318"], ["reads", "4,028"]], [])
+    rows = [of("a", measured=[gaps]), of("b", measured=[])]
+    results.write(rows, tmp_path)
+    assert results.read(tmp_path) == rows
 
 
 def test_a_run_that_nobody_explained_is_named_all_the_same(tmp_path: Path) -> None:

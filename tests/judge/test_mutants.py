@@ -1,6 +1,6 @@
-"""A judge that is broken is caught: each operator of each check, and of what says whether a run is evidence, is broken
-in turn, each column of a check's keys that tells things apart is forgotten in turn, and the histories written by hand
-for it must notice. Those that do not are in `survivors.toml`, each with why it makes no difference."""
+"""A broken judge is caught: each operator of each check, and of what decides whether a run is evidence, is broken in
+turn (`mutation.py`), and the histories written by hand for that check must notice. `survivors.toml` names the mutants
+that they do not notice, each with the reason why it makes no difference."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import importlib
 import inspect
 import sys
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -19,7 +19,7 @@ from unittest.mock import MagicMock
 
 import asking
 import pytest
-from mutation import OF_PLAIN_PYTHON, mutants
+from mutation import Mutant, mutants
 from py4j.protocol import Py4JNetworkError
 
 from ackproof.errors import CannotHere
@@ -55,8 +55,8 @@ def modules() -> dict[str, tuple[str, ...]]:
     return found
 
 
-def notices(tests: Sequence[ModuleType]) -> bool:
-    """Whether any test of these files fails now. A check that falls over is noticed too, but no Spark that died."""
+def failure(tests: Sequence[ModuleType]) -> Exception | None:
+    """The first failure of the tests in these files. A check that raises counts too, but a Spark that died does not."""
     asking._ANSWERS.clear()
     try:
         for name, test in (member for file in tests for member in inspect.getmembers(file, inspect.isfunction)):
@@ -65,10 +65,10 @@ def notices(tests: Sequence[ModuleType]) -> bool:
     except Exception as error:
         if is_of_a_dead_spark(error):
             raise
-        return True
+        return error
     finally:
         asking._ANSWERS.clear()
-    return False
+    return None
 
 
 def is_of_a_dead_spark(error: Exception) -> bool:
@@ -114,6 +114,25 @@ def put_in_place(module: ModuleType, tests: Sequence[ModuleType], patched: pytes
             patched.setitem(CHECKS, name, replace(check, function=getattr(module, check.function.__name__)))
 
 
+def mutants_of(name: str) -> list[Mutant]:
+    source = Path(inspect.getfile(importlib.import_module(f"ackproof.judge.{name}"))).read_text(encoding="utf-8")
+    return list(mutants(source, ONLY.get(name), plain=name in WITHOUT_SPARK))
+
+
+def survivors() -> dict[str, dict[str, str]]:
+    """Of each file: the names of its mutants that survive, with the reason."""
+    return tomllib.loads(SURVIVORS.read_text(encoding="utf-8"))
+
+
+def problems(tried: Mapping[Mutant, bool], explained: Mapping[str, str]) -> list[str]:
+    """What is wrong with mutants that were tried and caught, or not."""
+    return [
+        f"{mutant.name}: " + ("caught by now, take its line out of survivors.toml" if caught else mutant.difference)
+        for mutant, caught in tried.items()
+        if caught == (mutant.name in explained)
+    ]
+
+
 ASKED = size(["reordered"], sorted(modules()))
 
 
@@ -121,35 +140,53 @@ ASKED = size(["reordered"], sorted(modules()))
 @pytest.mark.parametrize("name", ASKED)
 def test_a_broken_check_is_caught(name: str, monkeypatch: pytest.MonkeyPatch, record_property: Told) -> None:
     tests = [importlib.import_module(file) for file in modules()[name]]
-    original = sys.modules[f"ackproof.judge.{name}"]
-    source = Path(inspect.getfile(original)).read_text(encoding="utf-8")
-    explained = tomllib.loads(SURVIVORS.read_text(encoding="utf-8")).get(name, {}) if SURVIVORS.exists() else {}
+    original = importlib.import_module(f"ackproof.judge.{name}")
     monkeypatch.setattr("os.fsync", lambda _: None)  # what a broken one is given need not last
-    assert not notices(tests), "the check as it is"
-    caught, survived = 0, []
-    more = OF_PLAIN_PYTHON if name in WITHOUT_SPARK else ()
-    for what, changed in list(mutants(source, ONLY.get(name), more))[:: size(2, 1)]:
+    assert failure(tests) is None, "the check as it is"
+    tried: dict[Mutant, bool] = {}
+    for mutant in mutants_of(name)[:: size(2, 1)]:
         with monkeypatch.context() as patched:
             try:
-                module = broken(original, changed)
+                module = broken(original, mutant.source)
             except Exception as error:
                 if is_of_a_dead_spark(error):
                     raise
-                is_caught = True  # it does not even load
+                tried[mutant] = True  # it does not even load
             else:
                 put_in_place(module, tests, patched)
-                is_caught = notices(tests)
-        caught += is_caught
-        survived += [] if is_caught else [what]
-    assert not notices(tests), "the check as it is, after all of this"
-    unexplained = [what for what in survived if what not in explained]
-    assert caught + len(survived) > 0, "nothing was broken: it proves nothing"
-    record_property("figure", _figure(name, caught, len(survived)))
-    assert not unexplained, "\n".join(unexplained)
+                tried[mutant] = failure(tests) is not None
+    assert failure(tests) is None, "the check as it is, after all of this"
+    assert tried, "nothing was broken: it proves nothing"
+    caught = sum(tried.values())
+    survived = f", {len(tried) - caught} explained" if caught < len(tried) else ""
+    record_property("figure", f"{name} {len(tried)}: {caught} caught{survived}")
+    wrong = problems(tried, survivors().get(name, {}))
+    assert not wrong, "\n".join(wrong)
 
 
-def _figure(name: str, caught: int, explained: int) -> str:
-    return f"{name} {caught + explained}: {caught} caught" + (f", {explained} explained" if explained else "")
+def test_every_survivor_is_still_a_mutant() -> None:
+    stale = [
+        f"{name}: {each}"
+        for name, own in survivors().items()
+        for each in set(own) - {one.name for one in mutants_of(name)}
+    ]
+    assert stale == []
+
+
+def test_a_survivor_without_a_reason_and_one_that_is_caught_are_both_wrong() -> None:
+    one, other = list(mutants("def f(a, b): return a < b, a == b"))
+    assert problems({one: True, other: False}, {other.name: "why"}) == []
+    assert problems({one: False, other: False}, {other.name: "why"}) == [f"{one.name}: {one.difference}"]
+    (wrong,) = problems({one: True, other: True}, {other.name: "why"})
+    assert wrong == "f: comparison 2: caught by now, take its line out of survivors.toml"
+
+
+def test_the_name_of_a_mutant_outlives_other_words_and_other_functions() -> None:
+    before = "def f(t):\n    return t.filter(F.col('a') < 1).join(t, on=['b'], how='left')\n"
+    after = "def f(rows):\n    'New.'\n    return rows.filter(F.col('new') < 2).join(new(rows), on=NEW, how='inner')\n"
+    names = ["f: number 1", "f: comparison 1", "f: filter 1", "f: join 1"]
+    assert [one.name for one in mutants(before)] == names
+    assert [one.name for one in mutants(f"def g(s):\n    return s.distinct()\n{after}")] == ["g: distinct 1", *names]
 
 
 def test_a_spark_that_died_has_noticed_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,17 +199,17 @@ def test_a_spark_that_died_has_noticed_nothing(monkeypatch: pytest.MonkeyPatch) 
 
     vars(tests)["test_one"] = test_one
     context._jsc.sc().isStopped.return_value = False
-    assert notices([tests])
+    assert failure([tests]) is error
     context._jsc.sc().isStopped.return_value = True
     with pytest.raises(AssertionError):
-        notices([tests])
+        failure([tests])
     context._jsc.sc().isStopped.side_effect = ConnectionRefusedError
     with pytest.raises(ConnectionRefusedError):
-        notices([tests])
+        failure([tests])
     context._jsc.sc().isStopped = lambda: False  # one that was started since
     for error in (Py4JNetworkError(), ConnectionResetError(), CannotHere("Spark did not start:")):
         with pytest.raises(type(error)):
-            notices([tests])
+            failure([tests])
 
 
 def test_every_check_has_histories_written_by_hand() -> None:

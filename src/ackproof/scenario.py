@@ -95,7 +95,7 @@ class PausePlan(Strict, frozen=True):
 class OutboxPlan(Strict, frozen=True):
     give_up_after: int = 5  # failures in a row
     retry_s: float = 1.0
-    exit_code: int = 75
+    exit_code: int = 75  # "temporary failure; try again"
 
 
 class TransactionsPlan(Strict, frozen=True):

@@ -97,9 +97,9 @@ def test_there_is_no_quorum_under_zookeeper_and_no_metadata_from_controllers() -
 
 def test_finalized_features_are_kraft_s() -> None:
     with serving(asked("4.3.1-controller1")) as port, Broker("127.0.0.1", port, TIMEOUT_S) as broker:
-        assert broker.features()["metadata.version"] == 30
+        assert broker.api_versions().features["metadata.version"] == 30
     with serving(asked("3.9.2-kafka3")) as port, Broker("127.0.0.1", port, TIMEOUT_S) as broker:
-        assert broker.features() == {}
+        assert broker.api_versions().features == {}
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_all_are_asked_at_once_and_each_answers_for_itself() -> None:
             "silent3": Broker("127.0.0.1", bad, IMPATIENT_S),
         }
         begun = time.monotonic()
-        found = ask_all(nodes, lambda broker: broker.features()["group.version"])
+        found = ask_all(nodes, lambda broker: broker.api_versions().features["group.version"])
         assert time.monotonic() - begun < IMPATIENT_S + SLACK_S
         for broker in nodes.values():
             broker.close()

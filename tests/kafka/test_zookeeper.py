@@ -67,24 +67,12 @@ def test_who_is_controller_and_who_is_registered() -> None:
     with serving(Replay()) as port:
         assert zookeeper.controller_id("127.0.0.1", port, TIMEOUT_S) == 3
         assert zookeeper.broker_ids("127.0.0.1", port, TIMEOUT_S) == (1, 2, 3)
-        registrations = zookeeper.registrations("127.0.0.1", port, TIMEOUT_S)
-    assert {broker: each["rack"] for broker, each in registrations.items()} == {1: "r1", 2: "r2", 3: "r3"}
-
-
-def test_a_node_without_data_is_not_a_missing_node() -> None:
-    with serving(Replay()) as port:
-        assert zookeeper.read("127.0.0.1", port, "/brokers", TIMEOUT_S) == b""
-        assert zookeeper.read("127.0.0.1", port, "/nope", TIMEOUT_S) is None
-        assert zookeeper.children("127.0.0.1", port, "/brokers/ids", TIMEOUT_S) == ("1", "2", "3")
-        controller = zookeeper.read("127.0.0.1", port, "/controller", TIMEOUT_S)
-    assert controller is not None
-    assert controller.startswith(b'{"version":2,"brokerid":3,')
 
 
 def test_the_session_is_closed_again() -> None:
     server = Replay()
     with serving(server) as port:
-        zookeeper.read("127.0.0.1", port, "/nope", TIMEOUT_S)
+        zookeeper.controller_id("127.0.0.1", port, TIMEOUT_S)
     assert server.asked[-1].endswith(CLOSE_SESSION)
 
 
@@ -97,6 +85,12 @@ def after_welcome(answer: bytes) -> peers.Behaviour:
         peers.silent(connection)
 
     return behave
+
+
+def test_without_a_controller_there_is_none() -> None:
+    no_such_node = b"\0\0\0\x01" + bytes(8) + b"\xff\xff\xff\x9b"
+    with serving(after_welcome(framed(no_such_node))) as port:
+        assert zookeeper.controller_id("127.0.0.1", port, IMPATIENT_S) is None
 
 
 @pytest.mark.parametrize(
@@ -114,7 +108,7 @@ def after_welcome(answer: bytes) -> peers.Behaviour:
         (after_welcome(framed(b"\0\0\0\x01" + bytes(12) + b"\0\0\0\x01[")), "garbage"),
     ],
 )
-@pytest.mark.parametrize("question", [zookeeper.controller_id, zookeeper.broker_ids, zookeeper.registrations])
+@pytest.mark.parametrize("question", [zookeeper.controller_id, zookeeper.broker_ids])
 def test_a_hostile_peer_is_no_answer_before_the_deadline(
     question: Callable[[str, int, float], object], behaviour: peers.Behaviour, kind: str
 ) -> None:

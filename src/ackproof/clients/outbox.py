@@ -32,7 +32,6 @@ from ackproof.journal import Writer
 WINDOW = 500  # messages under way at once
 TELL_EVERY_S = 0.25
 LAST_S = 5.0
-GAVE_UP = 75  # "temporary failure; try again": the exit code, unless the scenario has another
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS business (seq INTEGER PRIMARY KEY, made_ns INTEGER NOT NULL);

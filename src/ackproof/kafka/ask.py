@@ -128,9 +128,6 @@ class Broker:
             return False
         return True
 
-    def features(self) -> dict[str, int]:
-        return self.api_versions().features
-
     def metadata(self, topics: Sequence[str] | None = None) -> Metadata:
         """Brokers, leaders and ISR as this broker knows them: of these topics, or of all."""
         with self._talk.asking(self.timeout_s) as deadline:

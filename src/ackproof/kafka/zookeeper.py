@@ -20,17 +20,7 @@ import msgspec
 from ackproof.kafka.messages import INT32, Cursor, Malformed
 from ackproof.kafka.wire import Link, NoAnswer, deadline_after
 
-__all__ = [
-    "Mode",
-    "NoAnswer",
-    "broker_ids",
-    "brokers_and_settings",
-    "children",
-    "controller_id",
-    "mode",
-    "read",
-    "registrations",
-]
+__all__ = ["Mode", "NoAnswer", "broker_ids", "brokers_and_settings", "controller_id", "mode"]
 
 Mode = Literal["leader", "follower", "observer", "standalone"]
 
@@ -56,18 +46,6 @@ def mode(host: str, port: int, timeout_s: float) -> Mode | None:
     if "not currently serving" in status:
         return None
     raise NoAnswer(link.peer, "garbage", "did not tell its mode")
-
-
-def read(host: str, port: int, path: str, timeout_s: float) -> bytes | None:
-    """What the node at this path holds, maybe nothing; None where there is no such node."""
-    with _session(host, port, timeout_s) as session:
-        return session.data(path)
-
-
-def children(host: str, port: int, path: str, timeout_s: float) -> tuple[str, ...] | None:
-    """The names below this path, in order; None where there is no such node."""
-    with _session(host, port, timeout_s) as session:
-        return session.children(path)
 
 
 def controller_id(host: str, port: int, timeout_s: float) -> int | None:
@@ -98,14 +76,6 @@ def brokers_and_settings(
             {topic: found for topic, found in set_for_topics.items() if found is not None},
             {name: found for name, found in set_for_brokers.items() if found},
         )
-
-
-def registrations(host: str, port: int, timeout_s: float) -> dict[int, dict[str, Any]]:
-    """What each of these brokers wrote about itself: endpoints, rack, version."""
-    with _session(host, port, timeout_s) as session:
-        found = {broker: session.json(f"/brokers/ids/{broker}") for broker in session.broker_ids()}
-        # A broker may go between the two questions.
-        return {broker: registration for broker, registration in found.items() if registration is not None}
 
 
 class _Session:

@@ -24,7 +24,6 @@ MS_NOSUID = 2
 MS_NODEV = 4
 
 _PR_SET_PDEATHSIG = 1
-_PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -62,11 +61,6 @@ def die_with_parent(signal_number: int, parent: int | None = None) -> None:
 def adopt_orphans() -> None:
     """Make the calling process the parent of whatever its descendants leave behind, in place of the first process."""
     _checked(_libc.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0), "prctl")
-
-
-def name_process(name: str) -> None:
-    """What `ps` and `top` show; the kernel keeps fifteen bytes."""
-    _checked(_libc.prctl(_PR_SET_NAME, ctypes.c_char_p(name.encode()[:15]), 0, 0, 0), "prctl")
 
 
 def map_root(uid: int, gid: int) -> None:

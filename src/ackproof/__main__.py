@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from types import FrameType
 from typing import NoReturn
 
@@ -12,13 +13,45 @@ def _end(number: int, _: FrameType | None) -> NoReturn:
 
 
 def main() -> NoReturn:
-    """What is imported takes a while, and a signal may come meanwhile; then the command line hears them itself."""
+    """The imports take a while, and a signal may come meanwhile; afterwards the command line handles signals itself."""
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _end)
+    from ackproof import outputs
+
+    outputs.guard()
+    _load()
     from ackproof import cli
 
     cli.main()
+
+
+def _load() -> None:
+    """Import what the command line consists of, or say in one sentence why that cannot be done here."""
+    from ackproof.errors import CannotHere
+    from ackproof.limits import check_address_space, limit_of
+
+    # OpenBLAS, which numpy loads and we never use, starts a thread for each processor, and ends the process by SIGINT
+    # where it may not. The programs that we start do not inherit the setting.
+    threads = os.environ.get("OPENBLAS_NUM_THREADS")
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    try:
+        check_address_space()
+        from ackproof import cli  # noqa: F401
+    except CannotHere as problem:
+        _refuse(problem.message)
+    except Exception as problem:  # noqa: BLE001  # nothing else is there yet to report it
+        limit = limit_of(problem)
+        _refuse(limit.message if limit else f"a part of the program cannot be loaded ({problem}): install it again")
+    finally:
+        os.environ.pop("OPENBLAS_NUM_THREADS")
+        if threads is not None:
+            os.environ["OPENBLAS_NUM_THREADS"] = threads
+
+
+def _refuse(why: str) -> NoReturn:
+    print(f"ackproof: {' '.join(why.split())}", file=sys.stderr)
+    sys.exit(4)
 
 
 if __name__ == "__main__":

@@ -14,14 +14,17 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from types import FrameType
 from typing import Any, NoReturn
 
 import typer
 
-from ackproof import __version__, cli_hand, cli_health, cli_lab, cli_run, cli_verbs
+from ackproof import __version__, cli_hand, cli_health, cli_lab, cli_run, cli_verbs, outputs
 from ackproof.errors import BUG_EXIT_CODE, FULL, Ended, Problem, UsageProblem, no_space
+from ackproof.limits import limit_of
+from ackproof.outputs import Unwritten
 from ackproof.screen import plain, say_problem
 
 INTERRUPTED = 130
@@ -69,7 +72,8 @@ def _on_signal(number: int, _: FrameType | None) -> NoReturn:
 def _at_once(_: int, __: FrameType | None) -> NoReturn:
     """What is left is for the kernel: a lab and its clients end with us, and the journal is what was flushed."""
     if sys.stderr.isatty():
-        os.write(sys.stderr.fileno(), b"\x1b[?25h\n")  # a bar hides the cursor
+        with suppress(OSError):
+            os.write(sys.stderr.fileno(), b"\x1b[?25h\n")  # a bar hides the cursor
     os._exit(INTERRUPTED)
 
 
@@ -81,7 +85,8 @@ def _hear(number: int, handler: Callable[[int, FrameType | None], NoReturn]) -> 
 
 def main() -> NoReturn:
     """Run the command line and exit with a code of the contract; no traceback reaches a user."""
-    sys.exit(_run())
+    outputs.guard()
+    sys.exit(outputs.finished(_run()))
 
 
 def _replace_what_cannot_be_shown() -> None:
@@ -111,18 +116,15 @@ def _run() -> int:
     except Problem as problem:
         if problem.exit_code == BUG_EXIT_CODE:
             return _bug(problem.message, [*problem.details])
-        say_problem(problem)
-        return problem.exit_code
+        return _told(problem)
     except KeyboardInterrupt:
         return INTERRUPTED
     except Ended as end:
         return 128 + end.number
+    except Unwritten as unwritten:
+        return unwritten.exit_code
     except SystemExit as leaving:
-        # typer's own way out when its reader has gone away is 1, which would read as "data lost".
-        return 128 + signal.SIGPIPE if leaving.code == 1 else _exit_code(leaving.code)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to say to nobody
-        return 128 + signal.SIGPIPE
+        return _exit_code(leaving.code)
     except Exception as problem:  # noqa: BLE001  # the outermost frame: what is not told here is a traceback
         return _other(problem)
 
@@ -146,9 +148,9 @@ def _other(problem: Exception) -> int:
     if isinstance(problem, OSError) and problem.errno == errno.EIO:  # the terminal is gone
         return 128 + signal.SIGHUP
     if isinstance(problem, OSError) and problem.errno in FULL:
-        full = no_space(problem.filename or "the run, or of temporary files")
-        say_problem(full)
-        return full.exit_code
+        return _told(no_space(problem.filename or "the run, or of temporary files", problem.errno))
+    if limit := limit_of(problem):
+        return _told(limit)
     if hasattr(problem, "format_message"):
         context = getattr(problem, "ctx", None)
         path = context.command_path if context else "ackproof"
@@ -158,6 +160,11 @@ def _other(problem: Exception) -> int:
     if type(problem).__name__ == "Abort":
         return INTERRUPTED
     return _bug(repr(problem), traceback.format_exc().splitlines())
+
+
+def _told(problem: Problem) -> int:
+    say_problem(problem)
+    return problem.exit_code
 
 
 def _bug(message: str, details: list[str]) -> int:

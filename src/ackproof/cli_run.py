@@ -15,6 +15,7 @@ import typer
 
 from ackproof.cli_options import Json
 from ackproof.errors import FULL, CannotHere, UsageProblem
+from ackproof.outputs import words_stop_nothing
 from ackproof.scenario import Scenario
 from ackproof.scenario_file import Source, bundled, find, json_schema, load, located
 from ackproof.screen import say, say_json
@@ -93,6 +94,7 @@ def run(
     for asked in wanted:
         require_programs(asked.scenario)
     outcome = runner.Outcome(as_json=as_json, junit=junit)
+    words_stop_nothing()
     try:
         for asked in wanted:
             runner.run_one(asked, outcome)
@@ -233,10 +235,13 @@ def _check_place(option: str, path: Path) -> None:
         raise UsageProblem(f"{option} {path}: {path.parent} is no directory that can be written")
     try:
         is_directory = not path.name or path.is_dir()
+        is_device = path.exists() and not path.is_file()  # also behind a link, such as /dev/stdout
     except OSError as error:
         raise UsageProblem(f"{option} {path}: no file can be written there ({error.strerror})") from None
     if is_directory:
         raise UsageProblem(f"{option} {path}: name a file, not a directory")
+    if is_device:
+        raise UsageProblem(f"{option} {path}: name a file, not a device, a pipe or a socket")
 
 
 def _is_directory(path: Path) -> bool:

@@ -62,7 +62,7 @@ def problem_of(exit_code: int, message: str, details: Sequence[str] = ()) -> Pro
     return Problem(message, details)
 
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a file cannot grow
 
 
 @contextmanager
@@ -76,7 +76,9 @@ def naming(path: object) -> Iterator[None]:
         raise
 
 
-def no_space(where: object) -> CannotHere:
+def no_space(where: object, number: int | None = errno.ENOSPC) -> CannotHere:
+    if number == errno.EFBIG:
+        return CannotHere(f"a file of {where} may not grow any more (`ulimit -f`): raise the limit")
     return CannotHere(f"no space is left on the disk of {where}: make room there, or use another place")
 
 

@@ -221,7 +221,7 @@ def _serve(master: str, early: bool, large: bool, consumers: bool, connector: bo
     except OSError as problem:
         if problem.errno not in FULL:
             raise
-        tell_problem(no_space(problem.filename or "the run, or of temporary files"))
+        tell_problem(no_space(problem.filename or "the run, or of temporary files", problem.errno))
 
 
 def _end_at_once(folder: str) -> NoReturn:

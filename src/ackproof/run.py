@@ -401,7 +401,7 @@ def _why(run: Ongoing, problem: Exception) -> Exception:
         why = f"somebody else asked it to: {others[-1]}" if others else "was its supervisor killed, or memory short?"
         return CannotHere(f"the lab ended in the middle of the run: {why}")
     if isinstance(problem, OSError) and problem.errno in FULL:
-        return no_space(problem.filename or run.directory)
+        return no_space(problem.filename or run.directory, problem.errno)
     return no_space(run.directory) if _is_full(run.directory) else problem
 
 

@@ -14,6 +14,7 @@ from typing import Literal
 
 import msgspec
 
+from ackproof import outputs
 from ackproof import run as running
 from ackproof.errors import BUG_EXIT_CODE, CannotHere, Ended, Problem
 from ackproof.judging import Judging
@@ -248,6 +249,7 @@ def _judge_part(done: Done, judging: list[Judging], live: Live) -> Verdict:
     if not judging:
         judging.append(Judging())
     (done.verdict,) = judging[0].judge([done.directory], live.tell, live.so_far)
+    outputs.verdict_stands()
     done.exit_code = EXIT_CODES[done.verdict.result]
     return done.verdict
 
@@ -394,6 +396,7 @@ def judge_runs(
     try:
         with Steps("judging").running() as steps:
             verdicts = judging.judge(directories, steps, steps.so_far)
+            outputs.verdict_stands()
     finally:
         judging.close()
     outcome = Outcome(as_json, None)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from ackproof import outputs
 from ackproof.clients.common import Value, kafka_settings
 from ackproof.clients.consumer import PROTOCOLS
 from ackproof.screen import plain
@@ -159,9 +160,16 @@ def main() -> int:
     return consuming.run()
 
 
-if __name__ == "__main__":
+def _run() -> int:
     try:
-        sys.exit(main())
+        return main()
     except KafkaException as problem:
         print(f"ackproof: {plain(problem.args[0].str())}", file=sys.stderr)
-        sys.exit(2)
+        return 2
+    except outputs.Unwritten as unwritten:
+        return unwritten.exit_code
+
+
+if __name__ == "__main__":
+    outputs.guard()
+    sys.exit(outputs.finished(_run()))

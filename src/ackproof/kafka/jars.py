@@ -93,7 +93,10 @@ def parse_release(version: str) -> tuple[int, ...]:
 def cache_root() -> Path:
     """Our part of the user's cache directory; a relative XDG_CACHE_HOME is to be ignored, says its specification."""
     base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if base.startswith("/") else Path("~/.cache").expanduser()) / "ackproof"
+    try:
+        return (Path(base) if base.startswith("/") else Path("~/.cache").expanduser()) / "ackproof"
+    except RuntimeError:
+        raise CannotHere("this user has no home directory: set HOME, or XDG_CACHE_HOME") from None
 
 
 def ensure(version: str, java: Java, progress: Progress | None = None) -> Kafka:

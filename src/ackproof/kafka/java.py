@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ackproof.errors import CannotHere
+from ackproof.limits import check_for_java
 
 __all__ = ["MAJOR_MAX", "MAJOR_MIN", "Java", "find_java"]
 
@@ -49,6 +50,7 @@ class Java:
 
 def find_java() -> Java:
     """The Java to start everything with, or CannotHere with what to install."""
+    check_for_java()
     home = os.environ.get("JAVA_HOME", "").strip()
     if home:
         return _from_java_home(Path(home))

@@ -103,8 +103,9 @@ def _last_lines() -> list[str]:
 
 
 def _for_want_of_space(problem: BaseException, directory: LabDirectory) -> Problem | None:
-    full = isinstance(problem, OSError) and problem.errno in FULL
-    return no_space(directory.path) if full else None
+    if isinstance(problem, OSError) and problem.errno in FULL:
+        return no_space(directory.path, problem.errno)
+    return None
 
 
 def _enter_namespaces() -> None:

@@ -9,6 +9,7 @@ signs; each piece of data is isolated for the direction of writing, so that it c
 from __future__ import annotations
 
 import base64
+import errno
 import hashlib
 import os
 import tempfile
@@ -112,7 +113,12 @@ def _hash(text: str) -> str:
 
 
 def write_whole(path: Path, content: bytes) -> Path:
-    """Aside, then renamed: never half a file, and never through a link that somebody planted at its name."""
+    """Aside, then renamed: never half a file, and never through a link that somebody planted at its name.
+
+    As root the rename would also replace a device, such as /dev/null, for the whole machine.
+    """
+    if path.exists() and not path.is_file() and not path.is_symlink():
+        raise FileExistsError(errno.EEXIST, "a device, a pipe or a socket is there", str(path))
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
     try:
         with naming(path), os.fdopen(handle, "wb") as out:

@@ -170,7 +170,7 @@ def logs(
     """
     from ackproof.tail import tail
 
-    directory = LabDirectory.of(name)
+    directory = LabDirectory.to_read(name)
     path = directory.log(node)
     if "/" in node or not path.exists():
         resolved = control.call(name, "resolve", target=node)["nodes"]
@@ -194,7 +194,7 @@ def events(
     from ackproof.lab.events import Events
     from ackproof.tail import follow_events, told, worth_telling
 
-    directory = LabDirectory.of(name)
+    directory = LabDirectory.to_read(name)
     if not directory.path.exists():
         control.call(name, "status")  # says which labs there are
     trail = Events(directory.events)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ackproof.errors import UsageProblem
+from ackproof.errors import CannotHere, UsageProblem
 from ackproof.lab import control
 from ackproof.lab.directory import LabDirectory, labs_root
 from ackproof.lab.events import Events
@@ -41,8 +41,10 @@ def share(text: str) -> float:
 
 
 def _lab_names() -> list[str]:
-    root = labs_root()
-    return sorted(entry.name for entry in root.iterdir()) if root.is_dir() else []
+    try:
+        return sorted(entry.name for entry in labs_root().iterdir())
+    except (OSError, CannotHere):
+        return []
 
 
 def _targets(context: typer.Context, incomplete: str) -> list[str]:
@@ -51,7 +53,7 @@ def _targets(context: typer.Context, incomplete: str) -> list[str]:
 
     try:
         spec = LabDirectory.of(context.params.get("name") or DEFAULT_NAME).started().spec
-    except (OSError, UsageProblem):
+    except (OSError, CannotHere, UsageProblem):
         return []
     done, comma, begun = incomplete.rpartition(",")
     names = [*(node.name for node in spec.nodes), *(role.partition("TOPIC")[0].partition("GROUP")[0] for role in ROLES)]

@@ -110,10 +110,16 @@ class Looker:
             except Problem as problem:
                 # A lab that is up may still fail one question, and the next look may succeed.
                 self.trouble = problem.message
-                self._ended = None if self._directory.alive() else problem
+                self._ended = None if self._is_up() else problem
             except Exception as problem:  # noqa: BLE001  # raised again by `check`, in the thread that shows
                 self._ended = problem
             time.sleep(max(0.0, begun + self.every_s - time.monotonic()))
+
+    def _is_up(self) -> bool:
+        try:
+            return self._directory.alive()
+        except Problem:  # it may not be looked at, which the failed question has said already
+            return False
 
     def _look(self) -> Look:
         status = control.status(self.name)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import errno
+import importlib
+import io
 import os
 import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ackproof import cli
 from ackproof.errors import CannotHere, UsageProblem
 from ackproof.lab.directory import (
     LabDirectory,
@@ -26,6 +30,7 @@ from ackproof.lab.directory import (
     take_away_dead_runs,
 )
 from ackproof.lab.spec import LabSpec
+from lab_network import ANOTHER_UID, in_a_child
 
 
 @pytest.fixture(autouse=True)
@@ -212,3 +217,91 @@ def test_what_a_killed_run_left_goes_with_the_next_and_nothing_else() -> None:
             "run-mine",
             "a",
         }
+
+
+# -- labs of other users ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.proves("E3")
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_a_lab_of_another_user_is_never_called_down_nor_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        monkeypatch.setenv("XDG_STATE_HOME", folder)
+        with claimed("theirs") as directory:
+            lines = [[*verb.split(), "--name", "theirs", *words] for verb, *words in ALL_VERBS]
+            *found, other = in_a_child(lambda: as_another([*lines, ["status", "--name", "mine"]]))
+            for line, (code, out, err) in zip(lines, found, strict=True):
+                assert (code, out, err.count("\n")) == (4, "", 1), (line, err)
+                assert "lab 'theirs' belongs to user root: no permission" in err, line
+            assert directory.alive()
+            assert other[0] == 2
+            assert "theirs (perhaps: no permission to look)" in other[2]
+        assert directory.lock.exists()
+
+
+ALL_VERBS = [
+    ["status"],
+    ["down"],
+    ["up"],
+    ["logs", "kafka1"],
+    ["events"],
+    ["kill", "kafka1"],
+    ["kafka"],
+    ["topic describe"],
+    ["watch"],
+    ["produce", "orders"],
+    ["exec", "client", "true"],
+]
+
+
+def as_another(lines: list[list[str]]) -> list[tuple[int, str, str]]:
+    """Each command line by an ordinary user, who may not even import from root's Python: so all is imported before."""
+    for name in ("kafka.jars", "kafka.topics", "kafka_tool", "clients.by_hand", "tail", "watch"):
+        importlib.import_module(f"ackproof.{name}")
+    cli._command()
+    os.setgroups([])
+    os.setgid(ANOTHER_UID)
+    os.setuid(ANOTHER_UID)
+    found = []
+    for line in lines:
+        sys.argv, sys.stdout, sys.stderr = ["ackproof", *line], io.StringIO(), io.StringIO()
+        found.append((cli._run(), sys.stdout.getvalue(), sys.stderr.getvalue()))
+    return found
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_runs_of_another_user_are_not_swept(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    with claimed(f"run-{gone.pid}-1") as directory:
+        refuse = PermissionError(errno.EACCES, "Permission denied", str(directory.lock))
+        monkeypatch.setattr(os, "open", raising(refuse))
+        take_away_dead_runs()
+        with pytest.raises(CannotHere, match="belongs to"):
+            directory.alive()
+        monkeypatch.undo()
+        assert directory.lock.exists()
+
+
+def raising(problem: OSError) -> Callable[..., int]:
+    def open_(*_: object, **__: object) -> int:
+        raise problem
+
+    return open_
+
+
+def test_a_lock_that_cannot_be_opened_for_want_of_files_is_no_lab_that_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = LabDirectory.of("a")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", raising(OSError(errno.EMFILE, "Too many open files")))
+        with pytest.raises(CannotHere, match="cannot be seen"):
+            directory.alive()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"supervisor_pid": 10000000000000000000000}', b"\xff"])
+def test_a_damaged_lab_file_is_one_sentence(content: bytes) -> None:
+    with claimed() as directory:
+        (directory.path / "lab.json").write_bytes(content)
+        with pytest.raises(CannotHere, match="is damaged"):
+            directory.started()

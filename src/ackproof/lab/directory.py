@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+import pwd
 import re
 import shutil
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -30,13 +32,14 @@ from ackproof.lab.spec import LabSpec, check_name
 RUN = re.compile(r"run-(\d{1,9})-")
 LOOK_S = 0.3
 LAST_WORDS_S = 2.0
+PID_MAX = 2**22  # of Linux
 
 
 class Started(msgspec.Struct, frozen=True):
     """What a running lab says of itself."""
 
     spec: LabSpec
-    supervisor_pid: int  # as the host counts
+    supervisor_pid: Annotated[int, msgspec.Meta(ge=1, le=PID_MAX)]  # as the host counts
     cluster_id: str
     jars: str
     java: str
@@ -45,7 +48,10 @@ class Started(msgspec.Struct, frozen=True):
 
 def labs_root() -> Path:
     state = os.environ.get("XDG_STATE_HOME") or ""
-    base = Path(state) if state.startswith("/") else Path.home() / ".local" / "state"
+    try:
+        base = Path(state) if state.startswith("/") else Path.home() / ".local" / "state"
+    except RuntimeError:
+        raise CannotHere("this user has no home directory: set HOME, or XDG_STATE_HOME") from None
     return base / "ackproof" / "labs"
 
 
@@ -56,6 +62,13 @@ class LabDirectory:
     @staticmethod
     def of(name: str) -> LabDirectory:
         return LabDirectory(labs_root() / check_name(name))
+
+    @staticmethod
+    def to_read(name: str) -> LabDirectory:
+        """The directory of a lab, up or down, whose files are read next; CannotHere where they are another user's."""
+        directory = LabDirectory.of(name)
+        directory.alive()
+        return directory
 
     @property
     def name(self) -> str:
@@ -96,15 +109,42 @@ class LabDirectory:
         return self.path / "settings" / node
 
     def alive(self) -> bool:
-        """Whether a supervisor holds the lock. No pid is looked at: numbers are used again."""
+        """Whether a supervisor holds the lock. No pid is looked at: numbers are used again.
+
+        CannotHere where that cannot be known: a lock that may not be opened says nothing about its lab.
+        """
         try:
             descriptor = os.open(self.lock, os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
+        except PermissionError as problem:
+            raise self.not_permitted() from problem
+        except OSError as problem:
+            raise CannotHere(
+                f"whether lab {self.name!r} is up cannot be seen ({self.lock}: {problem.strerror})"
+            ) from problem
         try:
             return not _locked(descriptor, fcntl.LOCK_SH)  # shared: two who look are not in each other's way
         finally:
             os.close(descriptor)
+
+    def not_permitted(self) -> CannotHere:
+        """The sentence for a lab whose files this user may not open."""
+        return CannotHere(
+            f"lab {self.name!r} belongs to {self._owner()}: no permission to open {self.lock}; "
+            "ask as that user, or set XDG_STATE_HOME to a folder of your own"
+        )
+
+    def _owner(self) -> str:
+        """Whose the folder is; where even that may not be seen, whose the folder above it is, and so on."""
+        for folder in (self.path, *self.path.parents):
+            with suppress(OSError):
+                uid = folder.stat().st_uid
+                try:
+                    return f"user {pwd.getpwuid(uid).pw_name}"
+                except KeyError:
+                    return f"user {uid}"
+        return "another user"
 
     def claim(self, retries: int = 20) -> int:
         """Make the directory afresh and hold its lock; the descriptor goes to the supervisor."""
@@ -189,11 +229,24 @@ class LabDirectory:
         temporary.rename(self.path / "lab.json")
 
     def started(self) -> Started:
-        return msgspec.json.decode((self.path / "lab.json").read_bytes(), type=Started)
+        path = self.path / "lab.json"
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Started)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
+            raise CannotHere(
+                f"{path} is damaged ({problem}): end the lab's supervisor, and start the lab again"
+            ) from None
 
 
 def living_labs() -> list[str]:
-    return [directory.name for directory in _all_directories() if directory.alive()]
+    """The labs that are up, and those of other users, which may be up: these with a word that says so."""
+    found = []
+    for directory in _all_directories():
+        try:
+            found += [directory.name] if directory.alive() else []
+        except CannotHere:
+            found.append(f"{directory.name} (perhaps: no permission to look)")
+    return found
 
 
 def name_of_run(moment: str) -> str:

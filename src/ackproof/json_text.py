@@ -26,9 +26,27 @@ def json_text(document: Any) -> bytes:
 
 def read_json(path: Path, kind: type[Kind]) -> Kind:
     try:
-        return msgspec.json.decode(read_named(path, largest=LARGEST_JSON), type=kind)
+        document = msgspec.json.decode(read_named(path, largest=LARGEST_JSON), type=kind)
     except RecursionError:
         raise msgspec.DecodeError("it is nested too deeply") from None
+    _check_numbers(document)
+    return document
+
+
+def _check_numbers(document: Any) -> None:
+    """Refuse numbers beyond 64 bits, wherever they are. Python has them; Spark, Parquet and the clock have not."""
+    left = [document]
+    while left:
+        value = left.pop()
+        if isinstance(value, int):
+            if not -(2**63) <= value < 2**63:
+                raise msgspec.DecodeError("it holds a number that is out of range (beyond 64 bits)")
+        elif isinstance(value, dict):
+            left += [*value, *value.values()]
+        elif isinstance(value, (list, tuple)):
+            left += value
+        elif isinstance(value, msgspec.Struct):
+            left += [getattr(value, name) for name in value.__struct_fields__]
 
 
 def _safe(found: re.Match[str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -48,26 +48,29 @@ class FaultRecord(msgspec.Struct, frozen=True):
     step: str | None = None  # of a runbook, in words
 
 
+Moment = Annotated[int, msgspec.Meta(ge=0)]  # on the monotonic clock, in ns
+
+
 class Clock(msgspec.Struct, frozen=True):
     """The two clocks read together: how monotonic times become times of day, and whether the clocks agree."""
 
     wall_ns: int
-    monotonic_ns: int
+    monotonic_ns: Moment
 
 
 class Marks(msgspec.Struct, frozen=True):
     """Moments of the run on the monotonic clock; null where it did not come to that."""
 
-    ready_ns: int | None = None
-    load_begun_ns: int | None = None
-    load_ended_ns: int | None = None
-    healed_ns: int | None = None
-    drained_ns: int | None = None
-    verdict_ns: int | None = None  # printed, by the run itself; judged later, there is none
+    ready_ns: Moment | None = None
+    load_begun_ns: Moment | None = None
+    load_ended_ns: Moment | None = None
+    healed_ns: Moment | None = None
+    drained_ns: Moment | None = None
+    verdict_ns: Moment | None = None  # printed, by the run itself; judged later, there is none
 
 
 class RunRecord(msgspec.Struct, frozen=True):
-    run: int
+    run: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
     name: str  # the directory's name
     scenario: str
     section: str

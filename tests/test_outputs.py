@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import os
 import resource
 import shutil
@@ -20,6 +21,7 @@ import msgspec
 import pytest
 
 from ackproof import cli, cli_lab, outputs, report, runner
+from ackproof import run as running
 from ackproof.lab import control, launch
 from ackproof.record import read_record
 from ackproof.verdict import Fitness, Result, Verdict, not_judged
@@ -90,7 +92,8 @@ def ended(way: str, folder: Path, *works: Callable[[], int]) -> list[Ended]:
                 stream.flush()
         except Exception:  # noqa: BLE001  # as Python does it when it ends
             code = 120
-        return code, *((folder / name).read_text(encoding="utf-8") for name in ("stdout", "stderr"))
+        out, err = ((folder / name).read_text(encoding="utf-8") for name in ("stdout", "stderr"))
+        return code, out, err
 
     def child() -> list[Ended]:
         return [one(work) for work in works]
@@ -177,10 +180,10 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> None:
     directory = SimpleNamespace(name="a")
     monkeypatch.setattr(runner, "Judging", FakeJudging)
     monkeypatch.setattr(cli_lab, "gather", lambda *_: launch.Ingredients("/bin/false", "/", "/", None))
-    monkeypatch.setattr(runner.launch, "launch", lambda *_, **__: SimpleNamespace(directory=directory))
+    monkeypatch.setattr(launch, "launch", lambda *_, **__: SimpleNamespace(directory=directory))
     monkeypatch.setattr(runner, "_lab_part", lambda *_: None)
     monkeypatch.setattr(runner, "take_away_dead_runs", lambda: None)
-    monkeypatch.setattr(runner.running, "Ongoing", lambda *_: SimpleNamespace(doubts=list))
+    monkeypatch.setattr(running, "Ongoing", lambda *_: SimpleNamespace(doubts=list))
     monkeypatch.setattr(control, "down", lambda _: None)
     monkeypatch.setattr(report, "write_report", lambda directory: directory / "report.html")
 
@@ -357,3 +360,25 @@ def test_an_interrupt_keeps_its_code_where_words_cannot_be_written(state: Path, 
         return 128 + signal.SIGINT
 
     assert ended("stdout full", tmp_path, work)[0][0] == 130
+
+
+@pytest.mark.proves("E1")
+@pytest.mark.parametrize("number", [10**30, -(10**30), -1, 2**63])
+@pytest.mark.parametrize("place", [["run"], ["marks", "ready_ns"], ["plan", "timeout_s"], ["producers", 0, "id"]])
+def test_a_number_out_of_range_in_a_run_is_one_sentence(
+    place: list[Any], number: int, run: Run, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(RECORDED, tmp_path / "run")
+    document = json.loads((copy / "run.json").read_text(encoding="utf-8"))
+    within = document
+    for step in place[:-1]:
+        within = within[step]
+    within[place[-1]] = number
+    (copy / "run.json").write_text(json.dumps(document), encoding="utf-8")
+    if number == -1 and place[0] in ("plan", "producers"):
+        read_record(copy)  # not refused here
+        return
+    with pytest.raises(msgspec.DecodeError, match=r"out of range|>= 0|<= 9"):
+        read_record(copy)
+    code, out, err = run("report", str(copy))
+    assert (code, out, err.count("\n")) == (2, "", 1), err

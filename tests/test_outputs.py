@@ -267,7 +267,7 @@ def test_an_output_that_another_program_made_non_blocking_is_waited_for() -> Non
             found.append(chunk)
 
     reader = threading.Thread(target=read)
-    with io.BufferedWriter(outputs.Output(writing, stops=True)) as out:
+    with outputs.Output(writing, stops=True) as out:
         reader.start()
         out.write(b"x" * 2**20)
         out.flush()
@@ -280,13 +280,14 @@ def test_an_output_that_another_program_made_non_blocking_is_waited_for() -> Non
 def test_a_thread_that_cannot_write_ends_nothing_and_the_main_thread_does() -> None:
     full = os.open("/dev/full", os.O_WRONLY)
     output = outputs.Output(full, stops=True)
-    thread = threading.Thread(target=output.write, args=(b"x",))
+    thread = threading.Thread(target=lambda: (output.write(b"x"), output.flush()))
     thread.start()
     thread.join()
     assert output.problem is not None
     assert output.problem.errno == errno.ENOSPC
     with pytest.raises(outputs.Unwritten, match="No space left"):
         output.write(b"x")
+    output.stops = False
     os.close(full)
 
 

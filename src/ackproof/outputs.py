@@ -39,30 +39,45 @@ class Unwritten(Exception):
         self.exit_code = _EXIT_CODES.get(problem.errno or 0, UNWRITTEN_EXIT_CODE)
 
 
-class Output(io.FileIO):
+class Output(io.BufferedWriter):
     """A descriptor that fails once. What is written afterwards is dropped, also by the flush when Python exits.
 
     A failure ends the command from its main thread; in another thread an exception would only print a traceback.
+    The buffer itself is Python's own, so that a signal in the middle of a write neither loses nor repeats anything.
     """
 
     def __init__(self, descriptor: int, stops: bool) -> None:
-        super().__init__(descriptor, "w", closefd=False)
+        super().__init__(io.FileIO(descriptor, "w", closefd=False))
         self.stops = stops  # whether a failure ends the command
         self.problem: OSError | None = None
 
     def write(self, content: ReadableBuffer, /) -> int:
+        left = memoryview(content).cast("B")
         while self.problem is None:
             try:
-                written: int | None = super().write(content)
+                super().write(left)
+                return memoryview(content).nbytes
+            except BlockingIOError as full:  # another program made the terminal or pipe non-blocking
+                left = left[full.characters_written :]
+                select.select([], [self], [])
             except OSError as problem:
                 self.problem = problem
-            else:
-                if written is not None:
-                    return written
-                select.select([], [self], [])  # another program made the terminal or pipe non-blocking
-        if self.stops and threading.current_thread() is threading.main_thread():
-            raise Unwritten(self.problem)
+        self._stop()
         return memoryview(content).nbytes
+
+    def flush(self) -> None:
+        while self.problem is None:
+            try:
+                return super().flush()
+            except BlockingIOError:
+                select.select([], [self], [])
+            except OSError as problem:
+                self.problem = problem
+        return self._stop()
+
+    def _stop(self) -> None:
+        if self.stops and self.problem and threading.current_thread() is threading.main_thread():
+            raise Unwritten(self.problem)
 
 
 _results: Output | None = None
@@ -102,7 +117,7 @@ def _occupy(descriptor: int) -> None:
 def _text(output: Output, before: TextIO | None) -> TextIO:
     encoding = before.encoding if before is not None else "utf-8"
     lines = output.isatty() or output.fileno() == 2
-    return io.TextIOWrapper(io.BufferedWriter(output), encoding, errors="replace", line_buffering=lines)
+    return io.TextIOWrapper(output, encoding, errors="replace", line_buffering=lines)
 
 
 def words_stop_nothing() -> None:

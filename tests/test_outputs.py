@@ -280,7 +280,12 @@ def test_an_output_that_another_program_made_non_blocking_is_waited_for() -> Non
 def test_a_thread_that_cannot_write_ends_nothing_and_the_main_thread_does() -> None:
     full = os.open("/dev/full", os.O_WRONLY)
     output = outputs.Output(full, stops=True)
-    thread = threading.Thread(target=lambda: (output.write(b"x"), output.flush()))
+
+    def tell() -> None:
+        output.write(b"x")
+        output.flush()
+
+    thread = threading.Thread(target=tell)
     thread.start()
     thread.join()
     assert output.problem is not None

@@ -31,7 +31,7 @@ from proving import size
 sys.path.insert(0, str(Path(__file__).parents[1] / "judge"))
 from histories import FIRST_RUN, History
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.cluster, pytest.mark.in_one_process, pytest.mark.timeout(400)]
 Told = Callable[[str, object], None]
 
 SENT, LOST = 50, 3

@@ -24,7 +24,7 @@ from real_lab import (
     wait_until,
 )
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.cluster, pytest.mark.in_one_process, pytest.mark.timeout(180)]
 
 NODES = ["kafka1", "kafka2", "controller1", "client"]
 LINKS = set(permutations(NODES, 2))

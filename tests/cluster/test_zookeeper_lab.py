@@ -40,7 +40,7 @@ from lab_network import in_a_child
 from listeners import Place, listening, on_loopback
 from proving import size
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.cluster, pytest.mark.in_one_process, pytest.mark.timeout(180)]
 
 BROKERS = ["kafka1", "kafka2", "kafka3"]
 ENSEMBLE = ["zk1", "zk2", "zk3"]

@@ -137,6 +137,7 @@ ASKED = size(["reordered"], sorted(modules()))
 
 
 @pytest.mark.proves("C5")
+@pytest.mark.in_one_process(10)
 @pytest.mark.parametrize("name", ASKED)
 def test_a_broken_check_is_caught(name: str, monkeypatch: pytest.MonkeyPatch, record_property: Told) -> None:
     tests = [importlib.import_module(file) for file in modules()[name]]

@@ -1,11 +1,11 @@
-"""Proofs: tests that prove a promise of `docs/trust.md`, at the size that is asked for.
+"""Choose test sizes, and record each case that proves a promise of `docs/trust.md`.
 
-A test says which promise it proves by `@pytest.mark.proves("C3")`, takes its numbers from `size`, and tells what it
-measured by pytest's `record_property("figure", "1,000 of 1,000 histories judged alike")`. `scripts/prove` runs it at
-full size, and with `--quick` as CI does.
+A test says which promise it proves by `@pytest.mark.proves("C3")`, takes its numbers from `size(quick, full)`, and
+reports what it measured by pytest's `record_property("figure", "1,000 of 1,000 histories judged alike")`.
 
-This module is also the plugin that `scripts/prove` gives to pytest: it picks the tests that prove what is asked for,
-and writes down what came of each.
+`scripts/prove` also loads this module as a pytest plugin. When pytest collects, the plugin lists the tests that prove
+something. When pytest runs, the plugin keeps only the cases that are asked for, and appends one line of JSON to the
+record whenever one of them ends, so that nothing is lost if the machine stops the next moment.
 """
 
 from __future__ import annotations
@@ -19,34 +19,36 @@ from typing import TypeVar
 
 import pytest
 
-ASKED = "ACKPROOF_PROVE"  # "full", or anything else
 T = TypeVar("T")
-_TOOK = pytest.StashKey[float]()  # by what a test was given: a lab, a Spark
+_SETUP_S = pytest.StashKey[float]()  # seconds that the fixtures took: a lab, a Spark
 
 
 def size(quick: T, full: T) -> T:
-    return full if os.environ.get(ASKED) == "full" else quick
+    return full if os.environ.get("ACKPROOF_PROVE") == "full" else quick
 
 
-def ids_of(item: pytest.Item) -> list[str]:
+def promises(item: pytest.Item) -> list[str]:
     return sorted({str(word) for mark in item.iter_markers("proves") for word in mark.args})
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("proofs")
-    group.addoption("--proves", help="run only the tests that prove this")
-    group.addoption("--proofs", type=Path, help="write what came of each proof to this file, one JSON document a line")
+    group.addoption("--cases", type=Path, help="run only the cases that this JSON file lists")
+    group.addoption("--record", type=Path, help="append one line of JSON for each case to this file")
 
 
-@pytest.hookimpl(trylast=True)  # when the others, pytest's own -m among them, have chosen
+@pytest.hookimpl(trylast=True)  # after pytest's own -m
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    wanted = config.getoption("--proves")
-    chosen = [item for item in items if (wanted in ids_of(item) if wanted else ids_of(item))]
-    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
-    items[:] = chosen
+    listed: Path | None = config.getoption("--cases")
+    cases = set(json.loads(listed.read_text(encoding="utf-8"))) if listed else {i.nodeid for i in items if promises(i)}
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in cases])
+    items[:] = [item for item in items if item.nodeid in cases]
     if config.getoption("collectonly"):
-        for item in chosen:
-            _write(config, {"test": item.nodeid, "proves": ids_of(item)})
+        for item in items:
+            cluster, batch = item.get_closest_marker("cluster"), item.get_closest_marker("in_one_process")
+            number = (batch.args or (0,))[0] if batch else int(cluster is not None)
+            found = {"case": item.nodeid, "proves": promises(item), "cluster": cluster is not None, "batch": number}
+            _append(config, found)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -54,12 +56,12 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     if report.when == "call" or report.outcome != "passed":
         figures = [str(value) for name, value in item.user_properties if name == "figure"]
-        told = {"test": item.nodeid, "outcome": report.outcome, "figures": figures, "problem": _problem(report)}
-        told["date"] = datetime.now(UTC).strftime("%FT%R")
-        told |= {name: os.environ.get(f"ACKPROOF_{name.upper()}", "") for name in ("commit", "machine")}
-        _write(item.config, told | {"seconds": round(item.stash.get(_TOOK, 0.0) + report.duration, 3)})
+        ended: dict[str, object] = {"case": item.nodeid, "proves": promises(item), "outcome": report.outcome}
+        ended |= {"figures": figures, "problem": _problem(report), "date": datetime.now(UTC).strftime("%FT%T")}
+        ended["seconds"] = round(item.stash.get(_SETUP_S, 0.0) + report.duration, 3)
+        _append(item.config, ended | json.loads(os.environ["ACKPROOF_PROOF"]))
     elif report.when == "setup":
-        item.stash[_TOOK] = report.duration
+        item.stash[_SETUP_S] = report.duration
     return report
 
 
@@ -70,8 +72,9 @@ def _problem(report: pytest.TestReport) -> str:
     return str(crash.message if crash else report.longrepr or "").strip()
 
 
-def _write(config: pytest.Config, told: object) -> None:
-    path: Path | None = config.getoption("--proofs")
-    if path is not None:
-        with path.open("a", encoding="utf-8") as out:
-            out.write(json.dumps(told) + "\n")
+def _append(config: pytest.Config, document: object) -> None:
+    """Write the line at once, so that parallel processes do not mix theirs, and have it on the disk before going on."""
+    path: Path = config.getoption("--record")
+    with path.open("ab", buffering=0) as record:
+        record.write(json.dumps(document).encode() + b"\n")
+        os.fsync(record.fileno())

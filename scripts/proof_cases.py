@@ -61,7 +61,8 @@ def read_lines(path: Path, offset: int = 0) -> list[Any]:
 
 def result_of(name: str, cases: list[str], known: dict[str, Case], sitting: Sitting) -> Result:
     """What came of a promise: it passed if at least one case passed, none failed, and every case ended."""
-    ended = sorted((known[case] for case in cases if case in known), key=lambda case: case.date)
+    wanted = set(cases)
+    ended = sorted((case for name, case in known.items() if name in wanted), key=lambda case: case.date)
     silent = [case for case in cases if case not in known]
     by = {outcome: [case for case in ended if case.outcome == outcome] for outcome in ("passed", "failed", "skipped")}
     commits = [case.commit for case in ended] or [sitting.commit]

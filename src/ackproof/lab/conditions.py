@@ -136,28 +136,22 @@ class Proc:
     def sample(self, pid: int) -> Sample | None:
         """A look at a child of the supervisor; None where it is gone, or being made or reaped."""
         with suppress(OSError, ValueError, IndexError, KeyError):
-            folder = self._root / str(self._here(pid))
+            folder = self._folder(pid)
             threads, tracer = {}, None
             for task in (folder / "task").iterdir():
                 with suppress(FileNotFoundError, ProcessLookupError):  # threads come and go
                     threads[int(task.name)] = thread_of((task / "stat").read_text())
-                    tracer = tracer or self._tracer((task / "status").read_text())
+                    tracer = tracer or _tracer(folder.parent, (task / "status").read_text())
             if tracer is None and any(thread.state == "t" for thread in threads.values()):
                 tracer = "a process that cannot be seen from here"
             processors = fields_of((folder / "status").read_text())["Cpus_allowed_list"]
             cgroup = (folder / "cgroup").read_text()
             return Sample(time.monotonic(), threads, cpu_ns(pid), tracer, cgroup, processors)
+        self._pids.pop(pid, None)  # its number may be another process's now
         return None
 
-    def _tracer(self, status: str) -> str | None:
-        number = fields_of(status)["TracerPid"]
-        if number == "0":
-            return None
-        with suppress(OSError):
-            return f"{(self._root / number / 'comm').read_text().strip()} (process {number})"
-        return f"process {number}"
-
-    def _here(self, pid: int) -> int:
+    def _folder(self, pid: int) -> Path:
+        """Where the kernel tells nobody's children, the one of the lab's own /proc."""
         if pid not in self._pids:
             self._pids = {}
             for children in (self._root / str(self._supervisor) / "task").glob("*/children"):
@@ -165,7 +159,16 @@ class Proc:
                     with suppress(OSError):
                         inside = fields_of((self._root / child / "status").read_text())["NSpid"].split()[-1]
                         self._pids[int(inside)] = int(child)
-        return self._pids[pid]
+        return self._root / str(self._pids[pid]) if pid in self._pids else Path(f"/proc/{pid}")
+
+
+def _tracer(proc: Path, status: str) -> str | None:
+    number = fields_of(status)["TracerPid"]
+    if number == "0":
+        return None
+    with suppress(OSError):
+        return f"{(proc / number / 'comm').read_text().strip()} (process {number})"
+    return f"process {number}"
 
 
 class Conditions:

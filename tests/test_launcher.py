@@ -71,13 +71,13 @@ def clone(tmp_path: Path) -> Clone:
 def test_a_clone_that_is_set_up_goes_straight_to_python(clone: Clone) -> None:
     clone.set_up()
     answer = clone.call("up", "a b", PYTHONDONTWRITEBYTECODE="1")
-    assert (answer.stdout, answer.stderr) == ("python -P -m ackproof up a b unset\n", "")
+    assert (answer.stdout, answer.stderr) == ("python -I -m ackproof up a b unset\n", "")
 
 
 def test_it_may_be_called_through_a_link(clone: Clone, tmp_path: Path) -> None:
     clone.set_up()
     (tmp_path / "linked").symlink_to(clone.root / "ackproof")
-    assert clone.call("x", launcher=str(tmp_path / "linked")).stdout == "python -P -m ackproof x unset\n"
+    assert clone.call("x", launcher=str(tmp_path / "linked")).stdout == "python -I -m ackproof x unset\n"
 
 
 @pytest.mark.parametrize("change", ["constraints.txt", "pyproject.toml", "moved", "no python", "dev", "unfinished"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Literal
 
 import msgspec
@@ -11,6 +10,7 @@ import typer
 from ackproof.cli_options import Name, bootstrap, pairs, seconds, tell_trail
 from ackproof.lab import control
 from ackproof.lab.spec import DEFAULT_NAME
+from ackproof.own_program import own_program
 
 Topic = Annotated[str, typer.Argument(metavar="TOPIC")]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE, any of librdkafka's settings.")]
@@ -81,7 +81,7 @@ def consume(
 
 def _execute(name: str, what: str, config: msgspec.Struct) -> None:
     tell_trail(name, what)
-    argv = [sys.executable, "-m", "ackproof.clients.by_hand", what, msgspec.json.encode(config).decode()]
+    argv = own_program("ackproof.clients.by_hand", what, msgspec.json.encode(config).decode())
     raise typer.Exit(control.execute(name, "client", argv))
 
 

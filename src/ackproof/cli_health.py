@@ -18,6 +18,7 @@ from ackproof.errors import UsageProblem, did_you_mean
 from ackproof.lab import control
 from ackproof.lab.directory import LabDirectory
 from ackproof.lab.spec import DEFAULT_NAME
+from ackproof.own_program import own_program
 from ackproof.screen import Steps, console, plain
 from ackproof.sites import named, placed
 
@@ -88,8 +89,8 @@ def _watch(name: str, config: bytes, put: Callable[[str], None]) -> int:
     with tempfile.NamedTemporaryFile(prefix="health-", suffix=".json", dir=LabDirectory.of(name).path) as file:
         file.write(config)
         file.flush()
-        own = [sys.executable, "-m", "ackproof.clients.health", file.name]
-        command = [sys.executable, "-m", "ackproof", "exec", "--name", name, "observer", "--", *own]
+        own = own_program("ackproof.clients.health", file.name)
+        command = own_program("ackproof", "exec", "--name", name, "observer", "--", *own)
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as watching:
             assert watching.stdin is not None  # noqa: S101  # made with pipes
             assert watching.stdout is not None  # noqa: S101

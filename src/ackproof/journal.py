@@ -27,7 +27,6 @@ import fcntl
 import os
 import re
 import subprocess
-import sys
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,6 +41,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from ackproof.journal_tables import TABLES
+from ackproof.own_program import own_program
 
 FLUSH_EVERY_S = 0.25
 FLUSH_ROWS = 65_536
@@ -152,7 +152,7 @@ class Writer:
     def _seal_ended(self) -> None:
         """In the background, by one process at a time: streams that end while it is at work are for the next."""
         if self._sealing is None or self._sealing.poll() is not None:
-            self._sealing = subprocess.Popen([sys.executable, "-P", "-m", "ackproof.sealing", *map(str, self._ended)])
+            self._sealing = subprocess.Popen(own_program("ackproof.sealing", *map(str, self._ended)))
             self._ended = []
 
     def close(self, seal: bool = True) -> None:

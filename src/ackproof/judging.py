@@ -35,6 +35,7 @@ from ackproof.kafka.java import find_java
 from ackproof.lab.kernel import die_with_parent
 from ackproof.lab.processes import below, wait_until
 from ackproof.ours import hidden
+from ackproof.own_program import own_program
 from ackproof.verdict import Verdict
 
 Tell = Callable[[str], None]
@@ -73,7 +74,7 @@ class Judging:
                 "make room there, or set TMPDIR to a folder that can be written"
             ) from problem
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "ackproof.judging", str(os.getpid()), self._folder, master, *words],
+            own_program("ackproof.judging", str(os.getpid()), self._folder, master, *words),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

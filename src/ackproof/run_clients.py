@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from ackproof.journal import STREAM_SUFFIX, read_stream
 from ackproof.lab import control
 from ackproof.lab.directory import LabDirectory
 from ackproof.lab.spec import client
+from ackproof.own_program import own_program
 from ackproof.record import ConsumerRecord, ProducerRecord, RunRecord
 from ackproof.run_foreign import Foreign, HostProcesses
 from ackproof.run_health import health_config
@@ -264,7 +264,7 @@ class Clients:
     def _spawn(self, name: str, module: str, node: str, config: msgspec.Struct) -> None:
         path = self._folder / f"{name}.json"
         path.write_bytes(msgspec.json.encode(config))
-        argv = [sys.executable, "-m", f"ackproof.clients.{module}", str(path)]
+        argv = own_program(f"ackproof.clients.{module}", str(path))
         output = self._directory / "logs" / f"{name}.log"
         if node == "host":
             self.on_host.spawn(name, argv, output)

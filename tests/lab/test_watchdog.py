@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +11,7 @@ import pytest
 
 from ackproof.lab import network, verbs, watchdog
 from ackproof.lab.events import Events
+from ackproof.own_program import own_program
 
 SLOWED = {"kafka1": ("to-kafka1", 31), "kafka3": ("to-kafka3", 33)}  # interface, and our descriptor of its namespace
 
@@ -43,11 +43,11 @@ def test_the_watchdog_of_a_delay_takes_it_from_every_node_that_is_slow_and_says_
     request: Any = {"nodes": ["kafka1,kafka3"], "delay_ms": 100, "for_s": 0.01}
     verbs.slow(server, request)
     assert (spawned["name"], spawned["namespace"]) == ("watchdog-f7", 9), "where the interfaces are"
-    assert spawned["argv"][:3] == [sys.executable, "-m", "ackproof.lab.watchdog"]
+    assert spawned["argv"][:4] == own_program("ackproof.lab.watchdog")
 
     dropped: list[tuple[str, int]] = []
     monkeypatch.setattr(network, "drop_delay", lambda interface, number: dropped.append((interface, number)))
-    watchdog.main(spawned["argv"][3:])
+    watchdog.main(spawned["argv"][4:])
     ours = spawned["descriptors"]
     assert [(interface, ours[number]) for interface, number in dropped] == list(SLOWED.values())
     (event,) = Events(directory.events).read()

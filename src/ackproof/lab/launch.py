@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ import msgspec
 from ackproof.errors import CannotHere, problem_of
 from ackproof.lab.directory import LabDirectory
 from ackproof.lab.spec import BROKERS_MAX, LabSpec
+from ackproof.own_program import own_program
 
 EXPOSED_PORT_FIRST = 19092
 GONE_S = 10.0
@@ -141,7 +141,7 @@ def _uninterrupted() -> Iterator[None]:
 def _spawn_supervisor(directory: LabDirectory, descriptors: list[int]) -> None:
     with directory.supervisor_log.open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "ackproof.lab.supervisor", str(directory.path)],
+            own_program("ackproof.lab.supervisor", str(directory.path)),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

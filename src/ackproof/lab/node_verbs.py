@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +23,7 @@ from ackproof.lab.cluster import START_S
 from ackproof.lab.memory import check_memory
 from ackproof.lab.processes import wait_until
 from ackproof.lab.spec import Node
+from ackproof.own_program import own_program
 
 if TYPE_CHECKING:
     from ackproof.lab.lab import Lab, Standing
@@ -240,15 +240,12 @@ def start_watchdog(server: Server, standing: Standing, action: list[str], descri
     """A small process that ends the fault on time even if we are stopped."""
     server.lab.processes.spawn(
         f"watchdog-{standing.name}",
-        [
-            sys.executable, "-m", "ackproof.lab.watchdog",
-            str(standing.until), str(server.directory.events), standing.name, *action,
-        ],
+        own_program("ackproof.lab.watchdog", str(standing.until), str(server.directory.events), standing.name, *action),
         namespace=server.lab.network.router_namespace,
         output=server.directory.supervisor_log,
         environment=os.environ,
         descriptors=descriptors,
-    )  # fmt: skip
+    )
 
 
 # -- the lab as a whole ----------------------------------------------------------------------------------------------

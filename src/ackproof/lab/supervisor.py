@@ -28,6 +28,7 @@ from ackproof.lab import kernel
 from ackproof.lab.directory import LabDirectory, Started
 from ackproof.lab.events import Events
 from ackproof.lab.spec import EXPOSED_PORT, LabSpec
+from ackproof.own_program import own_program
 
 _SIGNALS = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
 
@@ -203,7 +204,7 @@ def start_relay(lab: Any, directory: LabDirectory, boot: Boot, broker: str) -> N
     address = lab.cluster.nodes[broker].address
     lab.processes.spawn(
         f"relay-{broker}",
-        [sys.executable, "-m", "ackproof.lab.relay", f"3={address}:{EXPOSED_PORT}"],
+        own_program("ackproof.lab.relay", f"3={address}:{EXPOSED_PORT}"),
         namespace=lab.network.endpoints["client"].namespace,
         output=directory.supervisor_log,
         environment=os.environ,

@@ -4,8 +4,9 @@
 
 Directories come in on standard input, with the cluster that holds the log where it is to be read from there, or with
 two topics to compare, one JSON a line; progress and the end of each go out on standard output, one JSON a line. So
-neither `run` nor `report` ever imports Spark, a Spark that dies takes no run with it, and nothing stays where whoever
-asks is killed.
+neither `run` nor `report` ever imports Spark, a Spark that dies takes no run with it, and nothing stays where the
+parent is killed: the kernel ends the judge with its parent and Java with the judge, whatever they wait for, and a
+janitor, which waits for nothing but the judge's end, takes away the temporary folder.
 
 While it rehearses it is nice: it takes what the brokers and the clients leave of the processors, and nothing of theirs.
 A large load leaves it nothing: there it rehearses more, and the load waits for it.
@@ -26,14 +27,15 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 
 from ackproof.errors import CannotHere, problem_of
 from ackproof.kafka.java import find_java
 from ackproof.lab.kernel import die_with_parent
-from ackproof.lab.processes import below, wait_until
+from ackproof.lab.processes import living_in, wait_until
+from ackproof.locked_folder import make_locked, take_away_unlocked
 from ackproof.ours import hidden
 from ackproof.own_program import own_program
 from ackproof.verdict import Verdict
@@ -42,6 +44,7 @@ Tell = Callable[[str], None]
 SoFar = Callable[[int, int | None, str], None]
 NICE = 19  # the lowest there is
 END_S = 5.0
+FOLDER = "ackproof-judge-"
 REHEARSED = [2]  # messages of each rehearsal
 REHEARSED_LARGE = [150_000] * 3  # what was compiled in one is used by the next
 REHEARSAL_S = 120.0  # for which a load may wait
@@ -67,12 +70,14 @@ class Judging:
         try:
             self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that nobody reads would fill
             # Of all its files, so that none stays if it is killed.
-            self._folder = tempfile.mkdtemp(prefix="ackproof-judge-")
+            take_away_unlocked(FOLDER)
+            folder, self._lock = make_locked(FOLDER)
         except OSError as problem:
             raise CannotHere(
                 f"the judge can make no temporary file ({problem.strerror}): "
                 "make room there, or set TMPDIR to a folder that can be written"
             ) from problem
+        self._folder = str(folder)
         self._process = subprocess.Popen(
             own_program("ackproof.judging", str(os.getpid()), self._folder, master, *words),
             stdin=subprocess.PIPE,
@@ -80,6 +85,7 @@ class Judging:
             stderr=self._errors,
             text=True,
             env={**os.environ, "JAVA_HOME": str(java.home), "TMPDIR": self._folder},
+            pass_fds=[self._lock],
             start_new_session=True,  # Ctrl-C is ours to hear; we end it
         )
         self._busy, self._asked = early, False
@@ -160,10 +166,19 @@ class Judging:
         while self._signal(0) and time.monotonic() < deadline:
             time.sleep(0.02)
         self._signal(signal.SIGKILL)
-        shutil.rmtree(self._folder, ignore_errors=True)
         if self._process.stdout is not None:
+            self._wait_for_janitor(self._process.stdout.fileno())
             self._process.stdout.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        os.close(self._lock)
         self._errors.close()
+
+    @staticmethod
+    def _wait_for_janitor(output: int) -> None:
+        """It holds the judge's standard output, and writes nothing: when that ends, it has ended."""
+        deadline = time.monotonic() + END_S
+        while select.select([output], [], [], max(0.0, deadline - time.monotonic()))[0] and os.read(output, 65_536):
+            pass
 
     def _signal(self, number: int) -> bool:
         """To its whole session, which is Python and Java; False where nobody is left of it."""
@@ -225,28 +240,45 @@ def _serve(master: str, early: bool, large: bool, consumers: bool, connector: bo
         tell_problem(no_space(problem.filename or "the run, or of temporary files", problem.errno))
 
 
-def _end_at_once(folder: str) -> NoReturn:
-    """With all that was started, and all its files. To leave by way of an exception would be no use: it may come in the
-    middle of what Java answers, and what is asked of Java on the way out then breaks, and hides it."""
+def _leave_a_janitor(folder: str) -> None:
+    """Start a process that waits for our end, ends what we leave of our session, and takes our folder away.
 
-    def nothing_is_left() -> bool:
-        for pid in (left := below(os.getpid())):
-            with suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-        return not left
+    It is as small as this process is now, in a session of its own, and holds no pipe but our standard output, by whose
+    end the parent knows that nothing is left.
+    """
+    judge, held, ends = os.getpid(), *os.pipe()
+    if os.fork() != 0:
+        os.close(held)  # the other end stays open for as long as we live
+        return
+    status = 0
+    try:
+        os.setsid()
+        os.close(ends)
+        os.close(sys.stdin.fileno())  # else the judge would never see its end
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+        os.read(held, 1)  # nothing is ever written: this is the end of the judge
+        wait_until(lambda: not _ended_by_us(judge), END_S)
+        shutil.rmtree(folder, ignore_errors=True)
+    except BaseException:  # noqa: BLE001  # nobody reads its words; it has to end here, and not as another judge
+        status = 1
+    os._exit(status)
 
-    wait_until(nothing_is_left, END_S)
-    shutil.rmtree(folder, ignore_errors=True)
-    os._exit(128 + signal.SIGTERM)
+
+def _ended_by_us(group: int) -> bool:
+    """Whether something was left of a process group, which is Java; one that has ended and is not reaped is nothing."""
+    left = living_in(group)
+    for pid in left:
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+    return bool(left)
 
 
 def main(parent: str, folder: str, master: str, *words: str) -> None:
-    signal.signal(signal.SIGTERM, lambda *_: _end_at_once(folder))
-    try:
-        die_with_parent(signal.SIGTERM, int(parent))  # also in the middle of a rehearsal
-        _serve(master, *(word in words for word in ("rehearse", "large", "consumers", "connector")))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)  # whoever made it may be gone
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # ends it at once, also in the middle of what Java or a disk answers
+    _leave_a_janitor(folder)
+    die_with_parent(signal.SIGKILL, int(parent))
+    _serve(master, *(word in words for word in ("rehearse", "large", "consumers", "connector")))
 
 
 if __name__ == "__main__":

@@ -16,8 +16,9 @@ from histories import History
 
 from ackproof.judge import Session
 from ackproof.judge import judge as judge_here
-from ackproof.judge.kept import WORKING, working_folder
+from ackproof.judge.kept import WORKING
 from ackproof.judge.witnesses import rows, run_checks
+from ackproof.locked_folder import locked_folder
 from ackproof.verdict import read_verdict
 from scripts_as_modules import script
 
@@ -89,8 +90,9 @@ def test_what_was_answered_is_not_asked_again(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from ackproof.judge.kept import WORKING, working_folder
-folders = [working_folder(kind, Path(sys.argv[1])) for kind in WORKING]
+from ackproof.judge.kept import WORKING
+from ackproof.locked_folder import locked_folder
+folders = [locked_folder(kind, Path(sys.argv[1])) for kind in WORKING]
 for folder in folders:
     (folder.__enter__() / "file").write_text("half")
 os.kill(os.getpid(), signal.SIGKILL)
@@ -113,7 +115,7 @@ def test_what_a_judge_that_was_killed_left_is_cleared_and_what_a_living_one_has_
     def start(_: bool) -> Session:
         raise Stopped
 
-    with working_folder(WORKING[0], run) as own:
+    with locked_folder(WORKING[0], run) as own:
         with pytest.raises(Stopped):
             judge_here([run], start=start)
         assert set(run.iterdir()) == {*before, own}

@@ -19,7 +19,7 @@ from histories import History
 from ackproof.errors import UsageProblem
 from ackproof.judge import main
 from ackproof.judging import END_S, Judging
-from ackproof.lab.processes import below, wait_until
+from ackproof.lab.processes import below, living_in, wait_until
 
 STARTS_AND_DIES = """
 import os, signal
@@ -82,17 +82,65 @@ def test_it_compares_two_topics_and_what_is_wrong_is_told_with_its_exit_code(two
 
 
 @pytest.mark.proves("A1")
+@pytest.mark.parametrize("stopped", [False, True])
 def test_a_comparison_that_is_killed_takes_its_files_with_it(
-    two_topics: Path, tmp_path: Path, record_property: Callable[[str, object], None]
+    two_topics: Path, tmp_path: Path, stopped: bool, record_property: Callable[[str, object], None]
 ) -> None:
+    """Also where judge and Java cannot do anything about it: the kernel ends them."""
     words = [sys.executable, "-m", "ackproof", "diff", str(two_topics), "orders", "other"]
     with subprocess.Popen(words, env={**os.environ, "TMPDIR": str(tmp_path)}) as compares:
         assert wait_until(lambda: list(tmp_path.rglob("spark.log")) != [], 6 * END_S)
         started = below(compares.pid)
+        judges = [pid for pid in started if os.getpgid(pid) != os.getpgid(compares.pid) and living_in(pid) != [pid]]
+        for pid in [each for judge in judges for each in living_in(judge)] if stopped else []:
+            os.kill(pid, signal.SIGSTOP)
         compares.kill()
-    assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started), 2 * END_S)
+    assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started), 6 * END_S)
     assert list(tmp_path.iterdir()) == []
-    record_property("figure", "`diff` killed while Spark starts: nothing left")
+    record_property("figure", "`diff` killed while Spark starts, also with judge and Java stopped: nothing left")
+
+
+WAITS = """
+import sys
+from ackproof import judge, judging
+
+def waiting(directories, **_):
+    print("it waits", flush=True)
+    open(directories[0])  # a FIFO to which nobody writes
+
+judge.judge = waiting
+judging.main(*sys.argv[1:])
+"""
+HAS_IT_WAIT = """
+import json, os, subprocess, sys, time
+waits, folder, fifo = sys.argv[1:]
+words = [sys.executable, "-c", waits, str(os.getpid()), folder, "local[1]"]
+judge = subprocess.Popen(words, stdin=subprocess.PIPE, text=True)
+judge.stdin.write(json.dumps({"directories": [fifo], "kafka": None}) + "\\n")
+judge.stdin.flush()
+print(judge.pid, flush=True)
+judge.wait()
+"""
+
+
+@pytest.mark.proves("A1")
+@pytest.mark.parametrize("how", ["its parent is killed", "it is told to end"])
+def test_a_judge_that_waits_for_a_fifo_ends_all_the_same(how: str, tmp_path: Path) -> None:
+    folder, fifo = tmp_path / "folder", tmp_path / "fifo"
+    folder.mkdir()
+    os.mkfifo(fifo)
+    words = [sys.executable, "-c", HAS_IT_WAIT, WAITS, str(folder), str(fifo)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        judge = int(parent.stdout.readline())
+        assert parent.stdout.readline() == "it waits\n"
+        started = [judge, *below(judge)]
+        if how == "its parent is killed":
+            parent.kill()
+        else:
+            os.kill(judge, signal.SIGTERM)
+    assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started), 2 * END_S)
+    assert [path.name for path in tmp_path.iterdir()] == ["fifo"]
 
 
 @pytest.mark.parametrize("waits", [False, pytest.param(True, marks=pytest.mark.long)])
@@ -154,7 +202,7 @@ def test_one_that_is_ended_while_java_answers_takes_nothing_for_a_verdict(tmp_pa
         assert json.loads(talks.stdout.readline()) == {"progress": "it talks"}
         started = below(talks.pid)
         talks.terminate()
-    assert talks.returncode == 128 + signal.SIGTERM
-    assert list(tmp_path.iterdir()) == []
+    assert talks.returncode == -signal.SIGTERM
     assert started
     assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started), END_S)
+    assert list(tmp_path.iterdir()) == []

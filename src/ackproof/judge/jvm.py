@@ -14,10 +14,13 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO
 
 import pyspark
+
+from ackproof.lab.kernel import die_with_parent
 
 START_DEADLINE_S = 60.0
 END_DEADLINE_S = 5.0
@@ -103,7 +106,7 @@ def start(
         stdout=log,
         stderr=log,
         env=environment,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),  # Ctrl-C is ours to handle
+        preexec_fn=partial(_tie, os.getpid()),
     )
     deadline = time.monotonic() + START_DEADLINE_S
     try:
@@ -118,6 +121,13 @@ def start(
     said = answer.read_bytes()  # the port, the length of the secret, the secret
     port, length = struct.unpack(">ii", said[:8])
     return Jvm(process, port, said[8 : 8 + length].decode())
+
+
+def _tie(parent: int) -> None:
+    """In the child, before it becomes Java: the kernel tells it to end when we do, whatever we wait for. Java then
+    takes Spark's folder away; where it cannot, the judge's janitor ends it (`judging`)."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is ours to handle
+    die_with_parent(signal.SIGTERM, parent)
 
 
 def _jars() -> list[Path]:

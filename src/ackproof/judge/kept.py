@@ -9,11 +9,9 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import shutil
-import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +19,11 @@ import numpy as np
 
 import ackproof
 from ackproof.judge.sources import Source, cleared
+from ackproof.locked_folder import take_away_unlocked
 
 NAME = ".judging"
 WORKING = (".log-", ".verdict-", ".witnesses-")  # what folders are called that a judge works in
 _SIGNATURE = "signature"
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 @contextmanager
@@ -51,41 +49,10 @@ def kept_folder(source: Source) -> Iterator[Path | None]:
         os.close(home)
 
 
-@contextmanager
-def working_folder(kind: str, place: Path) -> Iterator[Path]:
-    """A folder of this judge alone, gone in the end. It is locked until then: one without a lock was left behind."""
-    folder, lock = _locked_folder(kind, place)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
-
-
-def _locked_folder(kind: str, place: Path) -> tuple[Path, int]:
-    while True:
-        folder = Path(tempfile.mkdtemp(prefix=kind, dir=place))
-        try:
-            lock = os.open(folder, _FOLDER)
-        except FileNotFoundError:  # who clears up was here before the lock
-            continue
-        with suppress(OSError):  # not every file system has locks; on one that has none nothing is cleared
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        if folder.exists():
-            return folder, lock
-        os.close(lock)  # he had it first
-
-
 def clear_left_behind(run: Path) -> None:
     """Away with the folders of judges that were killed."""
-    for folder in [folder for kind in WORKING for folder in run.glob(f"{kind}{'?' * 8}")]:
-        with suppress(OSError):  # a link, or of a judge that lives
-            lock = os.open(folder, _FOLDER)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder, ignore_errors=True)
-            finally:
-                os.close(lock)
+    for kind in WORKING:
+        take_away_unlocked(kind, run)
 
 
 def _is_ours(folder: Path, signature: str) -> bool:

@@ -24,7 +24,7 @@ from ackproof.judge.compare import Findings, verdict_of, write_verdict
 from ackproof.judge.fates import fate_counts
 from ackproof.judge.folds import BITS, FEWER_BITS
 from ackproof.judge.from_kafka import Kafka, with_log_of
-from ackproof.judge.kept import Kept, clear_left_behind, kept_folder, working_folder
+from ackproof.judge.kept import Kept, clear_left_behind, kept_folder
 from ackproof.judge.large import Looked, counted_tables, left_out, look, unequal
 from ackproof.judge.moments import claims, exits, lives, moments, phases
 from ackproof.judge.parts import TABLES as FOLDED
@@ -35,6 +35,7 @@ from ackproof.judge.spark import LARGE_ROWS, MEMORY, Session, cores, few_rows, f
 from ackproof.judge.tables import TP, Span, Tables, looking_closer, make_tables, read_table
 from ackproof.judge.windows import awaited, covers
 from ackproof.judge.witnesses import run_checks
+from ackproof.locked_folder import locked_folder
 from ackproof.verdict import Fitness, Verdict, not_judged
 
 Progress = Callable[[str], None]
@@ -85,7 +86,7 @@ def judge(
                 large = any(map(_is_heavy, sources.values()))
                 session = start(large) if start else stack.enter_context(warm(master, large=large))
             if kafka is not None:
-                folder = stack.enter_context(working_folder(".log-", _shared(session, list(batch.values()))))
+                folder = stack.enter_context(locked_folder(".log-", _shared(session, list(batch.values()))))
                 batch = {
                     place: with_log_of(session, source, kafka, folder, say, far) for place, source in batch.items()
                 }
@@ -159,7 +160,7 @@ def _folder(session: Session, sources: Sequence[Source]) -> Iterator[Path]:
                 yield kept
                 shutil.rmtree(kept, ignore_errors=True)
                 return
-    with working_folder(".witnesses-", _shared(session, sources)) as folder:
+    with locked_folder(".witnesses-", _shared(session, sources)) as folder:
         yield folder
 
 
@@ -350,7 +351,7 @@ def _finish(source: Source, findings: Findings) -> Verdict:
     """Compare and write; the directory of witnesses is filled beside the old verdict and takes its place at the end."""
     if source.home is None:
         return verdict_of(source, findings, None)
-    with working_folder(".verdict-", source.home) as new:
+    with locked_folder(".verdict-", source.home) as new:
         return write_verdict(source.home, verdict_of(source, findings, new), new)
 
 

@@ -14,7 +14,6 @@ import os
 import shutil
 import socket
 import sys
-import tempfile
 import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,11 +36,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 import ackproof
 from ackproof.errors import CannotHere
 from ackproof.judge.jvm import DidNotStart, Jvm, start
+from ackproof.locked_folder import make_locked, take_away_unlocked
+from ackproof.own_program import SAFE_PATH
 
 # From so many rows on a journal is worth exchanges, broadcasts and plans that adapt.
 LARGE_ROWS = 3_000_000
 
 CONNECT = "sc://"
+FOLDER = "ackproof-spark-"
 CORES_ELSEWHERE = 8
 MEMORY = os.environ.get("ACKPROOF_JUDGE_MEMORY", "2g")  # of the judge's own Java
 
@@ -66,6 +68,7 @@ class Session:
     spark: SparkSession
     folder: Path
     jvm: Jvm | None
+    lock: int  # of the folder, for as long as Spark runs
     connected: bool = False  # to a Spark that somebody else runs, by Spark Connect
 
     @property
@@ -78,10 +81,16 @@ class Session:
         return self.folder / "spark.log"
 
     def close(self) -> None:
+        try:
+            self._end()
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            os.close(self.lock)
+
+    def _end(self) -> None:
         if self.connected:
             with suppress(Exception):  # it may be gone already
                 self.spark.stop()
-            shutil.rmtree(self.folder, ignore_errors=True)
             return
         gateway = self.spark.sparkContext._gateway
         try:
@@ -94,7 +103,6 @@ class Session:
             SparkContext._gateway = None
             SparkContext._jvm = None
             (self.jvm or _submitted(gateway)).close()
-            shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self) -> Session:
         return self
@@ -122,15 +130,17 @@ def warm(master: str = "local[*]", large: bool = False, extras: Extras | None = 
     if SparkContext._active_spark_context is not None:
         raise RuntimeError("this process already has a Spark session")
     _silence()
-    folder = Path(tempfile.mkdtemp(prefix="ackproof-judge-"))
+    take_away_unlocked(FOLDER)
+    folder, lock = make_locked(FOLDER)
     try:
         if master.startswith(CONNECT):
-            return Session(_connected_to(master, folder), folder, None, connected=True)
+            return Session(_connected_to(master, folder), folder, None, lock, connected=True)
         spark, jvm = _start(master, folder, large, extras or Extras())
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
         raise
-    return Session(spark, folder, jvm)
+    return Session(spark, folder, jvm, lock)
 
 
 def _connected_to(address: str, folder: Path) -> SparkSession:
@@ -267,6 +277,7 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
         "spark.sql.codegen.cache.maxEntries": "4000",
         "spark.sql.codegen.useIdInClassName": "false",
         "spark.sql.inMemoryColumnarStorage.compressed": "false",  # read five times, not kept
+        **{f"spark.executorEnv.{name}": value for name, value in SAFE_PATH.items()},  # of workers in Python
     }
     if not master.startswith("local"):
         settings["spark.driver.memory"] = MEMORY

@@ -249,6 +249,17 @@ def below(pid: int) -> list[int]:
     return [each for each in found if states[each] not in b"ZX"]
 
 
+def living_in(group: int) -> list[int]:
+    """The processes of a process group, as far as they live."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, own = stat.read_bytes().rpartition(b")")[2].split()[:3]
+            if int(own) == group and state not in b"ZX":
+                found.append(int(stat.parent.name))
+    return found
+
+
 def stopped_threads(pid: int) -> bool:
     """Whether every thread of a process is stopped."""
     try:

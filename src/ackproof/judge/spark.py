@@ -290,6 +290,11 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.local.dir": str(folder),
+            # Any user of this machine can connect to loopback, and Spark reads Java objects out of what it is sent. The
+            # secret is drawn by Spark itself and never leaves its memory: nothing of ours has to know it.
+            "spark.authenticate": "true",
+            "spark.network.crypto.enabled": "true",
+            "spark.network.crypto.saslFallback": "false",
         }
     return settings
 

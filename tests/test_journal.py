@@ -318,10 +318,10 @@ def test_a_stream_that_another_sealed_meanwhile_is_sealed(tmp_path: Path, monkey
         probes(tmp_path, 3, name).close(seal=False)
     sealed_here = journal._sealed_here
 
-    def after_another(path: Path) -> journal.Damage | None:
+    def after_another(path: Path, run: Path) -> journal.Damage | None:
         if path.stem == "one":
             seal_stream(path)
-        return sealed_here(path)
+        return sealed_here(path, run)
 
     monkeypatch.setattr("ackproof.journal._sealed_here", after_another)
     assert seal_all(tmp_path) == []

@@ -40,8 +40,10 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet
 
+from ackproof.journal_bounds import cut_texts, stream_bomb
 from ackproof.journal_tables import TABLES
 from ackproof.own_program import own_program
+from ackproof.run_files import why_not
 
 FLUSH_EVERY_S = 0.25
 FLUSH_ROWS = 65_536
@@ -136,7 +138,8 @@ class Writer:
                 arrays.append(same(self._run, field.type, count))
             elif field.name in columns:
                 column = columns[field.name]
-                arrays.append(column if isinstance(column, pa.Array) else pa.array(column, type=field.type))
+                array = column if isinstance(column, pa.Array) else pa.array(column, type=field.type)
+                arrays.append(cut_texts(array))
             else:
                 arrays.append(same(None, field.type, count))
         batch = pa.record_batch(arrays, schema=self._schema)
@@ -348,22 +351,29 @@ def parquet_options(schema: pa.Schema) -> dict[str, Any]:
 def seal_all(run_directory: Path) -> list[Damage]:
     """Seal every stream that its writer did not: it was killed, or left it to us."""
     streams = sorted((run_directory / "journal").glob(f"*/*{STREAM_SUFFIX}"))
-    damages = [damage for path in streams if (damage := _sealed_here(path)) is not None]
+    damages = [damage for path in streams if (damage := _sealed_here(path, run_directory)) is not None]
     for table in TABLES:
         _take_away_twice(run_directory / "journal" / table)
     return damages
 
 
-def _sealed_here(path: Path) -> Damage | None:
+def _sealed_here(path: Path, run_directory: Path) -> Damage | None:
     """A run may come from somebody else: nothing is sealed where a link of theirs leads."""
     if any(place.is_symlink() for place in (path, path.parent, path.parent.parent)):
         return Damage(path, path.stat().st_size if path.exists() else 0, "it is a link, which is not followed")
+    try:
+        if why := why_not(path, run_directory) or stream_bomb(path):
+            return Damage(path, path.stat().st_size, why)
+    except FileNotFoundError:  # another has sealed it meanwhile
+        pass
     return seal_stream(path)
 
 
 def sealed_files(run_directory: Path, table: str) -> list[Path]:
-    """In the order of their writers, and of a writer's streams; what another file stands for is left out."""
-    return [path for path, stood_for in _in_order(run_directory / "journal" / table) if not stood_for]
+    """In the order of their writers, and of a writer's streams; what another file stands for is left out, and so is
+    what may not be opened (`run_files`)."""
+    found = [path for path, stood_for in _in_order(run_directory / "journal" / table) if not stood_for]
+    return [path for path in found if why_not(path, run_directory) is None]
 
 
 def rows_sealed(run_directory: Path) -> dict[str, int]:

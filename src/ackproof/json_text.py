@@ -14,7 +14,7 @@ import msgspec
 from ackproof.named_files import read_named
 
 Kind = TypeVar("Kind")
-LARGEST_JSON = 64 * 2**20  # characters: a run.json or a verdict.json has some thousands
+LARGEST_JSON = 8 * 2**20  # characters: a run.json or a verdict.json has some thousands
 
 _BEYOND_ASCII = re.compile(r"[^ -~\n]")  # between its parts JSON has newlines; in a string they are \n already
 

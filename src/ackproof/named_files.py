@@ -7,6 +7,7 @@ import os
 import stat
 from pathlib import Path
 
+NO_REGULAR_FILE = "it is no regular file"
 LARGEST = 2**20  # characters of what a person writes: a scenario, the settings of a client
 
 
@@ -20,7 +21,7 @@ def read_named(path: Path, encoding: str = "utf-8", largest: int = LARGEST, pipe
     with open(path, encoding=encoding, opener=opener) as file:  # a Path takes no opener
         kind = os.fstat(file.fileno()).st_mode
         if not (stat.S_ISREG(kind) or (pipe and stat.S_ISFIFO(kind))):
-            raise OSError(errno.EINVAL, "it is no regular file")
+            raise OSError(errno.EINVAL, NO_REGULAR_FILE)
         text = file.read(largest)
         if file.read(1):
             raise OSError(errno.EFBIG, f"it has more than {largest:,} characters")

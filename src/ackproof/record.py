@@ -15,46 +15,45 @@ import msgspec
 from ackproof.errors import naming
 from ackproof.journal_tables import SCHEMA_VERSION
 from ackproof.json_text import json_text, read_json
+from ackproof.record_bounds import PARTITIONS_MOST, Each, Id, Index, Many, Moment, Name, Some, Text, check_plan
+from ackproof.run_files import require_own
 
 Expected = Literal["required", "allowed", "forbidden"]
 
 
 class ProducerRecord(msgspec.Struct, frozen=True):
-    id: int
-    name: str
-    topic: int
-    acks: str  # "0", "1" or "all"
-    count: int
+    id: Id
+    name: Name
+    topic: Index
+    acks: Name  # "0", "1" or "all"
+    count: Some
     rate: float | None  # messages a second; null: as fast as it goes
     settings: dict[str, Any] = {}
 
 
 class ConsumerRecord(msgspec.Struct, frozen=True):
-    id: int
-    name: str
-    topic: int
-    group: int
+    id: Id
+    name: Name
+    topic: Index
+    group: Index
     settings: dict[str, Any] = {}
     start: Literal["earliest", "latest"] = "earliest"
 
 
 class FaultRecord(msgspec.Struct, frozen=True):
-    id: int
-    kind: str
-    asked: list[str]
-    apart_from: list[str] = []
-    when: str = ""  # in words: "at 30,000 messages"
-    heals: str = ""  # in words: "after the last send, and not before a new leader epoch was seen or 30 s have passed"
-    step: str | None = None  # of a runbook, in words
-
-
-Moment = Annotated[int, msgspec.Meta(ge=0)]  # on the monotonic clock, in ns
+    id: Id
+    kind: Name
+    asked: Many[Name]
+    apart_from: Many[Name] = []
+    when: Text = ""  # in words: "at 30,000 messages"
+    heals: Text = ""  # in words: "after the last send, and not before a new leader epoch was seen or 30 s have passed"
+    step: Text | None = None  # of a runbook, in words
 
 
 class Clock(msgspec.Struct, frozen=True):
     """The two clocks read together: how monotonic times become times of day, and whether the clocks agree."""
 
-    wall_ns: int
+    wall_ns: Moment
     monotonic_ns: Moment
 
 
@@ -71,33 +70,33 @@ class Marks(msgspec.Struct, frozen=True):
 
 class RunRecord(msgspec.Struct, frozen=True):
     run: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-    name: str  # the directory's name
-    scenario: str
-    section: str
-    title: str
-    shape: str  # base, slow or crowd
-    mode: str  # zookeeper or kraft
-    kafka: str
+    name: Name  # the directory's name
+    scenario: Name
+    section: Name
+    title: Text
+    shape: Name  # base, slow or crowd
+    mode: Name  # zookeeper or kraft
+    kafka: Name
     seed: int
-    argv: list[str]  # how to run it again
-    versions: dict[str, str]
+    argv: Many[Text]  # how to run it again
+    versions: Each[Name]
     expect: dict[str, Expected]  # per check, resolved for this mode and shape
-    topics: list[str]  # their numbers are the places in this list; so for groups
-    groups: list[str]
-    producers: list[ProducerRecord]
-    consumers: list[ConsumerRecord]
-    faults: list[FaultRecord]
-    nodes: dict[int, str]  # Kafka's id: the node's name
+    topics: Many[Name]  # their numbers are the places in this list; so for groups
+    groups: Many[Name]
+    producers: Many[ProducerRecord]
+    consumers: Many[ConsumerRecord]
+    faults: Many[FaultRecord]
+    nodes: Each[int]  # Kafka's id: the node's name
     began: Clock
     plan: dict[str, Any]  # the scenario as it was resolved, every field
     schema: int = SCHEMA_VERSION
     ended_at: Clock | None = None
     ended: Literal["complete", "interrupted", "failed"] | None = None
-    problems: list[str] = []
+    problems: Many[Text] = []
     marks: Marks = Marks()
-    mirrors: dict[int, int] = {}  # the number of a topic that a mirror made: the topic that it was made from
-    others: list[str] = []  # what somebody else asked of the lab while the run went on, and who
-    rows: dict[str, int] = {}  # of each table, when the journal was sealed: a file may be gone since
+    mirrors: dict[Index, Index] = {}  # the number of a topic that a mirror made: the topic that it was made from
+    others: Many[Text] = []  # what somebody else asked of the lab while the run went on, and who
+    rows: dict[Name, Some] = {}  # of each table, when the journal was sealed: a file may be gone since
 
     def is_server(self, node: str) -> bool:
         """Brokers by their names here; ZooKeeper's and KRaft's own by how the lab calls them, whichever cluster's."""
@@ -133,4 +132,11 @@ def write_record(run_directory: Path, record: RunRecord) -> None:
 
 
 def read_record(run_directory: Path) -> RunRecord:
-    return read_json(run_directory / "run.json", RunRecord)
+    """What a run directory says of itself, within the bounds that any run keeps."""
+    path = run_directory / "run.json"
+    require_own(path, run_directory)
+    record = read_json(path, RunRecord)
+    check_plan(record.plan)
+    if sum(map(record.partitions, {*range(len(record.topics)), *record.mirrors})) > PARTITIONS_MOST:
+        raise msgspec.ValidationError(f"its plan has more than {PARTITIONS_MOST:,} partitions")
+    return record

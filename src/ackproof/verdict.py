@@ -20,6 +20,7 @@ import msgspec
 
 from ackproof.json_text import read_json
 from ackproof.record import Expected, RunRecord
+from ackproof.run_files import require_own
 
 Result = Literal["confirmed", "refuted", "unknown"]
 EXIT_CODES: dict[Result, int] = {"confirmed": 0, "refuted": 1, "unknown": 3}
@@ -131,4 +132,6 @@ def overall(fitness: Sequence[Fitness], checks: Sequence[CheckResult], acked: in
 
 
 def read_verdict(run_directory: Path) -> Verdict:
-    return read_json(run_directory / "verdict" / "verdict.json", Verdict)
+    path = run_directory / "verdict" / "verdict.json"
+    require_own(path, run_directory)
+    return read_json(path, Verdict)

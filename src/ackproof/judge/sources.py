@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,8 +21,11 @@ import pyarrow.parquet as pq
 
 from ackproof.foreign import not_applicable
 from ackproof.journal import TORN_BYTES, TORN_WHAT, differs_from_checksum, is_of_a_crash, seal_all, sealed_files
+from ackproof.journal_bounds import footer_bomb, parquet_bomb, text_beyond
 from ackproof.journal_tables import SCHEMA_VERSION, TABLES, Table
+from ackproof.locked_folder import locked_folder, take_away_unlocked
 from ackproof.record import RunRecord, read_record
+from ackproof.run_files import TooManyFiles, not_to_be_opened
 from ackproof.verdict import Fitness
 
 # Without these nothing can be said of any send.
@@ -30,6 +33,11 @@ ESSENTIAL = ("blocks", "sends", "log", "ends")
 # Small by nature: read here, in this process, where fitness wants them row by row.
 SMALL = ("ends", "mirror_ends", "faults", "probes", "nodes", "oddities", "topics")
 WITHOUT_EPOCHS = {"zombie_ack": "a log that is read from Kafka itself does not tell the epochs of its records"}
+WHOLE = (*SMALL, "blocks")  # read whole, however many their rows are
+WHOLE_VALUES = 3_000_000
+WHOLE_BYTES = 128 * 2**20
+ALL_ROWS = 2**62
+COPY = "ackproof-run-"
 READ_ROWS = 200_000  # files up to this are read through beforehand; larger ones are folded, which reads them as well
 
 
@@ -74,21 +82,28 @@ def opened(directory: Path) -> Iterator[Source]:
     if not there:
         raise Unreadable(f"there is no run directory {directory.name}")
     record = _record(directory)
-    if _writable(directory):
-        yield _source(directory, directory, record)
-        return
-    copy = Path(tempfile.mkdtemp(prefix="ackproof-run-"))
     try:
-        _copy_journal(directory, copy)
-        yield _source(copy, None, record)
-    finally:
-        shutil.rmtree(copy, ignore_errors=True)
+        closed = not_to_be_opened(directory)
+    except TooManyFiles as problem:
+        raise Unreadable(str(problem)) from None
+    except OSError as error:
+        raise Unreadable(f"its journal cannot be looked at ({error.strerror})") from None
+    if _writable(directory):
+        yield _source(directory, directory, record, closed)
+        return
+    take_away_unlocked(COPY)
+    with locked_folder(COPY) as copy:
+        _copy_journal(directory, copy, closed)
+        yield _source(copy, None, record, closed)
 
 
-def _copy_journal(directory: Path, copy: Path) -> None:
+def _copy_journal(directory: Path, copy: Path, closed: Mapping[Path, str]) -> None:
+    def left_out(folder: str, names: list[str]) -> set[str]:
+        return {name for name in names if Path(folder, name) in closed}
+
     try:
         if (directory / "journal").is_dir():
-            shutil.copytree(directory / "journal", copy / "journal")
+            shutil.copytree(directory / "journal", copy / "journal", ignore=left_out)
     except OSError as error:
         why = error.strerror or f"{len(error.args[0])} of its files"  # copytree goes on, and tells of all in the end
         raise Unreadable(f"its journal can be neither sealed in its place nor copied ({why})") from None
@@ -115,31 +130,37 @@ def _writable(directory: Path) -> bool:
         return False
 
 
-def _source(directory: Path, home: Path | None, record: RunRecord) -> Source:
-    remarks: list[Fitness] = []
+def _source(directory: Path, home: Path | None, record: RunRecord, closed: Mapping[Path, str]) -> Source:
+    remarks = [_damaged(path, why) for path, why in closed.items()]
     try:
         for damage in seal_all(directory):
-            if damage.path.exists():  # it could not be sealed at all
+            if damage.path.exists() and damage.path not in closed:  # it could not be sealed at all
                 remarks.append(_damaged(damage.path, damage.what))
     except (OSError, pa.ArrowException) as error:
         remarks.append(Fitness("journal", False, f"The journal could not be sealed: {_first_line(error)}."))
     files: dict[str, tuple[Path, ...]] = {}
     rows: dict[str, int] = {}
     small: dict[str, list[dict[str, Any]]] = {name: [] for name in SMALL}
+    room = _Room()
     for table in TABLES:
         good: list[Path] = []
         rows[table] = 0
         for path in sealed_files(directory, table):
             own: list[dict[str, Any]] = []
             try:
+                if problem := _not_to_be_read(path, table):
+                    remarks.append(_damaged(path, problem))
+                    continue
                 footer = pq.read_metadata(path)
                 problem = _other_schema(footer.schema.to_arrow_schema(), TABLES[table])
-                if differs_from_checksum(path):
-                    problem = "it differs from its checksum"
+                if not problem and table in WHOLE:
+                    problem = room.is_short_of(footer)
                 if not problem and (table in SMALL or footer.num_rows <= READ_ROWS):
                     contents = _read(path)
-                    problem = _empty_places(contents, TABLES[table])
-                    own = contents.to_pylist() if table in SMALL else []
+                    problem = _empty_places(contents, TABLES[table]) or text_beyond(contents)
+                    if not problem and table in SMALL:
+                        problem = room.is_short_for(contents)
+                        own = [] if problem else contents.to_pylist()
                 torn = _torn(path, footer.metadata or {})
                 others = not problem and _has_other_runs(path, footer, record.run)
             except (OSError, pa.ArrowException, ValueError) as error:
@@ -162,6 +183,35 @@ def _source(directory: Path, home: Path | None, record: RunRecord) -> Source:
     remarks += _gone(record, rows, {each.text.partition("/")[0] for each in remarks if not each.fit})
     small = {name: in_order(own) for name, own in small.items()}
     return Source(directory, home, record, files, rows, tuple(remarks), small)
+
+
+class _Room:
+    """For the tables that are read whole, in this process: so many values of all their files, and no more."""
+
+    def __init__(self) -> None:
+        self._values = self._bytes = 0
+
+    def is_short_for(self, contents: pa.Table) -> str | None:
+        self._bytes += contents.nbytes
+        if self._bytes <= WHOLE_BYTES:
+            return None
+        return f"with it, tables that are read whole have more than {WHOLE_BYTES:,} bytes"
+
+    def is_short_of(self, footer: pq.FileMetaData) -> str | None:
+        groups = [footer.row_group(group) for group in range(footer.num_row_groups)]
+        self._values += sum(group.column(column).num_values for group in groups for column in range(group.num_columns))
+        if self._values <= WHOLE_VALUES:
+            return None
+        return f"with it, tables that are read whole have more than {WHOLE_VALUES:,} values"
+
+
+def _not_to_be_read(path: Path, table: str) -> str | None:
+    """Why a file is not read, from its headers; a checksum says more than what the disk made of them."""
+    if why := footer_bomb(path):
+        return why
+    if differs_from_checksum(path):
+        return "it differs from its checksum"
+    return parquet_bomb(path, ALL_ROWS if table in SMALL else READ_ROWS)
 
 
 def _gone(record: RunRecord, rows: dict[str, int], named: set[str]) -> list[Fitness]:

@@ -12,12 +12,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from ackproof.report.reading import Run
 
 LINES_MOST = 5_000
 LINE_LENGTH_MOST = 2_000
+BYTES_AT_ONCE = 2**16
 _QUARTER_HOUR_S = 900
 
 _STAMPED = re.compile(rb"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\] (.*)$")
@@ -73,7 +75,7 @@ def about(lines: list[LogLine], topic: str, partition: int, begins_ns: float, en
 def _lines(run: Run, path: Path) -> Iterator[LogLine]:
     zone_s: int | None = None
     with path.open("rb") as source:
-        for raw in source:
+        for raw in iter(partial(source.readline, BYTES_AT_ONCE), b""):  # a line without an end comes in pieces
             if zone_s is not None and not _OF_INTEREST.search(raw):
                 continue
             stamped = _STAMPED.match(raw[:LINE_LENGTH_MOST].rstrip())

@@ -21,8 +21,10 @@ import pyarrow.parquet
 
 from ackproof.errors import UsageProblem
 from ackproof.journal import SEALED_SUFFIX, STREAM_SUFFIX, differs_from_checksum, read_stream, sealed_files
+from ackproof.journal_bounds import parquet_bomb, stream_bomb
 from ackproof.journal_tables import TABLES
 from ackproof.record import RunRecord, read_record
+from ackproof.run_files import TooManyFiles, not_to_be_opened, why_not
 from ackproof.verdict import Verdict, read_verdict
 
 SECOND = 1_000_000_000
@@ -36,6 +38,7 @@ class Run:
     verdict: Verdict | None
     problems: list[str] = field(default_factory=list)
     _looked_at: dict[Path, bool] = field(default_factory=dict)  # whether a file differs from its checksum
+    _bombs: dict[Path, str | None] = field(default_factory=dict)  # why it is not read, if it is not
 
     @property
     def origin_ns(self) -> int:
@@ -81,6 +84,9 @@ class Run:
 
     def _sealed(self, path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         try:
+            if why := why_not(path, self.directory) or self._bomb(path):
+                self._problem(path, why)
+                return
             if self._differs(path):
                 self._problem(path, "it differs from its checksum, and was left out")
                 return
@@ -90,6 +96,11 @@ class Run:
         except (pa.ArrowException, OSError, KeyError, ValueError) as error:
             self._problem(path, str(error).splitlines()[0])
 
+    def _bomb(self, path: Path) -> str | None:
+        if path not in self._bombs:
+            self._bombs[path] = parquet_bomb(path)
+        return self._bombs[path]
+
     def _differs(self, path: Path) -> bool:
         """Asked once: a page reads a file several times, and this asks for all of it."""
         if path not in self._looked_at:
@@ -98,6 +109,9 @@ class Run:
 
     def _stream(self, path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         try:
+            if why := why_not(path, self.directory) or stream_bomb(path):
+                self._problem(path, why)
+                return
             table, damage = read_stream(path)
         except (pa.ArrowException, OSError) as error:
             self._problem(path, str(error).splitlines()[0])
@@ -121,6 +135,10 @@ def open_run(directory: Path) -> Run:
         why = getattr(error, "strerror", None) or error
         raise UsageProblem(f"{directory / 'run.json'} cannot be read: {why}") from None
     run = Run(directory, record, None, list(record.problems))
+    try:
+        run.problems += [f"{path.relative_to(directory)}: {why}" for path, why in not_to_be_opened(directory).items()]
+    except TooManyFiles as problem:
+        raise UsageProblem(f"{directory}: {problem}") from None
     try:
         run.verdict = read_verdict(directory)
     except FileNotFoundError:

@@ -13,6 +13,7 @@ import os
 import socket
 import struct
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 ENDPOINTS = ("HeartbeatReceiver", "MapOutputTracker", "BlockManagerMaster")
@@ -48,7 +49,10 @@ if __name__ == "__main__":
         os.setgroups([])
         os.setgid(int(sys.argv[1]))
         os.setuid(int(sys.argv[1]))
-    ports = [int(port) for port in sys.argv[2:]]
-    spark = {f"{port} {name}": answer(port, call(name, port)) for port in ports for name in ENDPOINTS}
-    py4j = {f"{port} Py4J": answer(port, COMMAND) for port in ports}
-    print(json.dumps(spark | py4j))
+    asked = {}
+    for port in map(int, sys.argv[2:]):
+        asked |= {f"{port} {name}": (port, call(name, port)) for name in ENDPOINTS}
+        asked[f"{port} Py4J"] = (port, COMMAND)
+    with ThreadPoolExecutor(len(asked)) as pool:  # a port that says nothing is waited for
+        told = pool.map(answer, *zip(*asked.values(), strict=True))
+        print(json.dumps(dict(zip(asked, told, strict=True))))

@@ -89,13 +89,13 @@ def test_a_comparison_that_is_killed_takes_its_files_with_it(
     """Also where judge and Java cannot do anything about it: the kernel ends them."""
     words = [sys.executable, "-m", "ackproof", "diff", str(two_topics), "orders", "other"]
     with subprocess.Popen(words, env={**os.environ, "TMPDIR": str(tmp_path)}) as compares:
-        assert wait_until(lambda: list(tmp_path.rglob("spark.log")) != [], 6 * END_S)
+        assert wait_until(lambda: list(tmp_path.rglob("spark.log")) != [], 20 * END_S)
         started = below(compares.pid)
         judges = [pid for pid in started if os.getpgid(pid) != os.getpgid(compares.pid) and living_in(pid) != [pid]]
         for pid in [each for judge in judges for each in living_in(judge)] if stopped else []:
             os.kill(pid, signal.SIGSTOP)
         compares.kill()
-    assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started), 6 * END_S)
+    assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started), 20 * END_S)
     assert list(tmp_path.iterdir()) == []
     record_property("figure", "`diff` killed while Spark starts, also with judge and Java stopped: nothing left")
 
@@ -139,7 +139,7 @@ def test_a_judge_that_waits_for_a_fifo_ends_all_the_same(how: str, tmp_path: Pat
             parent.kill()
         else:
             os.kill(judge, signal.SIGTERM)
-    assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started), 2 * END_S)
+    assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started), 20 * END_S)
     assert [path.name for path in tmp_path.iterdir()] == ["fifo"]
 
 
@@ -204,5 +204,5 @@ def test_one_that_is_ended_while_java_answers_takes_nothing_for_a_verdict(tmp_pa
         talks.terminate()
     assert talks.returncode == -signal.SIGTERM
     assert started
-    assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started), END_S)
+    assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started), 20 * END_S)
     assert list(tmp_path.iterdir()) == []

@@ -61,3 +61,17 @@ def test_a_stranger_is_refused_at_every_port(
     commands = {port: words for port, words in told.items() if port.endswith("Py4J")}
     assert not any(words.startswith("!yL") for words in commands.values()), commands
     record_property("figure", f"{len(told)} calls of another user to every port of the judge's Java: all refused")
+
+
+@pytest.mark.proves("F3")
+def test_workers_in_python_import_nothing_from_where_the_user_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Java starts them with `-m`, which looks in the working directory first."""
+    (tmp_path / "pyspark").mkdir()
+    for name in ("pyspark/__init__.py", "numpy.py", "json.py"):
+        (tmp_path / name).write_text("raise SystemExit('planted')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with warm("local[1]") as session:
+        assert session.spark.sparkContext.parallelize([1, 2], 1).map(lambda number: number + 1).collect() == [2, 3]

@@ -15,10 +15,11 @@ import typer
 
 from ackproof.cli_options import Json
 from ackproof.errors import FULL, CannotHere, UsageProblem
+from ackproof.executes import what_it_executes
 from ackproof.outputs import words_stop_nothing
 from ackproof.scenario import Scenario
 from ackproof.scenario_file import Source, bundled, find, json_schema, load, located
-from ackproof.screen import say, say_json
+from ackproof.screen import say, say_aside, say_json
 
 _MASTER = re.compile(r"local(\[.+\])?|(spark|sc|k8s)://.+|yarn")
 _ADDRESS = re.compile(r".+:[0-9]{1,5}")
@@ -72,10 +73,14 @@ def run(
     from ackproof.showing import show_plan
 
     wanted = []
+    foreign: dict[str, list[str]] = {}  # what each executes that is not bundled as it stands
     for name in scenarios:
         for _ in range(repeat):
             chosen = random.SystemRandom().randrange(2**32) if seed is None else seed
-            scenario = _loaded(find(name), shape, settings or [], chosen)
+            source = find(name)
+            scenario = _loaded(source, shape, settings or [], chosen)
+            if (settings or not source.bundled) and (executed := what_it_executes(scenario)):
+                foreign[name] = executed
             if mode not in scenario.modes:
                 runs_in = ", ".join(scenario.modes)
                 raise UsageProblem(f"{scenario.name} does not run in {mode} mode; it runs in {runs_in}")
@@ -84,7 +89,8 @@ def run(
     specs = [asked.lab("run") for asked in wanted]  # complains of any of them before the first begins
     if dry_run:
         if as_json:
-            say_json({"plans": [asked.scenario for asked in wanted]})
+            executes = {"executes": foreign} if foreign else {}
+            say_json({"plans": [asked.scenario for asked in wanted], **executes})
             return
         for asked, spec in zip(wanted, specs, strict=True):
             show_plan(asked.scenario, spec, shape)
@@ -93,8 +99,10 @@ def run(
         _check_place("--junit", junit)
     for asked in wanted:
         require_programs(asked.scenario)
-    outcome = runner.Outcome(as_json=as_json, junit=junit)
+    outcome = runner.Outcome(as_json=as_json, junit=junit, executes=foreign)
     words_stop_nothing()
+    for name, executed in foreign.items():
+        say_aside(f"{name} is a program; it executes, as you:", *(f"  {sentence}" for sentence in executed))
     try:
         for asked in wanted:
             runner.run_one(asked, outcome)
@@ -307,7 +315,7 @@ def show(scenario: Annotated[str, typer.Argument(autocompletion=bundled)], shape
 
 
 def check(files: Annotated[list[str], typer.Argument(help="Scenario files, or names.")]) -> None:
-    """Check scenario files in full, every shape of them, without starting anything.
+    """Check scenario files in full, every shape of them, without starting anything, and list what they would execute.
 
     Example: ackproof check my-scenario.toml
     """
@@ -315,12 +323,13 @@ def check(files: Annotated[list[str], typer.Argument(help="Scenario files, or na
     for name in files:
         try:
             source = find(name)
-            for shape in source.shapes:
-                _loaded(source, shape)
+            each = [_loaded(source, shape) for shape in source.shapes]
         except UsageProblem as problem:
             problems += list(problem.details) or [problem.message]
         else:
             say(f"{name}: good ({', '.join(source.shapes)})")
+            executed = dict.fromkeys(sentence for scenario in each for sentence in what_it_executes(scenario))
+            say(*(["  it is a program; it executes, as you:"] if executed else []), *(f"    {one}" for one in executed))
     if problems:
         raise UsageProblem(f"{len(problems)} problem{'s' if len(problems) > 1 else ''} found:", problems)
 

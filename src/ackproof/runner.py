@@ -17,6 +17,7 @@ import msgspec
 from ackproof import outputs
 from ackproof import run as running
 from ackproof.errors import BUG_EXIT_CODE, CannotHere, Ended, Problem
+from ackproof.executes import OPEN_TO_ALL
 from ackproof.judging import Judging
 from ackproof.kafka import jars
 from ackproof.kafka.jars import DEFAULT_KRAFT, DEFAULT_ZOOKEEPER
@@ -149,6 +150,8 @@ def run_one(asked: Asked, outcome: Outcome) -> None:
                 judging.append(asked.judging())
             with _noted_if_it_fails(directory, record):
                 launched = launch.launch(spec, ingredients, live.tell, logs=(directory / "logs").resolve())
+            if spec.expose:
+                live.tell(f"each broker has a port on 127.0.0.1: {OPEN_TO_ALL}")
             with _tied(launched, asked.keep, live.tell, afterwards):
                 ongoing = running.Ongoing(asked.scenario, record, directory.resolve(), spec.name, live.tell)
                 _lab_part(asked, ongoing, live, judging)
@@ -356,6 +359,7 @@ class Outcome:
     as_json: bool
     junit: Path | None
     runs: list[Done] = field(default_factory=list)
+    executes: dict[str, list[str]] = field(default_factory=dict)  # by scenarios that are not bundled
     untold: bool = False  # the JUnit file that was asked for could not be written
 
     def write_junit(self) -> None:
@@ -375,7 +379,8 @@ class Outcome:
         if self.as_json:
             from ackproof.report import run_json
 
-            say_json({"runs": [run_json(each.told(), each.report) for each in self.runs]})
+            executes = {"executes": self.executes} if self.executes else {}
+            say_json({"runs": [run_json(each.told(), each.report) for each in self.runs], **executes})
 
     def exit_code(self) -> int:
         codes = {each.exit_code for each in self.runs} | ({CannotHere.exit_code} if self.untold else set())

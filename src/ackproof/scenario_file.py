@@ -49,6 +49,7 @@ class Source(msgspec.Struct, frozen=True):
     path: str
     text: str
     data: dict[str, Any]
+    bundled: bool = False  # one of ours, and so no stranger's
 
     @property
     def shapes(self) -> list[str]:
@@ -76,13 +77,13 @@ def find(name: str) -> Source:
         hint = did_you_mean(name, [f"{name}.toml"] if f"{name}.toml" in beside else bundled())
         raise UsageProblem(f"no scenario {name!r}{hint}: `ackproof list` shows them; a file's name ends in .toml")
     text = (resources.files("ackproof") / "scenarios" / f"{name}.toml").read_text(encoding="utf-8")
-    return read_source(f"{name}.toml", text)
+    return read_source(f"{name}.toml", text, bundled=True)
 
 
-def read_source(path: str, text: str) -> Source:
+def read_source(path: str, text: str, bundled: bool = False) -> Source:
     try:
         if (data := _parsed(text)) is not None:
-            return Source(path, text, data)
+            return Source(path, text, data, bundled)
     except tomllib.TOMLDecodeError as problem:
         what, line = str(problem), re.search(r" \(at line (\d+), column \d+\)", str(problem))
         if line is None:  # something that it lacks, at its end

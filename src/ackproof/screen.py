@@ -38,6 +38,12 @@ def say(*lines: str) -> None:
         print(plain(line), flush=True)
 
 
+def say_aside(*lines: str) -> None:
+    """Beside the results, on standard error."""
+    for line in lines:
+        print(plain(line), file=sys.stderr, flush=True)
+
+
 def say_json(document: Any) -> None:
     """In UTF-8, as JSON always is, whatever the locale says."""
     sys.stdout.flush()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
+from ackproof.executes import what_it_executes
 from ackproof.lab.spec import LabSpec
-from ackproof.scenario import ConsumerPlan, FaultPlan, ProducerPlan, Scenario
+from ackproof.scenario import FaultPlan, Scenario
 from ackproof.screen import say
 
 _REFUSED = {True: ": refused", False: ""}
@@ -35,7 +35,6 @@ def show_scenario(scenario: Scenario) -> None:
             f"producer  {producer.copies} with {producer.count:,} messages each, {rate}, to {producer.topic}, "
             f"acks={producer.acks}{settings}"
         )
-        _show_command(producer)
         if producer.outbox is not None:
             say(
                 f"            through an outbox, which gives up after {producer.outbox.give_up_after} failures in a row"
@@ -52,17 +51,12 @@ def show_scenario(scenario: Scenario) -> None:
             f"consumer  {consumer.copies} of group {consumer.group}, from {topics}, "
             f"{consumer.protocol} protocol, from the {'end' if consumer.start == 'latest' else 'start'}"
         )
-        _show_command(consumer)
+    say(*(f"executes  {sentence}" for sentence in what_it_executes(scenario)))
     say("", *_timeline(scenario), "")
     for mode in scenario.modes:
         words = [f"{name} {_MUST[expected]} be found" for name, expected in scenario.expected(mode).items()]
         say(f"expected  in {mode} mode: {', '.join(words) or 'nothing in particular'}")
     say(*(f"expected  {claim.in_words()}" for claim in scenario.claims))
-
-
-def _show_command(client: ProducerPlan | ConsumerPlan) -> None:
-    if client.command:
-        say(f"            {'on the host' if client.where == 'host' else 'in the lab'}: {shlex.join(client.command)}")
 
 
 _WIDTH = 60

@@ -10,6 +10,7 @@ import typer
 
 from ackproof.cli_options import Json, Name, Target, bootstrap, pairs, tell_trail
 from ackproof.errors import UsageProblem
+from ackproof.executes import OPEN_TO_ALL
 from ackproof.lab import control, launch
 from ackproof.lab.directory import LabDirectory
 from ackproof.lab.spec import CLIENT, DEFAULT_NAME, LabSpec, Setting, check
@@ -38,7 +39,10 @@ def up(
             "--set", help="SCOPE.KEY=VALUE; scope: broker, zookeeper, controller or a node; key jvm: options."
         ),
     ] = None,
-    expose: Annotated[bool, typer.Option("--expose", help="Offer each broker on this host's loopback.")] = False,
+    expose: Annotated[
+        bool,
+        typer.Option("--expose", help=f"Offer each broker on this host's loopback, where {OPEN_TO_ALL}."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Start a cluster in the background: each node in its own network namespace.
@@ -110,7 +114,8 @@ def _tell_up(name: str, took_s: float, as_json: bool) -> None:
     option = "" if name == DEFAULT_NAME else f" --name {name}"
     say(
         f"lab {name} is up after {took_s:.1f} s: Kafka {spec.kafka} ({spec.mode}): {nodes}",
-        f"bootstrap inside: {bootstrap}" + (f"   on this host: {exposed}" if exposed else ""),
+        f"bootstrap inside: {bootstrap}",
+        *([f"on this host: {exposed}; {OPEN_TO_ALL}"] if exposed else []),
         f"try: ackproof topic create orders{option} · ackproof status{option} "
         f"· ackproof kill {brokers[-1].name}{option} · ackproof down{option}",
     )

@@ -7,7 +7,9 @@ named namespace with all of that once more.
 from __future__ import annotations
 
 import os
+import shutil
 import socket
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from lab_network import SECONDS_MAX, NoNamespaces, in_a_child, set_elements, wai
 
 NAMED = Path("/run/netns/theirs")
 FAMILIES = {"inet": 1, "ip": 2, "ip6": 10}
+OTHERS = (["nft", "-n", "list", "ruleset"], ["iptables-save", "-c"], ["ip6tables-save", "-c"])  # where they are there
 HEADER_BYTES = 16  # of a message of the kernel's, in which the number of whoever asked stands
 
 
@@ -109,6 +112,15 @@ def _in_this_namespace() -> Iterator[str]:
             if set_name := each.get_attr("NFTA_SET_NAME"):
                 elements = set_elements(each["nfgen_family"], each.get_attr("NFTA_SET_TABLE"), set_name)
                 yield f"elements: {list(map(str, elements))}"
+    yield from told_by_others()
+
+
+def told_by_others() -> Iterator[str]:
+    """The packet rules as other programs than ours tell them, with their counters and without the time of asking."""
+    for command in OTHERS:
+        if program := shutil.which(command[0], path=f"{os.environ['PATH']}:/usr/sbin:/sbin"):
+            told = subprocess.run([program, *command[1:]], capture_output=True, text=True, check=True).stdout
+            yield from (f"{command[0]}: {line}" for line in told.splitlines() if not line.startswith("#"))
 
 
 def _without_ages(attributes: str) -> str:

@@ -7,6 +7,7 @@ import importlib
 import io
 import os
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -21,6 +22,7 @@ import pytest
 
 from ackproof import cli
 from ackproof.errors import CannotHere, UsageProblem
+from ackproof.lab import control
 from ackproof.lab.directory import (
     LabDirectory,
     Started,
@@ -305,3 +307,14 @@ def test_a_damaged_lab_file_is_one_sentence(content: bytes) -> None:
         (directory.path / "lab.json").write_bytes(content)
         with pytest.raises(CannotHere, match="is damaged"):
             directory.started()
+
+
+def test_a_lab_that_takes_no_more_callers_is_told_within_the_time_for_an_answer() -> None:
+    """A supervisor that is stopped takes nobody off the queue, and callers that gave up still stand in it."""
+    with claimed() as directory, socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(directory.socket))
+        listening.listen(0)
+        with socket.socket(socket.AF_UNIX) as first:
+            first.connect(str(directory.socket))
+            with pytest.raises(CannotHere, match=r"does not answer \(is its supervisor stopped"):
+                control.call("a", "status", answer_s=0.2)

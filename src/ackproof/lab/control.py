@@ -11,6 +11,7 @@ import pickle
 import pwd
 import signal
 import socket
+import struct
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -28,6 +29,8 @@ DOWN_S = 10.0
 STATUS_S = 20.0
 ANSWER_S = 180.0  # longer than any wait inside the lab
 
+_NO_ANSWER = "the lab does not answer (is its supervisor stopped?): `ackproof down` ends it"
+
 Progress = Callable[[str], None]
 T = TypeVar("T")
 
@@ -35,7 +38,7 @@ T = TypeVar("T")
 # -- speaking to it --------------------------------------------------------------------------------------------------
 
 
-def _connect(name: str) -> socket.socket:
+def _connect(name: str, answer_s: float = STATUS_S) -> socket.socket:
     directory = LabDirectory.of(name)
     if not directory.alive():
         others = living_labs()
@@ -43,6 +46,7 @@ def _connect(name: str) -> socket.socket:
         ended = " (its supervisor has ended)" if directory.path.exists() else ""
         raise UsageProblem(f"no lab named {name!r} is up{ended}: `ackproof up --name {name}` starts it{hint}")
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", *divmod(int(answer_s * 1e6), 10**6)))
     folder = os.open(directory.path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         connection.connect(f"/proc/self/fd/{folder}/{directory.socket.name}")
@@ -50,6 +54,8 @@ def _connect(name: str) -> socket.socket:
         connection.close()
         if isinstance(problem, FileNotFoundError):
             raise UsageProblem(f"the lab {name!r} is still starting: try again when `ackproof up` is done") from None
+        if isinstance(problem, BlockingIOError):  # as many as may wait there do
+            raise CannotHere(_NO_ANSWER) from None
         raise CannotHere(f"the lab {name!r} does not answer on its control socket: {problem.strerror}") from problem
     finally:
         os.close(folder)
@@ -60,13 +66,10 @@ def call(
     name: str, verb: str, progress: Progress | None = None, *, answer_s: float = ANSWER_S, **arguments: Any
 ) -> dict[str, Any]:
     """Ask a verb; the lab must say something, were it only progress, every `answer_s`."""
-    with _connect(name) as connection:
+    with _connect(name, answer_s) as connection:
         connection.settimeout(answer_s + (arguments.get("timeout_s") or 0))
         connection.sendall(msgspec.json.encode({"verb": verb, "asked": _asked(), "by": _by(), **arguments}) + b"\n")
         return _result(connection, progress or (lambda _: None))
-
-
-_NO_ANSWER = "the lab does not answer (is its supervisor stopped?): `ackproof down` ends it"
 
 
 def _by() -> str:

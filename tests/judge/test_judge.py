@@ -384,17 +384,27 @@ def test_spark_that_dies_is_unknown_and_judging_again_works(monkeypatch: pytest.
     assert again.result == "confirmed"
 
 
+@pytest.mark.parametrize(
+    ("why", "way_out"),
+    [
+        ("a bug of ours", ""),
+        (
+            "java.io.IOException: No space left on device",
+            ": make room on the disk of the run and of temporary files, or set TMPDIR to another place",
+        ),
+    ],
+)
 def test_a_run_that_breaks_the_judge_breaks_it_for_itself_alone(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    why: str, way_out: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     find = main._find
 
     def breaks(session: Session, sources: Sequence[sources.Source], *others: Any) -> Findings:
         if any(source.record.run == FIRST_RUN + 1 for source in sources):
-            raise RuntimeError("a bug of ours")
+            raise RuntimeError(why)
         return find(session, sources, *others)
 
     monkeypatch.setattr(main, "_find", breaks)
     good, bad = judge([healthy(0).write(tmp_path / "good"), healthy(1).write(tmp_path / "bad")], session=session())
     assert good.result == "confirmed"
-    assert (bad.result, unfit(bad)) == ("unknown", ["The judge could not do its work: RuntimeError: a bug of ours."])
+    assert (bad.result, unfit(bad)) == ("unknown", [f"The judge could not do its work: RuntimeError: {why}{way_out}."])

@@ -6,6 +6,8 @@ itself raises from here; it becomes `unknown`, with its reason, which never coun
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -147,7 +149,10 @@ def _why(session: Session, error: Exception) -> str:
                 how = f"by signal {-code} in the middle of it, as the kernel does where memory runs out"
                 return f"Spark's Java was ended {how}"
             return f"Spark's Java ended with exit code {code} in the middle of it"
-    return first_line(error)
+    line = first_line(error)
+    if os.strerror(errno.ENOSPC) in line:  # these are Java's words, which name no place
+        return f"{line}: make room on the disk of the run and of temporary files, or set TMPDIR to another place"
+    return line
 
 
 @contextmanager

@@ -66,3 +66,21 @@ def test_a_signal_that_is_ignored_stays_ignored(tmp_path: Path, monkeypatch: pyt
             assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_the_disks_of_the_nodes_take_at_most_half_of_the_memory_that_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel's own limit is half of what the machine has: more than a control group or other programs may leave."""
+    from ackproof.lab import kernel, supervisor
+
+    mounted: dict[str, str] = {}
+
+    def mount(source: str, target: str | Path, kind: str = "", flags: int = 0, options: str = "") -> None:
+        mounted[str(target)] = options
+
+    monkeypatch.setattr(kernel, "mount", mount)
+    monkeypatch.setattr(supervisor, "available_mb", lambda: 3000)
+    directory = LabDirectory(tmp_path)
+    supervisor._mount(directory)
+    assert mounted[str(directory.data)] == "mode=0700,size=1500m"

@@ -27,6 +27,7 @@ from ackproof.errors import BUG_EXIT_CODE, FULL, CannotHere, Problem, no_space
 from ackproof.lab import kernel
 from ackproof.lab.directory import LabDirectory, Started
 from ackproof.lab.events import Events
+from ackproof.lab.memory import available_mb
 from ackproof.lab.spec import EXPOSED_PORT, LabSpec
 from ackproof.own_program import own_program
 
@@ -153,10 +154,14 @@ def _first_process(directory: LabDirectory, boot: Boot, tether: Tether) -> None:
 
 
 def _mount(directory: LabDirectory) -> None:
-    """A private view of the file system: its own /proc, its own /etc/hosts, and memory for the nodes' disks."""
+    """A private view of the file system: its own /proc, its own /etc/hosts, and memory for the nodes' disks.
+
+    The disks take at most half of what is free now, so that they are full before the machine has no memory left.
+    """
     kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
     kernel.mount("proc", "/proc", "proc", kernel.MS_NOSUID | kernel.MS_NODEV)
-    kernel.mount("tmpfs", directory.data, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "mode=0700")
+    options = f"mode=0700,size={available_mb() // 2}m"
+    kernel.mount("tmpfs", directory.data, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, options)
     directory.hosts.touch(mode=0o644)
     kernel.mount(str(directory.hosts), "/etc/hosts", flags=kernel.MS_BIND)
 

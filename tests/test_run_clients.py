@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from ackproof import run as running
 from ackproof import run_reading
 from ackproof.clients.common import LogEnd, Progress
 from ackproof.errors import CannotHere
@@ -37,7 +38,11 @@ def clients(
         consumers=[ConsumerPlan("orders", "readers", command=command or [])],
     )
     record: Any = SimpleNamespace(
-        producers=[SimpleNamespace(name="producer1")], consumers=[SimpleNamespace(name="consumer1", id=0)]
+        producers=[SimpleNamespace(name="producer1")],
+        consumers=[SimpleNamespace(name="consumer1", id=0)],
+        run=1,
+        topics=["orders"],
+        mirrors={},
     )
     (tmp_path / "logs").mkdir()
     made = Clients(scenario, record, tmp_path, "no-lab")
@@ -84,6 +89,31 @@ def test_a_consumer_that_the_scenario_killed_is_no_surprise(tmp_path: Path, monk
     made = clients(tmp_path, monkeypatch, {"consumer1": DIED, "final-read": [1, None]}, [])
     made._disturbed.add("consumer1")
     assert made.raise_if_one_died()["consumer1"] == DIED
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        (WELL, "every partition is read to its end"),
+        ([1, None], "not every partition could be read to its end"),
+        (None, "not every partition could be read to its end"),
+    ],
+)
+def test_that_every_partition_was_read_is_said_only_where_it_was(
+    how: list[int] | None, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = clients(tmp_path, monkeypatch, {"final-read": how}, [])
+    made._sites = {"dc1": "kafka1:9092"}
+    for name in ("_spawn", "_entrance", "stop_watching"):
+        monkeypatch.setattr(Clients, name, lambda *_: {})
+    monkeypatch.setattr(Clients, "_topics", lambda *_: {})
+    monkeypatch.setattr(Clients, "_addresses", lambda *_: {})
+    monkeypatch.setattr(running.control, "call", lambda *_: {"nodes": []})
+    said: list[str] = []
+    mirrors = SimpleNamespace(settle=lambda _: None)
+    ongoing: Any = SimpleNamespace(lab="no-lab", clients=made, mirrors=mirrors, tell=said.append, mark=lambda **_: None)
+    running._final_read(ongoing)
+    assert said == [told]
 
 
 @pytest.mark.parametrize("how", [DIED, WELL, [3, None]])

@@ -451,11 +451,12 @@ class Clients:
                 raise CannotHere(f"{', '.join(sorted(waiting))} did not end within {FLUSH_S:.0f} s")
             time.sleep(0.02)
 
-    def final_read(self, settle_s: float, tell: Callable[[str], None]) -> None:
-        for site in self._sites:
-            self._read_finally(site, settle_s, tell)
+    def final_read(self, settle_s: float, tell: Callable[[str], None]) -> bool:
+        """Whether every partition stood still and was read to its end."""
+        read_whole = [self._read_finally(site, settle_s, tell) for site in self._sites]
+        return all(read_whole)
 
-    def _read_finally(self, site: str, settle_s: float, tell: Callable[[str], None]) -> None:
+    def _read_finally(self, site: str, settle_s: float, tell: Callable[[str], None]) -> bool:
         name, topics = _of_site("final-read", site), self._topics(site)
         plans = {own: self._scenario.topic(self._record.topics[number]) for own, number in topics.items()}
         config = DrainConfig(
@@ -480,12 +481,13 @@ class Clients:
         )
         self._spawn(name, "drain", "observer", config)
         deadline = time.monotonic() + settle_s + 600
-        while name not in self.raise_if_one_died():
+        while name not in (exits := self.raise_if_one_died()):
             if time.monotonic() > deadline:
                 raise CannotHere("the final read did not end")
             time.sleep(0.02)
         for line in self._log_tail(name):
             tell(f"final read: {line}")
+        return (exits[name] or [None])[0] == 0
 
     def _min_isr(self, topic: TopicPlan) -> int:
         return int(self._setting(topic, "min.insync.replicas", 1))

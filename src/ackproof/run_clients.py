@@ -487,7 +487,8 @@ class Clients:
             time.sleep(0.02)
         for line in self._log_tail(name):
             tell(f"final read: {line}")
-        return (exits[name] or [None])[0] == 0
+        code, _ = exits[name] or (None, None)
+        return bool(code == 0)
 
     def _min_isr(self, topic: TopicPlan) -> int:
         return int(self._setting(topic, "min.insync.replicas", 1))

@@ -7,10 +7,10 @@ of its own, and who leads is asked of the brokers that claim it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from ackproof.report.reading import Run, integers, numbers
@@ -73,32 +73,21 @@ def read_partitions(run: Run) -> list[Partition]:
     table = table.filter(pc.greater_equal(table["topic"], 0))  # a broker that did not answer spoke of no partition
     if table.num_rows == 0:
         return []
-    keys = (
-        table.group_by(["topic", "partition"])
-        .aggregate([])
-        .sort_by([("topic", "ascending"), ("partition", "ascending")])
-    )
-    return [
-        _partition(table, topic, partition)
-        for topic, partition in zip(keys["topic"].to_pylist(), keys["partition"].to_pylist(), strict=True)
-    ]
-
-
-def _partition(table: pa.Table, topic: int, partition: int) -> Partition:
-    chosen = table.filter((pc.field("topic") == topic) & (pc.field("partition") == partition))
-    brokers = sorted(set(chosen["broker"].to_pylist()))
-    return Partition(topic, partition, tuple(_view(chosen, broker) for broker in brokers))
-
-
-def _view(table: pa.Table, broker: int) -> View:
-    mine = table.filter(pc.field("broker") == broker).sort_by("at_ns")
-    return View(
-        broker,
-        integers(mine["at_ns"]),
-        integers(mine["leader"]),
-        integers(mine["leader_epoch"]),
-        numbers(pc.list_value_length(mine["isr"])),
-        numbers(mine["high_watermark"]),
-        numbers(mine["log_end"]),
-        pc.is_null(mine["error"]).to_numpy(),
-    )
+    table = table.sort_by([(name, "ascending") for name in ("topic", "partition", "broker", "at_ns")])
+    keys = [integers(table[name]) for name in ("topic", "partition", "broker")]
+    every = {
+        "at_ns": integers(table["at_ns"]),
+        "leader": integers(table["leader"]),
+        "epoch": integers(table["leader_epoch"]),
+        "isr_size": numbers(pc.list_value_length(table["isr"])),
+        "high_watermark": numbers(table["high_watermark"]),
+        "log_end": numbers(table["log_end"]),
+        "answered": pc.is_null(table["error"]).to_numpy(),
+    }
+    begins = np.flatnonzero(np.any([np.diff(key) for key in keys], axis=0)) + 1
+    views: dict[tuple[int, int], list[View]] = {}
+    for first, last in pairwise([0, *begins.tolist(), table.num_rows]):  # to filter for each would read all for each
+        topic, partition, broker = (int(key[first]) for key in keys)
+        view = View(broker, **{name: values[first:last] for name, values in every.items()})
+        views.setdefault((topic, partition), []).append(view)
+    return [Partition(topic, partition, tuple(own)) for (topic, partition), own in views.items()]

@@ -130,3 +130,27 @@ def test_a_clean_up_that_fails_takes_nothing_from_the_verdict_and_is_told(
     runner.run_one(replace(asked(tmp_path), judged=True), outcome)
     assert (outcome.exit_code(), outcome.runs[0].verdict) == (1, verdict)
     assert f"unclean: {problem}" in capsys.readouterr().err
+
+
+def test_a_run_that_is_interrupted_while_it_is_reported_is_not_said_to_be_unjudged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = SimpleNamespace(mark=lambda **_: None, faults=[], doubts=list)
+    monkeypatch.setattr(running, "Ongoing", lambda *_: run)
+    monkeypatch.setattr(running, "carry_out", lambda *_: None)
+    verdict: Any = SimpleNamespace(result="confirmed")
+    judge = SimpleNamespace(judge=lambda *_: [verdict], close=lambda: None)
+    monkeypatch.setattr(runner, "Judging", lambda *_, **__: judge)
+    written: list[Path] = []
+
+    def write_report(directory: Path) -> None:
+        written.append(directory)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ackproof.report.write_report", write_report)
+    with pytest.raises(KeyboardInterrupt):
+        runner.run_one(replace(asked(tmp_path), judged=True), runner.Outcome(as_json=True, junit=None))
+    said = capsys.readouterr().err
+    assert f"interrupted: judged, but not reported: ackproof report {written[0]}" in said
+    assert "not judged" not in said
+    assert len(written) == 1, "what was interrupted is not begun again"

@@ -168,8 +168,11 @@ def run_one(asked: Asked, outcome: Outcome) -> None:
                     _mark_verdict(directory)
                 _report_part(done, live)
     except (KeyboardInterrupt, Ended):
-        live.tell("interrupted: not judged")
-        _partial_report(done)
+        if done.verdict is None:
+            live.tell("interrupted: not judged")
+            _partial_report(done)
+        elif done.report is None:
+            live.tell(f"interrupted: judged, but not reported: ackproof report {directory}")
         if not quiet:
             _tell_where(done, asked)
         raise

@@ -472,6 +472,19 @@ def test_too_little_memory_is_told_before_anything_starts(run: Run, monkeypatch:
 
 
 @pytest.mark.proves("E3")
+def test_too_little_memory_for_the_clients_of_a_scenario_is_told_before_anything_starts(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from ackproof.kafka import config
+
+    monkeypatch.setattr(config, "CLIENT_MB", 10**9)
+    code, _, err = run("run", "acks1-leader-killed", "--shape", "crowd", "--out", str(tmp_path / "runs"))
+    assert (code, (tmp_path / "runs").exists()) == (4, False)
+    assert f"this needs about {10 * 10**9 + 1560} MB of memory" in err
+    assert "fewer clients" in err
+
+
+@pytest.mark.proves("E3")
 def test_a_state_folder_that_cannot_be_written_is_told_with_the_way_out(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ from ackproof import run_reading
 from ackproof.clients.common import LogEnd, Progress
 from ackproof.errors import CannotHere
 from ackproof.journal import Writer
+from ackproof.lab import control
 from ackproof.run_clients import Clients
 from ackproof.run_reading import Member
 from ackproof.scenario import ConsumerPlan, FaultPlan, ProducerPlan, Scenario, TopicPlan
@@ -108,7 +109,7 @@ def test_that_every_partition_was_read_is_said_only_where_it_was(
         monkeypatch.setattr(Clients, name, lambda *_: {})
     monkeypatch.setattr(Clients, "_topics", lambda *_: {})
     monkeypatch.setattr(Clients, "_addresses", lambda *_: {})
-    monkeypatch.setattr(running.control, "call", lambda *_: {"nodes": []})
+    monkeypatch.setattr(control, "call", lambda *_: {"nodes": []})
     said: list[str] = []
     mirrors = SimpleNamespace(settle=lambda _: None)
     ongoing: Any = SimpleNamespace(lab="no-lab", clients=made, mirrors=mirrors, tell=said.append, mark=lambda **_: None)

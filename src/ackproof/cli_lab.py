@@ -82,15 +82,17 @@ def up(
     _tell_up(name, took_s, as_json)
 
 
-def gather(spec: LabSpec, steps: Steps) -> launch.Ingredients:
-    """Java, Kafka's jars and enough memory, or a sentence that says what is missing; nothing is started yet."""
+def gather(spec: LabSpec, steps: Steps, clients: int = 0) -> launch.Ingredients:
+    """Java, Kafka's jars and enough memory, also for so many clients, or a sentence that says what is missing; nothing
+    is started yet."""
     from ackproof.kafka import jars
-    from ackproof.kafka.config import MEMORY_MB
+    from ackproof.kafka.config import CLIENT_MB, MEMORY_MB
     from ackproof.kafka.java import find_java
     from ackproof.lab.memory import check_memory
 
     java = find_java()
-    check_memory(sum(MEMORY_MB[node.role] for node in spec.nodes if node.role != CLIENT.role))
+    servers_mb = sum(MEMORY_MB[node.role] for node in spec.nodes if node.role != CLIENT.role)
+    check_memory(servers_mb + CLIENT_MB * clients)
     kafka = jars.ensure(spec.kafka, java, steps.so_far)
     checkpoint = jars.bootstrap_checkpoint(kafka, java) if spec.mode == "kraft" else None
     return launch.Ingredients(

@@ -131,7 +131,9 @@ def run_one(asked: Asked, outcome: Outcome) -> None:
     quiet = outcome.as_json
     spec = asked.lab("run")
     with Steps("looking for Java and Kafka").running() as steps:
-        ingredients = gather(spec, steps)  # complains before anything is made
+        ingredients = gather(
+            spec, steps, sum(client.copies for client in asked.scenario.clients)
+        )  # complains before anything is made
         if asked.scenario.health is not None:
             jars.ensure_connector(find_java(), steps.so_far)
     take_away_dead_runs()

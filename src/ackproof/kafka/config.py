@@ -45,6 +45,7 @@ _HEAP = {
     "mirror": ("-Xms64m", "-Xmx256m"),
 }
 MEMORY_MB = {"broker": 400, "controller": 250, "zookeeper": 120, "mirror": 500}  # resident, what to reckon with
+CLIENT_MB = 50  # likewise, a producer or consumer of ours: 200 of them took 10 GB
 
 
 class NodeFiles(NamedTuple):

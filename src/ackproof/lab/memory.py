@@ -22,7 +22,7 @@ def check_memory(needed_mb: int) -> None:
     if free_mb < needed_mb:
         raise CannotHere(
             f"this needs about {needed_mb} MB of memory and {free_mb} MB are free: close something, "
-            "or ask for fewer --brokers or a smaller --quorum"
+            "or ask for fewer --brokers, a smaller --quorum or, in a scenario, fewer clients"
         )
 
 

@@ -49,7 +49,7 @@ if __name__ == "__main__":
         os.setgroups([])
         os.setgid(int(sys.argv[1]))
         os.setuid(int(sys.argv[1]))
-    asked = {}
+    asked: dict[str, tuple[int, bytes]] = {}
     for port in map(int, sys.argv[2:]):
         asked |= {f"{port} {name}": (port, call(name, port)) for name in ENDPOINTS}
         asked[f"{port} Py4J"] = (port, COMMAND)

@@ -138,7 +138,7 @@ def all_that_a_run_writes(file: Path) -> Path:
             writers = [producing._sends, producing._blocks]
         else:
             reading = Reading(msgspec.json.decode(settings, type=ConsumerConfig))
-            writers = [reading._reads, reading._groups, reading._commits]
+            writers = [reading._reads, reading._groups, reading._commits, reading._positions]
         for writer in writers:
             writer.close(seal=False)
     ongoing.journal_fault(ongoing.faults[0], "asked")

@@ -381,10 +381,10 @@ def test_a_number_out_of_range_in_a_run_is_one_sentence(
         within = within[step]
     within[place[-1]] = number
     (copy / "run.json").write_text(json.dumps(document), encoding="utf-8")
-    if number == -1 and place[0] in ("plan", "producers"):
+    if number == -1 and place[0] in ("plan", "marks"):
         read_record(copy)  # not refused here
         return
-    with pytest.raises(msgspec.DecodeError, match=r"out of range|>= 0|<= 9"):
+    with pytest.raises(msgspec.DecodeError, match=r"out of range|beyond|Expected .int."):
         read_record(copy)
     code, out, err = run("report", str(copy))
     assert (code, out, err.count("\n")) == (2, "", 1), err

@@ -37,6 +37,7 @@ HEADER_MOST = MIB // 4
 _ENCODINGS = {0, 2, 3, 5, 6, 8, 9}
 _DICTIONARY_PAGE = 2
 _BY_DICTIONARY = {2, 8}
+_NO_HEADER = "the header of a page is not as Parquet has it"
 
 
 class _Beyond(Exception):
@@ -169,12 +170,22 @@ def _pages(file: BinaryIO, column: Any) -> Iterator[_Page]:
             file.seek(place)
             fields, length = _Compact(file.read(HEADER_MOST)).struct()
         about = fields.get(5) or fields.get(7) or fields.get(8) or {}
-        encoding = about.get(4 if 8 in fields else 2, -1)
-        page = _Page(fields.get(1, -1), encoding, about.get(1, 0), fields.get(2, -1), fields.get(3, -1), place + length)
+        if not isinstance(about, dict):
+            raise _Beyond(_NO_HEADER)
+        encoding = _number(about, 4 if 8 in fields else 2, -1)
+        kind, unpacked, packed = (_number(fields, each, -1) for each in (1, 2, 3))
+        page = _Page(kind, encoding, _number(about, 1, 0), unpacked, packed, place + length)
         if min(page.values, page.unpacked, page.packed) < 0:
             raise _Beyond("a page of it says that it has less than nothing")
         yield page
         place += length + page.packed
+
+
+def _number(fields: dict[int, Any], place: int, default: int) -> int:
+    value = fields.get(place, default)
+    if not isinstance(value, int):
+        raise _Beyond(_NO_HEADER)
+    return value
 
 
 def _longest(file: BinaryIO, codec: str, page: _Page, name: str) -> int:
@@ -238,7 +249,7 @@ class _Compact:
             return None
         if kind == 12:
             return self.struct(depth + 1)[0]
-        raise _Beyond("the header of a page is not as Parquet has it")
+        raise _Beyond(_NO_HEADER)
 
     def _byte(self) -> int:
         self._place += 1

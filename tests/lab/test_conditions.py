@@ -244,3 +244,11 @@ def test_a_process_that_was_started_anew_is_not_compared_with_the_one_before(tmp
     conditions._take("kafka1", 7, replace(FROZEN, at=time.monotonic()), paused=False)
     conditions._take("kafka1", 8, replace(USUAL, processors="0"), paused=False)
     assert [event["event"] for event in trail.read()] == ["disturbed"]
+
+
+def test_a_process_that_ends_is_not_looked_at() -> None:
+    with subprocess.Popen([sys.executable, "-c", AT_WORK]) as process:
+        assert Proc(os.getpid()).sample(process.pid) is not None
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert Proc(os.getpid()).sample(process.pid) is None

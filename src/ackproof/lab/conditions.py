@@ -32,6 +32,7 @@ ON_TIME_S = 2.0
 STILL_S = 10.0
 # What is wrong for as long as it lasts, and how it is told that it is over.
 KINDS = {"traced": "is traced no longer", "stopped": "goes on", "still": "uses processor time again"}
+PF_EXITING = 0x4  # the kernel's flag of a process that ends
 POLICIES = {0: "normal", 1: "FIFO", 2: "round robin", 3: "batch", 5: "idle", 6: "deadline"}
 
 
@@ -114,6 +115,10 @@ def thread_of(stat: str) -> Thread:
     return Thread(words[0], int(words[16]), int(words[38]))
 
 
+def _is_ending(stat: str) -> bool:
+    return bool(int(stat.rpartition(")")[2].split()[6]) & PF_EXITING)
+
+
 def fields_of(status: str) -> dict[str, str]:
     """From /proc/PID/status."""
     pairs = (line.partition(":") for line in status.splitlines())
@@ -134,7 +139,7 @@ class Proc:
         self._pids: dict[int, int] = {}  # inside the lab: here
 
     def sample(self, pid: int) -> Sample | None:
-        """A look at a child of the supervisor; None where it is gone, or being made or reaped."""
+        """A look at a child of the supervisor; None where it is gone or ends, or is being made or reaped."""
         with suppress(OSError, ValueError, IndexError, KeyError):
             folder = self._folder(pid)
             threads, tracer = {}, None
@@ -146,6 +151,8 @@ class Proc:
                 tracer = "a process that cannot be seen from here"
             processors = fields_of((folder / "status").read_text())["Cpus_allowed_list"]
             cgroup = (folder / "cgroup").read_text()
+            if _is_ending((folder / "stat").read_text()):
+                return None  # for such a process the kernel may tell the root cgroup in place of its own
             return Sample(time.monotonic(), threads, cpu_ns(pid), tracer, cgroup, processors)
         self._pids.pop(pid, None)  # its number may be another process's now
         return None

@@ -34,8 +34,8 @@ def follow_events(trail: Events) -> None:
 
 
 def worth_telling(event: dict[str, Any]) -> bool:
-    """Not the proof, every second, that a fault still holds."""
-    return bool(event["event"] != "held")
+    """Not what comes every second: the proof that a fault still holds, and how long nodes waited for a processor."""
+    return event["event"] not in ("held", "waited")
 
 
 def told(event: dict[str, Any]) -> str:

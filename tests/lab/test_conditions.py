@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -29,10 +30,12 @@ from ackproof.lab.conditions import (
     following,
     states,
     thread_of,
+    waited_ns,
 )
 from ackproof.lab.events import Events
 from ackproof.lab.processes import Halt, Processes, stopped_threads, wait_until
 
+NODES = ("kafka1", "kafka2", "zk1")
 AWAKE, ASLEEP, STOPPED = Thread("R", 0, 0), Thread("S", 0, 0), Thread("T", 0, 0)
 USUAL = Sample(
     at=10.0,
@@ -117,12 +120,70 @@ def test_processor_time_stands_still_only_where_the_looks_were_on_time(case: str
 
 def test_a_threads_name_may_hold_brackets_and_blanks() -> None:
     stat = "7 (a) T 9 (b) S 1 7 7 0 -1 4194304 1 0 0 0 0 0 0 0 25 5 1 0 9 1 1 1 1 1 1 0 0 0 0 0 0 0 0 0 17 1 0 3 0 0"
-    assert thread_of(stat) == Thread("S", 5, 3)
+    assert thread_of(stat) == Thread("S", 5, 3, "a) T 9 (b")
+    assert thread_of(stat, "71 82 9") == Thread("S", 5, 3, "a) T 9 (b", ran_ns=71, waited_ns=82)
+
+
+MS = 1_000_000
+
+
+def slept(name: str = "kafka-handler") -> Thread:
+    return Thread("S", 0, 0, name)
+
+
+def worked(waited_ms: int, name: str = "kafka-handler", ran_ms: int = 90) -> Thread:
+    """As `slept`, one second later."""
+    return Thread("S", 0, 0, name, ran_ms * MS, waited_ms * MS)
+
+
+RUNNABLE = Thread("R", 0, 0, "kafka-handler")
+WAITS: dict[str, tuple[Thread, Thread, int]] = {
+    "it waited for half a second": (slept(), worked(500), 500),
+    "it waited for a fifth of the time": (slept(), worked(200), 200),
+    "near miss: it waited for a little less": (slept(), worked(199), 0),
+    "it hardly ran because it waited": (RUNNABLE, worked(700, ran_ms=1), 700),
+    "near miss: it slept, and the kernel counts that as a wait": (slept(), worked(18_600, ran_ms=0), 0),
+    "it waits still, and the kernel counts a wait when it is over": (RUNNABLE, RUNNABLE, 1_000),
+    "its wait is over, and began before the look before": (RUNNABLE, worked(3_000), 1_000),
+    "near miss: it starts the JVM": (slept("java"), worked(700, "java"), 0),
+    "near miss: it compiles": (slept("C1 CompilerThre"), worked(700, "C1 CompilerThre"), 0),
+}
+
+
+@pytest.mark.proves("D3")
+@pytest.mark.parametrize("case", WAITS)
+def test_how_long_the_thread_that_waited_longest_waited_for_a_processor(case: str) -> None:
+    old, new, waited_ms = WAITS[case]
+    before, now = replace(USUAL, threads={6: ASLEEP, 7: old}), replace(USUAL, at=11.0, threads={7: new, 8: worked(900)})
+    assert waited_ns(before, now) == waited_ms * MS
+
+
+@pytest.mark.proves("D3")
+def test_of_all_nodes_the_one_that_waited_longest_is_told(tmp_path: Path) -> None:
+    def at(second: int, *waited: int) -> dict[int, Sample]:
+        return {
+            pid: replace(USUAL, at=10.0 + second, threads={7: worked(each, ran_ms=90 * second)}, cpu_ns=second)
+            for pid, each in enumerate(waited, start=1)
+        }
+
+    looks = iter([at(0, 0, 0, 0), at(1, 300, 400, 100), at(2, 310, 410, 110)])
+    nodes = {name: SimpleNamespace(pid=pid, paused=False, pauses=0) for pid, name in enumerate(NODES, start=1)}
+    trail, processes, proc = Events(tmp_path / "events.jsonl"), SimpleNamespace(get=nodes.get), SimpleNamespace()
+    conditions = Conditions(cast(Processes, processes), trail, cast(Proc, proc))
+    for seen in looks:
+        proc.sample = seen.get
+        conditions.look(NODES)
+    assert [(each["event"], each["node"], each["waited_ns"]) for each in trail.read()] == [
+        ("waited", "kafka2", 400 * MS)
+    ]
 
 
 # -- a real process --------------------------------------------------------------------------------------------------
 
 AT_WORK = "import time\nwhile True: time.sleep(0.01)"
+
+
+PINNED = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: pass"
 
 
 class Watched:
@@ -148,7 +209,8 @@ class Watched:
     def look(self) -> list[str]:
         self.processes.reap()
         self._conditions.look(["kafka1"])
-        return [event.get("problem") or event["text"].partition(",")[0] for event in self._trail.read()]
+        disturbances = [event for event in self._trail.read() if event["event"] != "waited"]
+        return [event.get("problem") or event["text"].partition(",")[0] for event in disturbances]
 
     def wait_for(self, number: int) -> list[str]:
         assert wait_until(lambda: len(self.look()) >= number, 20), self.look()
@@ -252,3 +314,26 @@ def test_a_process_that_ends_is_not_looked_at() -> None:
         process.kill()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         assert Proc(os.getpid()).sample(process.pid) is None
+
+
+@pytest.mark.proves("D3")
+def test_two_processes_on_one_processor_wait_for_it() -> None:
+    """By the kernel's own figures: each gets half of it at most."""
+    processor = str(min(os.sched_getaffinity(0)))
+    both = [subprocess.Popen([sys.executable, "-c", PINNED, processor]) for _ in range(2)]
+    try:
+        proc, (first, _) = Proc(os.getpid()), both
+        before: list[Sample] = []
+
+        def waited() -> int:
+            seen = proc.sample(first.pid)
+            assert seen is not None
+            before.append(seen)
+            return waited_ns(before[0], seen)
+
+        waited()
+        assert wait_until(lambda: waited() > 0, 30)
+    finally:
+        for each in both:
+            each.kill()
+            each.wait()

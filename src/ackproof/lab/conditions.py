@@ -8,6 +8,9 @@ its own fault. So two things are watched:
     a look each second   at every thread of a node: stopped, traced, another nice value or scheduling policy, another
                          cgroup, other processors, and processor time that stands still
 
+The same look sums up how long each thread waited for a processor. A busy machine lets all nodes wait, so that is no
+disturbance of one of them; but the judge has to know it, for Kafka is late then by no fault of its own.
+
 A tracer outside of the lab's pid namespace has no number inside. So the looks go through the /proc of the place from
 which the lab was started, which the supervisor opened before it mounted its own.
 """
@@ -32,6 +35,12 @@ ON_TIME_S = 2.0
 STILL_S = 10.0
 # What is wrong for as long as it lasts, and how it is told that it is over.
 KINDS = {"traced": "is traced no longer", "stopped": "goes on", "still": "uses processor time again"}
+# A node is short of processors where one of its threads waits for one for so much of the time between two looks.
+WAITED_SHARE = 0.2
+# Since 6.12 the kernel may count a thread's sleep as a wait. A thread that works runs for more of the time than this.
+WORKS_SHARE = 0.01
+# Nothing that a client asks for waits for these: the thread that starts the JVM, and those that compile.
+ASIDE = ("java", "C1 Compiler", "C2 Compiler")
 PF_EXITING = 0x4  # the kernel's flag of a process that ends
 POLICIES = {0: "normal", 1: "FIFO", 2: "round robin", 3: "batch", 5: "idle", 6: "deadline"}
 
@@ -40,6 +49,9 @@ class Thread(NamedTuple):
     state: str
     nice: int
     policy: int
+    name: str = ""
+    ran_ns: int = 0
+    waited_ns: int = 0  # for a processor, without a wait that still lasts
 
 
 @dataclass(frozen=True)
@@ -64,6 +76,25 @@ def following(before: Sample | None, now: Sample) -> Sample:
     if before is None or now.cpu_ns != before.cpu_ns or now.at - before.at > ON_TIME_S:
         return now
     return replace(now, still_s=before.still_s + now.at - before.at)
+
+
+def waited_ns(before: Sample, now: Sample) -> int:
+    """How long the thread that waited longest for a processor waited between two samples of one process; 0 where that
+    is too little of the time to count."""
+    between_ns = round((now.at - before.at) * 1e9)
+    pairs = [(before.threads[tid], now.threads[tid]) for tid in now.threads if tid in before.threads]
+    longest_ns = max((_waited_ns(old, new, between_ns) for old, new in pairs), default=0)
+    return longest_ns if longest_ns >= WAITED_SHARE * between_ns else 0
+
+
+def _waited_ns(old: Thread, new: Thread, between_ns: int) -> int:
+    ran_ns, counted_ns = new.ran_ns - old.ran_ns, new.waited_ns - old.waited_ns
+    if new.name.startswith(ASIDE):
+        return 0
+    if old.state == "R":
+        # Its wait may have begun earlier, and the kernel counts a wait when it is over.
+        return between_ns if new.state == "R" and ran_ns == 0 else min(counted_ns, between_ns)
+    return min(counted_ns, between_ns) if ran_ns >= WORKS_SHARE * between_ns else 0
 
 
 def states(now: Sample, paused: bool) -> dict[str, str]:
@@ -109,10 +140,13 @@ def _first_difference(before: str, now: str) -> str:
 # -- looking ---------------------------------------------------------------------------------------------------------
 
 
-def thread_of(stat: str) -> Thread:
-    """From /proc/PID/task/TID/stat; a thread's name may hold anything, so all counts from its closing bracket."""
-    words = stat.rpartition(")")[2].split()
-    return Thread(words[0], int(words[16]), int(words[38]))
+def thread_of(stat: str, schedstat: str = "") -> Thread:
+    """From two files of /proc/PID/task/TID; a thread's name may hold anything, so all counts from its closing bracket.
+    Where the kernel keeps no schedstat, the thread never waits."""
+    before, _, after = stat.rpartition(")")
+    words, times = after.split(), schedstat.split() or ["0", "0"]
+    name = before.partition("(")[2]
+    return Thread(words[0], int(words[16]), int(words[38]), name, ran_ns=int(times[0]), waited_ns=int(times[1]))
 
 
 def _is_ending(stat: str) -> bool:
@@ -145,7 +179,7 @@ class Proc:
             threads, tracer = {}, None
             for task in (folder / "task").iterdir():
                 with suppress(FileNotFoundError, ProcessLookupError):  # threads come and go
-                    threads[int(task.name)] = thread_of((task / "stat").read_text())
+                    threads[int(task.name)] = thread_of((task / "stat").read_text(), _schedstat(task))
                     tracer = tracer or _tracer(folder.parent, (task / "status").read_text())
             if tracer is None and any(thread.state == "t" for thread in threads.values()):
                 tracer = "a process that cannot be seen from here"
@@ -169,6 +203,12 @@ class Proc:
         return self._root / str(self._pids[pid]) if pid in self._pids else Path(f"/proc/{pid}")
 
 
+def _schedstat(task: Path) -> str:
+    with suppress(FileNotFoundError):
+        return (task / "schedstat").read_text()
+    return ""
+
+
 def _tracer(proc: Path, status: str) -> str | None:
     number = fields_of(status)["TracerPid"]
     if number == "0":
@@ -190,6 +230,7 @@ class Conditions:
         self._wrong: dict[tuple[str, str], float] = {}  # process and kind: since when
 
     def look(self, names: Iterable[str]) -> None:
+        waited: dict[str, int] = {}
         for name in names:
             if (process := self._processes.get(name)) is None:
                 self._forget(name)
@@ -198,9 +239,13 @@ class Conditions:
             seen = self._proc.sample(process.pid)
             paused = paused or process.paused or process.pauses != pauses  # also one that began and ended meanwhile
             if seen is not None and self._processes.get(name) is process:
-                self._take(name, process.pid, seen, paused)
+                waited[name] = self._take(name, process.pid, seen, paused)
+        longest = max(waited, key=waited.__getitem__, default="")
+        if longest and waited[longest]:
+            self._events.add("waited", node=longest, waited_ns=waited[longest])
 
-    def _take(self, name: str, pid: int, seen: Sample, paused: bool) -> None:
+    def _take(self, name: str, pid: int, seen: Sample, paused: bool) -> int:
+        """Tell what is wrong with it; returns for how long it waited for a processor."""
         if self._before.get(name, (pid,))[0] != pid:
             self._forget(name)
         _, before = self._before.get(name, (pid, None))
@@ -215,6 +260,7 @@ class Conditions:
                     self._begin(name, kind, found[kind])
                 else:
                     self._end(name, kind)
+        return 0 if before is None else waited_ns(before, now)
 
     def stopped(self, name: str) -> None:
         """By the kernel's own word, and by no fault of ours."""

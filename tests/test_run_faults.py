@@ -120,6 +120,14 @@ def test_a_fault_that_no_longer_holds_is_told_at_once_and_only_once(tmp_path: Pa
     assert [event for event, _ in journaled(run)] == ["broken", "broken", "healing", "healed"]
 
 
+def test_how_long_nodes_waited_for_a_processor_is_journaled(run: running.Ongoing, lab: StandIn) -> None:
+    lab.trail.add("waited", node="kafka2", waited_ns=400)
+    run.follow_lab()
+    run.close()
+    told = read_stream(run.directory / "journal" / "lateness" / "nodes.arrows")[0].to_pylist()
+    assert [(row["client"], row["behind_ns"]) for row in told] == [("kafka2", 400)]
+
+
 def test_a_fault_whose_healing_is_not_proved_is_told(run: running.Ongoing, lab: StandIn) -> None:
     def refuse() -> dict[str, Any]:
         raise NotProved("nothing gets through")

@@ -297,12 +297,21 @@ TABLES: dict[str, Table] = {
         Table(
             "lateness",
             "How late processes of the laboratory were themselves: clients, the observer, the final read. Each has a "
-            "row when it begins, and one for a time in which it got no processor, or was stopped.",
+            "row when it begins, and one for a time in which it got no processor, or was stopped. The nodes together "
+            "have a row for each look, about once a second, if one of their threads waited for a processor for a fifth "
+            "of the time since the look before.",
             (
                 _RUN,
                 _AT,
-                Column("client", _TEXT, "The process, by its name: a client, `observer`, `final-read`, `health`."),
-                Column("behind_ns", _LONG, "By how much it was late then: it wanted to wake so much earlier."),
+                Column(
+                    "client", _TEXT, "The process, by its name: a client, `observer`, `final-read`, `health`, a node."
+                ),
+                Column(
+                    "behind_ns",
+                    _LONG,
+                    "By how much it was late then: it wanted to wake so much earlier. For a node, how long its thread "
+                    "that waited longest waited for a processor since the look before.",
+                ),
             ),
             ("client", "at_ns"),
         ),

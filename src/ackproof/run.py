@@ -64,6 +64,7 @@ class Ongoing:
         self._faults_table = journal.Writer(directory, "faults", record.run, "run")
         self._probes_table = journal.Writer(directory, "probes", record.run, "run")
         self._nodes_table = journal.Writer(directory, "nodes", record.run, "run")
+        self._lateness_table = journal.Writer(directory, "lateness", record.run, "nodes")
         self._trail = Events(LabDirectory.of(lab).events)
         self._told = 0
         self._died: list[str] = []  # servers, by themselves
@@ -103,10 +104,13 @@ class Ongoing:
                 self._journal_exit(at_ns, {name: event.get(name) for name in ("node", "code", "signal", "by_itself")})
             elif kind in ("disturbed", "goes on"):
                 self._journal_disturbance(event)
+            elif kind == "waited":
+                self._lateness_table.add(client=event["node"], at_ns=at_ns, behind_ns=event["waited_ns"])
         for ended in self.clients.on_host.newly_ended():
             self._journal_exit(time.monotonic_ns(), ended)
         self._probes_table.flush_if_due()
         self._nodes_table.flush_if_due()
+        self._lateness_table.flush_if_due()
         self._health.follow()
 
     def _who_ended(self, node: str) -> Fault | None:
@@ -174,7 +178,7 @@ class Ongoing:
 
     def close(self) -> None:
         self.follow_lab()
-        for table in (self._faults_table, self._probes_table, self._nodes_table):
+        for table in (self._faults_table, self._probes_table, self._nodes_table, self._lateness_table):
             table.close(seal=False)
         self.topics.close()
         self._health.close()

@@ -271,6 +271,12 @@ class History:
             self.rows["lateness"].append({"client": client, **told})
         return self
 
+    def waited(self, *looks: tuple[float, float], node: str = "kafka1") -> History:
+        """When the lab looked at a node, and how long one of its threads had waited for a processor then."""
+        rows = [{"client": node, "at_ns": at(when), "behind_ns": round(waited * MS)} for when, waited in looks]
+        self.rows["lateness"] += rows
+        return self
+
     def ended_when_told(self, consumer: int, *, signal: int | None = None, by_itself: bool = False) -> History:
         """The end of a consumer's process: well, or by this signal."""
         how = {"code": 0 if signal is None else None, "signal": signal, "by_itself": by_itself}

@@ -3,6 +3,10 @@
 Each of its processes tells. The observer wants to ask each broker again and again; a producer of ours wants to wait so
 long and no longer, and writes down by how much it missed that; and a thread of each client, the observer and the final
 read wants to wake ten times a second (`lateness`). None counts what it waited for Kafka.
+
+Kafka's own nodes may wait for a processor while the laboratory is on time. So the lab looks every second which of their
+threads waited longest, and tells where that is a fifth of the time or more. Such looks in a row add up: what one thread
+did not do in time the next one gets late.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from ackproof.judge.sources import Source
 
 LOOKS_EVERY_NS = 125_000_000  # the observer asks each broker so often, if it answers
 BEHIND_MS = 1_000.0
+IN_A_ROW_NS = 2_500_000_000  # the lab looks at the nodes every second, or somewhat later
 Moments = npt.NDArray[np.int64]
 
 
@@ -29,6 +34,18 @@ def is_behind(ms: float, line_ms: float = BEHIND_MS) -> bool:
 def behind_ms(source: Source) -> float:
     """How late the laboratory was at its latest during the load."""
     return max(_observer_ms(source), _producers_ms(source), _told_ms(source))
+
+
+def waited_ms(source: Source) -> float:
+    """How long the nodes waited for a processor during the load: the most that looks in a row add up to."""
+    begun, ended = source.record.marks.load_begun_ns or 0, source.record.marks.load_ended_ns
+    longest = together = before = 0
+    for at, waited in sorted(look for looks in _told(source, servers=True).values() for look in looks):
+        in_load = (at if ended is None else min(at, ended)) - max(at - waited, begun)
+        if in_load > 0:
+            together = in_load if at - before > IN_A_ROW_NS else together + in_load
+            longest, before = max(longest, together), at
+    return longest / 1e6
 
 
 def frozen(source: Source) -> set[str]:
@@ -45,12 +62,14 @@ def latest_ms(source: Source) -> dict[str, float]:
     }
 
 
-def _told(source: Source) -> dict[str, list[tuple[int, int]]]:
-    """By process: when it noticed, and by how much it was late then."""
+def _told(source: Source, servers: bool = False) -> dict[str, list[tuple[int, int]]]:
+    """By process of the laboratory: when it noticed, and by how much it was late then. Or by server, of the cluster:
+    when the lab looked, and how long it had waited for a processor."""
     found: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for path in source.files["lateness"]:
         for row in pq.read_table(path, columns=["client", "at_ns", "behind_ns"]).to_pylist():
-            found[row["client"]].append((row["at_ns"], row["behind_ns"]))
+            if source.record.is_server(row["client"]) == servers:
+                found[row["client"]].append((row["at_ns"], row["behind_ns"]))
     return dict(found)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from ackproof.errors import naming
 from ackproof.json_text import json_text
-from ackproof.judge.behind import BEHIND_MS, behind_ms, is_behind
+from ackproof.judge.behind import BEHIND_MS, behind_ms, is_behind, waited_ms
 from ackproof.judge.checks import CHECKS, Check
 from ackproof.judge.doubts import doubts, in_doubt, of_check
 from ackproof.judge.fates import FATES, IN_LOG, LOST
@@ -122,8 +122,8 @@ def _check(source: Source, name: str, check: Check, found: Witnesses | None, fin
         text = f"{text.rstrip('.')}; but {why}."
         return CheckResult(name, expected, found.marked, "unknown", text, witnesses)
     depends = check.timed and (result == "refuted" or expected == "required")
-    if depends and (behind := _ours_ms(source, name, check, result, findings)):
-        text = f"{text.rstrip('.')}; but the laboratory itself was late by up to {behind:,.0f} ms."
+    if depends and (why := _slow(source, name, check, result, findings)):
+        text = f"{text.rstrip('.')}; but {why}."
         return CheckResult(name, expected, found.marked, "unknown", text, witnesses)
     asks = check.undecided if result == "confirmed" and expected != "allowed" else None
     if undecided := count_where(findings.folder, name, source.record.run, *asks) if asks else 0:
@@ -147,13 +147,20 @@ def _doubt(source: Source, name: str, check: Check, result: Result, findings: Fi
     return f"{first}, and {len(more)} more" if more else first
 
 
-def _ours_ms(source: Source, name: str, check: Check, result: Result, findings: Findings) -> float:
-    """How late the laboratory was itself, where that may be why it came out so, else nothing: it may be where an
-    expectation is refuted, and where what was required was found, unless some of it lasted longer than even that
-    explains."""
-    behind, line = behind_ms(source), line_of(source.record, check.line) if check.line else 0.0
-    explained = result == "refuted" or longest_ms(findings.folder, name, source.record.run) <= behind + line
-    return behind if explained and is_behind(behind, line or BEHIND_MS) else 0.0
+def _slow(source: Source, name: str, check: Check, result: Result, findings: Findings) -> str:
+    """How late the laboratory was itself, or how long the nodes waited for a processor, where that may be why it came
+    out so, else nothing: it may be where an expectation is refuted, and where what was required was found, unless some
+    of it lasted longer than even that explains."""
+    line = line_of(source.record, check.line) if check.line else 0.0
+    behind, waited = behind_ms(source), waited_ms(source)
+    for ms, why in (
+        (behind, f"the laboratory itself was late by up to {behind:,.0f} ms"),
+        (waited, f"the nodes waited up to {waited:,.0f} ms for a processor"),
+    ):
+        explained = result == "refuted" or longest_ms(findings.folder, name, source.record.run) <= ms + line
+        if explained and is_behind(ms, line or BEHIND_MS):
+            return why
+    return ""
 
 
 def _not_applicable(record: RunRecord, name: str, why: str) -> CheckResult:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ackproof.journal_tables import TABLES
 from ackproof.judge import interference
-from ackproof.judge.behind import behind_ms, frozen, gaps_ms, is_behind, latest_ms
+from ackproof.judge.behind import behind_ms, frozen, gaps_ms, is_behind, latest_ms, waited_ms
 from ackproof.judge.fates import FATES, IN_LOG
 from ackproof.judge.moments import exits
 from ackproof.judge.reserved import Producer
@@ -374,12 +374,20 @@ def views(e: Evidence) -> list[Fitness]:
 
 
 def lateness(e: Evidence) -> list[Fitness]:
-    """Which processes of the laboratory were late themselves, the final read too, and at their latest by how much."""
+    """Which processes of the laboratory were late themselves, the final read too, and at their latest by how much; and
+    how long Kafka's nodes waited for a processor."""
     paused = frozen(e.source)
     late = {name: ms for name, ms in latest_ms(e.source).items() if is_behind(ms) and name not in paused}
-    return [
+    lines = [
         Fitness("lateness", True, f"{name} was late itself by up to {late[name]:,.0f} ms.") for name in sorted(late)
     ]
+    if is_behind(waited := waited_ms(e.source)):
+        text = (
+            f"The nodes waited up to {waited:,.0f} ms for a processor: nothing that depends on time is refuted, nor "
+            "confirmed by what that explains."
+        )
+        lines.append(Fitness("lateness", True, text))
+    return lines
 
 
 QUESTIONS: tuple[Callable[[Evidence], list[Fitness]], ...] = (

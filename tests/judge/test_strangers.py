@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from spark_stranger import ENDPOINTS
@@ -15,6 +20,7 @@ from ackproof.health.stream import SETTINGS
 from ackproof.judge.spark import Extras, Session, collected, warm
 
 Told = Callable[[str, object], None]
+Result = TypeVar("Result")
 STRANGER = Path(__file__).parent / "spark_stranger.py"
 NOBODY = 65_534
 READ_IT = "RpcFailure"  # the answer of a Spark that read the object and found no use for it
@@ -43,19 +49,33 @@ def told_to_a_stranger(session: Session) -> dict[str, str]:
     return dict(told)
 
 
-@pytest.mark.proves("F4")
-@pytest.mark.timeout(400)
-@pytest.mark.parametrize("settings", [{}, SETTINGS], ids=["the judge's", "the health check's"])
-def test_a_stranger_is_refused_at_every_port(
-    settings: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Told
-) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
+def in_its_own_process(folder: Path, function: Callable[..., Result], *arguments: object) -> Result:
+    """A process has one Spark at most, and that of the tests may already have one."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        pool.submit(work_in, folder).result()
+        return pool.submit(function, *arguments).result()
+
+
+def work_in(folder: Path) -> None:
+    os.chdir(folder)
+    tempfile.tempdir = str(folder)
+
+
+def told_by(settings: dict[str, str]) -> dict[str, str]:
     with warm("local[1]", extras=Extras(settings=settings)) as session:
         told = told_to_a_stranger(session)
         assert collected(session.spark.range(3).selectExpr("sum(id) AS sum"))[0]["sum"] == 3
         assert session.spark.conf.get("spark.authenticate") == "true"
         command = Path(f"/proc/{session.jvm.process.pid}/cmdline").read_bytes() if session.jvm else b""
         assert b"secret" not in command
+    return told
+
+
+@pytest.mark.proves("F4")
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("settings", [{}, SETTINGS], ids=["the judge's", "the health check's"])
+def test_a_stranger_is_refused_at_every_port(settings: dict[str, str], tmp_path: Path, record_property: Told) -> None:
+    told = in_its_own_process(tmp_path, told_by, settings)
     let_in = {port: words for port, words in told.items() if READ_IT in words}
     assert let_in == {}
     commands = {port: words for port, words in told.items() if port.endswith("Py4J")}
@@ -63,15 +83,15 @@ def test_a_stranger_is_refused_at_every_port(
     record_property("figure", f"{len(told)} calls of another user to every port of the judge's Java: all refused")
 
 
+def one_more_than(numbers: list[int]) -> list[int]:
+    with warm("local[1]") as session:
+        return session.spark.sparkContext.parallelize(numbers, 1).map(lambda number: number + 1).collect()
+
+
 @pytest.mark.proves("F3")
-def test_workers_in_python_import_nothing_from_where_the_user_stands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_in_python_import_nothing_from_where_the_user_stands(tmp_path: Path) -> None:
     """Java starts them with `-m`, which looks in the working directory first."""
     (tmp_path / "pyspark").mkdir()
     for name in ("pyspark/__init__.py", "numpy.py", "json.py"):
         (tmp_path / name).write_text("raise SystemExit('planted')\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    with warm("local[1]") as session:
-        assert session.spark.sparkContext.parallelize([1, 2], 1).map(lambda number: number + 1).collect() == [2, 3]
+    assert in_its_own_process(tmp_path, one_more_than, [1, 2]) == [2, 3]

@@ -33,7 +33,7 @@ from ackproof.lab.conditions import (
     waited_ns,
 )
 from ackproof.lab.events import Events
-from ackproof.lab.processes import Halt, Processes, stopped_threads, wait_until
+from ackproof.lab.processes import Halt, Process, Processes, stopped_threads, wait_until
 
 NODES = ("kafka1", "kafka2", "zk1")
 AWAKE, ASLEEP, STOPPED = Thread("R", 0, 0), Thread("S", 0, 0), Thread("T", 0, 0)
@@ -256,6 +256,57 @@ def test_a_pause_of_the_lab_is_not_told_and_a_stop_after_it_is(tmp_path: Path) -
         assert wait_until(lambda: not process.look() and not _paused(process), 20)
         os.kill(process.pid, signal.SIGSTOP)
         assert process.wait_for(1) == [IS_STOPPED]
+
+
+def what_is_told_of(*steps: str) -> tuple[list[bool], list[bool]]:
+    """Of stops and continuations as the kernel tells them: which are ours, and by which of them a stranger woke a pause
+    of ours. `stop` and `go` are what we ask for, `stopped` and `goes on` what the kernel tells."""
+    processes, handle = Processes(lambda *_: None), os.pidfd_open(os.getpid())
+    processes._running["kafka1"] = Process(os.getpid(), handle)
+    halts = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(signal, "pidfd_send_signal", lambda *_: None)
+        for step in steps:
+            if step in ("stop", "go"):
+                processes.send("kafka1", signal.SIGSTOP if step == "stop" else signal.SIGCONT)
+            else:
+                halts.append(processes._halted("kafka1", step == "stopped"))
+    os.close(handle)
+    return [halt.ours for halt in halts], [halt.woken for halt in halts]
+
+
+HALTS: dict[str, tuple[list[str], list[bool], list[bool]]] = {
+    "a pause of ours": (["stop", "stopped", "go", "goes on"], [True, True], [False, False]),
+    "our second pause begins before the end of the first is told": (
+        ["stop", "stopped", "go", "stop", "goes on", "stopped", "go", "goes on"],
+        [True] * 4,
+        [False] * 4,
+    ),
+    "our second pause begins, and the end of the first is never told": (
+        ["stop", "stopped", "go", "stop", "stopped", "goes on"],
+        [True] * 3,
+        [False, False, True],
+    ),
+    "a stranger stops it": (["stopped", "goes on"], [False, False], [False, False]),
+    "a stranger stops it before the end of our pause is told": (
+        ["stop", "stopped", "go", "stopped", "goes on"],
+        [True, False, False],
+        [False] * 3,
+    ),
+    "a stranger ends our pause, and stops it in turn": (
+        ["stop", "stopped", "goes on", "stopped"],
+        [True, True, False],
+        [False, True, False],
+    ),
+    "we stop it again, to be sure": (["stop", "stop", "stopped", "go", "goes on"], [True, True], [False, False]),
+}
+
+
+@pytest.mark.proves("D2")
+@pytest.mark.parametrize("case", HALTS)
+def test_whose_a_stop_is(case: str) -> None:
+    steps, ours, woken = HALTS[case]
+    assert what_is_told_of(*steps) == (ours, woken)
 
 
 def _paused(process: Watched) -> bool:

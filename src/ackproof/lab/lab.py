@@ -96,11 +96,11 @@ class Lab:
             self.events.add("helper failed", helper=name, how=str(how))
 
     def _on_halt(self, halt: Halt) -> None:
-        """In the thread that reaps: it must wait for nobody's turn."""
+        """Runs in the thread that reaps, so it takes no lock that a verb may hold."""
         with suppress(OSError):
             if not halt.ours:
                 (self.conditions.stopped if halt.stopped else self.conditions.continued)(halt.name)
-            elif not halt.stopped:
+            elif halt.woken:
                 self._tell_if_woken(halt.name)
 
     def _tell_if_woken(self, name: str) -> None:

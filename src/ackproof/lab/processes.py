@@ -42,8 +42,14 @@ class Process:
     handle: int
     started: float = field(default_factory=time.monotonic)
     asked_to_end: bool = False
-    paused: bool = False  # a fault of ours has stopped it, and the kernel has not told yet that it goes on
-    pauses: int = 0  # how often
+    stopping: bool = False  # the last that we asked of it was to stop, and nobody else has let it go on since
+    released: bool = False  # we let it go on, and the kernel has not told yet that it does
+    pauses: int = 0  # how often a fault of ours has stopped it
+
+    @property
+    def paused(self) -> bool:
+        """A fault of ours stops it, or may have stopped it until just now."""
+        return self.stopping or self.released
 
 
 class Halt(NamedTuple):
@@ -51,7 +57,8 @@ class Halt(NamedTuple):
 
     name: str
     stopped: bool
-    ours: bool  # a fault of ours has stopped it
+    ours: bool  # a fault of ours stops it, or had stopped it
+    woken: bool = False  # it was a fault of ours that had stopped it, and somebody else who let it go on
 
 
 class Processes:
@@ -117,9 +124,18 @@ class Processes:
             self._on_exit(name, how)
 
     def _halted(self, name: str, stopped: bool) -> Halt:
+        """Say whose a stop or a continuation is, by what we asked for last.
+
+        The kernel tells a stop only while it lasts, and a continuation only until the next stop. Of several in a row it
+        may tell the last alone, so counting them would go wrong.
+        """
         process = self._running[name]
-        halt = Halt(name, stopped, process.paused)
-        process.paused = process.paused and stopped
+        if stopped:
+            process.released = False
+            return Halt(name, stopped, process.stopping)
+        halt = Halt(name, stopped, process.paused, woken=process.stopping and not process.released)
+        process.stopping = process.stopping and process.released  # then it is the pause before this one that is over
+        process.released = False
         return halt
 
     def _ended(self, name: str, status: int) -> Exit:
@@ -137,9 +153,11 @@ class Processes:
             if process is None:
                 return False
             process.asked_to_end |= ends
-            if number == signal.SIGSTOP and not process.paused:
-                process.paused = True
+            if number == signal.SIGSTOP and not process.stopping:
+                process.stopping = True
                 process.pauses += 1
+            elif number == signal.SIGCONT and process.stopping:
+                process.stopping, process.released = False, True
             signal.pidfd_send_signal(process.handle, number)
             return True
 

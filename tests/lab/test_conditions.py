@@ -97,11 +97,12 @@ def test_what_somebody_changed_between_two_samples(case: str) -> None:
 
 
 LOOKS: dict[str, tuple[list[float], list[int], bool]] = {
-    "no processor time in all the looks": ([1.0] * 10, [0] * 10, True),
-    "near miss: one look fewer": ([1.0] * 9, [0] * 9, False),
-    "near miss: a nanosecond in between": ([1.0] * 10, [0] * 5 + [1] + [0] * 4, False),
-    "near miss: a look was late, so the machine was slow": ([1.0] * 5 + [ON_TIME_S + 0.1] + [1.0] * 5, [0] * 11, False),
-    "late by no more than may be": ([ON_TIME_S] * 5, [0] * 5, True),
+    "frozen for the 7 s after which a broker has lost its session": ([1.0] * 7, [0] * 7, True),
+    "no processor time in just enough looks": ([1.0] * 3, [0] * 3, True),
+    "near miss: one look fewer": ([1.0] * 2, [0] * 2, False),
+    "near miss: a nanosecond in between": ([1.0] * 5, [0] * 2 + [1] + [0] * 2, False),
+    "near miss: a look was late, so the machine was slow": ([1.0] * 2 + [ON_TIME_S + 0.1] + [1.0] * 2, [0] * 5, False),
+    "late by no more than may be": ([ON_TIME_S] * 2, [0] * 2, True),
 }
 
 
@@ -116,6 +117,19 @@ def test_processor_time_stands_still_only_where_the_looks_were_on_time(case: str
 
     last = reduce(next_look, zip(gaps, used, strict=True), following(None, USUAL))
     assert ("still" in states(last, paused=False)) is still
+
+
+@pytest.mark.proves("D2")
+def test_the_time_of_a_pause_of_the_lab_does_not_count_as_standing_still(tmp_path: Path) -> None:
+    """A node that goes on after a long pause has not used the processor yet when it is looked at."""
+    trail = Events(tmp_path / "events.jsonl")
+    conditions = Conditions(Processes(lambda *_: None), trail, Proc(os.getpid()))
+    for second in range(8):
+        conditions._take("kafka1", 7, replace(USUAL, at=float(second)), paused=second < 6)
+    assert trail.read() == []
+    for second in range(8, 10):
+        conditions._take("kafka1", 7, replace(USUAL, at=float(second)), paused=False)
+    assert [event["event"] for event in trail.read()] == ["disturbed"]
 
 
 def test_a_threads_name_may_hold_brackets_and_blanks() -> None:

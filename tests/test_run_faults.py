@@ -261,8 +261,10 @@ def test_a_server_that_dies_by_itself_is_told_at_once_and_leaves_a_doubt(run: ru
     assert run.doubts() == []
     lab.trail.add("exited", node="controller1", by_itself=True, **how)
     run.follow_lab()
-    assert said == ["controller1 ended by itself (signal 9)"]
-    assert run.doubts() == ["controller1 died by itself"]
+    lab.trail.add("exited", node="relay-kafka2", by_itself=True, **how)
+    run.follow_lab()
+    assert said == ["controller1 ended by itself (signal 9)", "relay-kafka2 ended by itself (signal 9)"]
+    assert run.doubts() == ["controller1 died by itself", "relay-kafka2 died by itself"]
     run.close()
 
 

@@ -15,6 +15,7 @@ import msgspec
 from ackproof.errors import naming
 from ackproof.journal_tables import SCHEMA_VERSION
 from ackproof.json_text import json_text, read_json
+from ackproof.lab.spec import RELAY
 from ackproof.record_bounds import PARTITIONS_MOST, Each, Id, Index, Many, Moment, Name, Some, Text, check_plan
 from ackproof.run_files import require_own
 
@@ -99,8 +100,9 @@ class RunRecord(msgspec.Struct, frozen=True):
     rows: dict[Name, Some] = {}  # of each table, when the journal was sealed: a file may be gone since
 
     def is_server(self, node: str) -> bool:
-        """Brokers by their names here; ZooKeeper's and KRaft's own by how the lab calls them, whichever cluster's."""
-        own = node.rsplit(".", 1)[-1]
+        """Brokers by their names here; ZooKeeper's and KRaft's own by how the lab calls them, whichever cluster's. A
+        broker's relay counts too: without it clients on the host do not reach the broker."""
+        own = node.removeprefix(RELAY).rsplit(".", 1)[-1]
         return node in self.nodes.values() or own.startswith(("zk", "controller", "kafka", "mirror"))
 
     def each(self, kind: Literal["producers", "consumers"]) -> list[dict[str, Any]]:

@@ -468,6 +468,10 @@ NODES: dict[str, tuple[dict[str, Any], str | None]] = {
     "a broker that dies by itself": ({"node": "kafka2", "code": 1, "by_itself": True}, "kafka2 died by itself"),
     "a ZooKeeper that is killed by somebody": ({"node": "zk1", "signal": 9, "by_itself": True}, "signal 9"),
     "a broker that ends by itself, however well": ({"node": "kafka2", "code": 0, "by_itself": True}, "kafka2 died"),
+    "the relay by which clients on the host reach a broker": (
+        {"node": "relay-kafka2", "signal": 15, "by_itself": True},
+        "relay-kafka2 died by itself (signal 15)",
+    ),
     "near miss: a broker that was killed on purpose": ({"node": "kafka2", "signal": 9, "by_itself": False}, None),
     "near miss: a client that ends well": ({"node": "producer0", "code": 0, "by_itself": True}, None),
     "a client, or whoever heard it, that is killed by somebody": (

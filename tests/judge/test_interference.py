@@ -63,6 +63,16 @@ DISTURBED: dict[str, tuple[Rows, list[Fitness]]] = {
             )
         ],
     ),
+    "the relay by which clients on the host reach a broker": (
+        [happened(2_700, "relay-kafka2", "disturbed", "relay-kafka2 is stopped")],
+        [
+            Fitness(
+                "disturbed",
+                False,
+                "Somebody disturbed relay-kafka2 1.7 s after the load began: relay-kafka2 is stopped.",
+            )
+        ],
+    ),
     "near miss: a client, which is a remark": (
         [happened(1_000, "producer1", "disturbed", "producer1 is stopped")],
         [Fitness("disturbed", True, "Somebody disturbed producer1 0.0 s after the load began: producer1 is stopped.")],

@@ -738,6 +738,28 @@ def test_a_node_that_dies_by_itself_is_named_as_that_and_one_that_was_killed_is_
     in_a_lab(work)
 
 
+@pytest.mark.proves("D2")
+def test_a_relay_that_dies_by_itself_is_named_like_a_node_and_one_that_was_ended_is_not() -> None:
+    """Without it clients on the host do not reach its broker. Of other helpers a run hears nothing."""
+
+    def work(lab: Lab) -> None:
+        namespace = lab.network.endpoints["kafka1"].namespace
+        names = ("relay-kafka1", "relay-kafka2", "watchdog-f1")
+        for name in names:
+            argv = ["/bin/sleep", "600"]
+            lab.processes.spawn(name, argv, namespace=namespace, output=Path("/dev/null"), environment={})
+        for name in ("relay-kafka1", "watchdog-f1"):
+            process = lab.processes.get(name)
+            assert process is not None
+            os.kill(process.pid, signal.SIGKILL)
+        lab.processes.send("relay-kafka2", signal.SIGKILL, ends=True)
+        wait_until(lambda: reaped(lab, *names), "all have ended")
+        assert [(each["node"], each["by_itself"]) for each in told(lab, "exited")] == [("relay-kafka1", True)]
+        assert [each["helper"] for each in told(lab, "helper failed")] == ["watchdog-f1"]
+
+    in_a_lab(work)
+
+
 @pytest.mark.proves("A8")
 def test_fifty_cuts_leave_as_many_open_descriptors_as_before() -> None:
     def work(lab: Lab) -> None:

@@ -25,7 +25,7 @@ from ackproof.lab.events import Events
 from ackproof.lab.network import Network
 from ackproof.lab.processes import Exit, Halt, Processes
 from ackproof.lab.rules import Match
-from ackproof.lab.spec import Node
+from ackproof.lab.spec import RELAY, Node
 from ackproof.lab.topology import Link
 
 PROVE_EVERY_S = 1.0
@@ -92,6 +92,8 @@ class Lab:
         if name in self.cluster.nodes or name in self.clients:
             exit_facts = {"how": str(how), "code": how.code, "signal": how.signal, "by_itself": not how.asked}
             self.events.add("exited", node=name, **exit_facts)
+        elif not how.asked and name.startswith(RELAY):
+            self.events.add("exited", node=name, how=str(how), code=how.code, signal=how.signal, by_itself=True)
         elif not how.asked and how.code != 0:
             self.events.add("helper failed", helper=name, how=str(how))
 

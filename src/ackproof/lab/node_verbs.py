@@ -22,7 +22,7 @@ from ackproof.kafka import config
 from ackproof.lab.cluster import START_S
 from ackproof.lab.memory import check_memory
 from ackproof.lab.processes import wait_until
-from ackproof.lab.spec import Node
+from ackproof.lab.spec import RELAY, Node
 from ackproof.own_program import own_program
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ def add(server: Server, request: Request) -> Result:
         result = _started(server, request, [node])
     except CannotHere:
         lab.processes.wait_for_exit(node.name, time.monotonic() + KILL_S)
-        lab.processes.send(f"relay-{node.name}", signal.SIGKILL, ends=True)
+        lab.processes.send(f"{RELAY}{node.name}", signal.SIGKILL, ends=True)
         lab.cluster.forget(node)
         raise
     return result

@@ -28,7 +28,7 @@ from ackproof.lab import kernel
 from ackproof.lab.directory import LabDirectory, Started
 from ackproof.lab.events import Events
 from ackproof.lab.memory import available_mb
-from ackproof.lab.spec import EXPOSED_PORT, LabSpec
+from ackproof.lab.spec import EXPOSED_PORT, RELAY, LabSpec
 from ackproof.own_program import own_program
 
 _SIGNALS = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
@@ -208,7 +208,7 @@ def start_relay(lab: Any, directory: LabDirectory, boot: Boot, broker: str) -> N
     listening, _ = boot.exposed[broker]
     address = lab.cluster.nodes[broker].address
     lab.processes.spawn(
-        f"relay-{broker}",
+        f"{RELAY}{broker}",
         own_program("ackproof.lab.relay", f"3={address}:{EXPOSED_PORT}"),
         namespace=lab.network.endpoints["client"].namespace,
         output=directory.supervisor_log,

@@ -144,7 +144,11 @@ class Ongoing:
         return [*faults, *died, *disturbed, *others]
 
     def _journal_disturbance(self, event: dict[str, Any]) -> None:
-        """Before the load begins nothing that is measured can suffer from it."""
+        """Journal what somebody did to a process, and when that was over.
+
+        It counts before the load as well: a server that was stopped then may still be catching up, and a changed
+        priority, cgroup or set of processors stays for the whole run.
+        """
         node, kind = event["node"], event["event"]
         text = event["problem" if kind == "disturbed" else "text"]
         self._nodes_table.add(at_ns=event["at_ns"], node=node, event=kind, by_itself=False, text=text)

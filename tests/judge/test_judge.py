@@ -109,6 +109,10 @@ def written(folder: Path) -> dict[str, Path]:
     runs["producer-died"].block(0, 20, 20).block(20, 5).log(20, 22)
     runs["hole-in-numbers"].block(0, 21, 21)
     runs["nothing-acked"].send(0, outcome="info").send(1, outcome="fail")
+    for place, name in enumerate(("stranger", "stranger-required", "stranger-and-ours")):
+        runs[name] = healthy(22 + place).log(20, -1, producer=-1).log(21, -1, producer=-1).read(20, -1, producer=-1)
+    runs["stranger-required"].expect["phantom"] = "required"
+    runs["stranger-and-ours"].log(22, 77)
     runs["copies"].log(20, 3).log(21, 3).expect = {"lost": "forbidden"}
     directories = {name: history.write(folder / name) for name, history in runs.items()}
     shutil.rmtree(directories["no-sends-table"] / "journal" / "sends")
@@ -211,6 +215,28 @@ def test_what_no_configuration_permits_is_forbidden_without_being_named(verdicts
     assert verdict.result == "refuted"
     assert check(verdict, "phantom").found == 1
     assert verdict.identity["phantoms"] == 1
+
+
+def test_a_record_without_a_number_of_ours_is_not_told_of_kafka(verdicts: dict[str, Verdict]) -> None:
+    """Anybody with a way to the brokers can write one."""
+    verdict = verdicts["stranger"]
+    assert (verdict.result, verdict.identity["phantoms"]) == ("unknown", 2)
+    assert [each.name for each in verdict.checks if each.result != "confirmed"] == ["phantom"]
+    result = check(verdict, "phantom")
+    assert (result.expected, result.found, result.result) == ("forbidden", 3, "unknown")
+    assert result.text == (
+        "3 records that no producer reserved; forbidden; but none of them has the form of this run's messages: "
+        "somebody else, or a foreign client, wrote into the topic."
+    )
+    assert "somebody else, or a foreign client, wrote into the topic" in verdict.sentence
+    required = check(verdicts["stranger-required"], "phantom")
+    assert (required.expected, required.found, required.result) == ("required", 3, "unknown")
+
+
+def test_near_miss_a_number_of_ours_beside_such_a_record_is_told_of_kafka(verdicts: dict[str, Verdict]) -> None:
+    verdict = verdicts["stranger-and-ours"]
+    result = check(verdict, "phantom")
+    assert (verdict.result, result.found, result.result) == ("refuted", 4, "refuted")
 
 
 UNKNOWN = {

@@ -20,6 +20,7 @@ from ackproof.judge.reserved import Producer
 from ackproof.judge.runbook import runbook
 from ackproof.judge.sentences import check_text, sentence
 from ackproof.judge.sources import Source, cleared
+from ackproof.judge.strangers import CHECKS_OF_PRESENCE, WHY, without_number
 from ackproof.judge.tables import line_of
 from ackproof.judge.witnesses import Witnesses, collect, count_other, count_where, longest_ms, rows
 from ackproof.record import RunRecord
@@ -118,7 +119,7 @@ def _check(source: Source, name: str, check: Check, found: Witnesses | None, fin
         return CheckResult(name, expected, None, "confirmed", text, witnesses)
     text = check_text(check, expected, found.marked)
     result = judge_check(expected, found.marked)
-    if why := _doubt(source, name, check, result, findings):
+    if why := _strangers(source, name, check, result, findings) or _doubt(source, name, check, result, findings):
         text = f"{text.rstrip('.')}; but {why}."
         return CheckResult(name, expected, found.marked, "unknown", text, witnesses)
     depends = check.timed and (result == "refuted" or expected == "required")
@@ -130,6 +131,16 @@ def _check(source: Source, name: str, check: Check, found: Witnesses | None, fin
         text = f"{text.rstrip('.')}; but {undecided} still stood when the watching ended, and had time left to clear."
         return CheckResult(name, expected, found.marked, "unknown", text, witnesses)
     return CheckResult(name, expected, found.marked, result, text, witnesses)
+
+
+def _strangers(source: Source, name: str, check: Check, result: Result, findings: Findings) -> str:
+    """Why what was found may be somebody else's doing; empty where some of it is not, or nothing depends on it."""
+    record = source.record
+    expected = record.expect.get(name, check.default)
+    depends = expected != "allowed" and result == ("confirmed" if expected == "required" else "refuted")
+    if name not in CHECKS_OF_PRESENCE or not depends:
+        return ""
+    return "" if count_other(findings.folder, name, record.run, check.marked, without_number) else WHY
 
 
 def _doubt(source: Source, name: str, check: Check, result: Result, findings: Findings) -> str:

@@ -17,7 +17,7 @@ from ackproof.journal import Writer
 from ackproof.lab import control
 from ackproof.run_clients import Clients
 from ackproof.run_reading import Member
-from ackproof.scenario import ConsumerPlan, FaultPlan, ProducerPlan, Scenario, TopicPlan
+from ackproof.scenario import ConsumerPlan, FaultPlan, ProducerPlan, Scenario, TopicPlan, TransactionsPlan
 
 DIED, WELL = [None, 9], [0, None]
 
@@ -50,6 +50,34 @@ def clients(
     made._lives["producer1"] = 1
     monkeypatch.setattr(Clients, "_exits", lambda _: exits)
     return made
+
+
+def client_ids(*consumers: ConsumerPlan, transactions: TransactionsPlan | None = None) -> dict[str, list[str]]:
+    made = Clients.__new__(Clients)
+    made._scenario = Scenario(
+        name="one",
+        section="X",
+        title="",
+        summary="",
+        topics=[TopicPlan("orders")],
+        producers=[ProducerPlan("orders", 10, transactions=transactions)],
+        consumers=list(consumers),
+    )
+    names = [SimpleNamespace(name=f"consumer{number}") for number in range(1, 1 + len(consumers))]
+    record: Any = SimpleNamespace(producers=[SimpleNamespace(name="producer1")], consumers=names)
+    made._record = record
+    return made._client_ids()
+
+
+def test_the_members_of_a_group_are_known_by_the_client_ids_that_we_give_them() -> None:
+    named = ConsumerPlan("orders", "b", settings={"client.id": "mine"})
+    foreign = ConsumerPlan("orders", "c", command=["their-client"])
+    ours = [ConsumerPlan("orders", "a"), ConsumerPlan("orders", "b"), named]
+    known = {"a": ["consumer1"], "b": ["consumer2", "mine"]}
+    assert client_ids(*ours) == known
+    assert client_ids(*ours, foreign, ConsumerPlan("orders", "c")) == known, "a foreign client may have any id"
+    assert client_ids(transactions=TransactionsPlan("orders")) == {"producer1-input": ["producer1-input"]}
+    assert client_ids() == {}
 
 
 @pytest.mark.parametrize("name", ["observer", "consumer1"])

@@ -521,16 +521,18 @@ TABLES: dict[str, Table] = {
         ),
         Table(
             "nodes",
-            "Processes of nodes and clients as they ended, and what somebody outside of the laboratory did to them.",
+            "Processes of nodes and clients as they ended, what somebody outside of the laboratory did to them, and "
+            "clients from outside that joined the run's groups.",
             (
                 _RUN,
                 _AT,
-                Column("node", _TEXT, "The node, or the client."),
+                Column("node", _TEXT, "The node, or the client; one that joined a group, by its client id."),
                 Column(
                     "event",
                     _TEXT,
                     "`exited`; `disturbed` (stopped, traced, or its priority, cgroup or processors changed, by no "
-                    "fault of the run), `goes on` (that is over).",
+                    "fault of the run), `goes on` (that is over); `joined` (a client that is none of the run's is a "
+                    "member of one of its groups).",
                 ),
                 Column("code", _INT, "The exit code, where it exited by itself.", True),
                 Column("signal", _INT, "The signal that ended it.", True),

@@ -104,8 +104,20 @@ class Clients:
             topics=topics,
             transactional=self._transactional(topics),
             progress=str(self._page(name)),
+            groups=self._client_ids(),
         )
         self._spawn(name, "observer", "observer", observer)
+
+    def _client_ids(self) -> dict[str, list[str]]:
+        """By which the members of each group are known as ours; not of a group with a foreign client, which has any."""
+        found: dict[str, list[str]] = {}
+        for name, reads in zip(self.consumers, self._scenario.each_consumer, strict=True):
+            found.setdefault(reads.group, []).append(str(reads.settings.get("client.id", name)))
+        for name, plan in zip(self.producers, self._scenario.each_producer, strict=True):
+            if plan.transactions is not None:
+                found[f"{name}-input"] = [f"{name}-input"]
+        of_others = {reads.group for reads in self._scenario.each_consumer if reads.command}
+        return {group: ids for group, ids in found.items() if group not in of_others}
 
     def _topics(self, site: str) -> dict[str, int]:
         """The topics of a site by the names that they have there."""

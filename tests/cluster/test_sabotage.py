@@ -226,6 +226,45 @@ def test_a_run_in_which_somebody_changes_a_setting_that_decides_about_loss_is_un
     record_property("figure", f"a setting changed while a run went on: {told}")
 
 
+WRITE_AND_JOIN = """
+import sys, time
+from confluent_kafka import Consumer, Producer
+cluster = {"bootstrap.servers": "kafka1:9092,kafka2:9092,kafka3:9092", "broker.address.family": "v4"}
+producer = Producer(cluster)
+producer.produce("orders", b"none of yours")
+assert producer.flush(30) == 0
+member = Consumer(cluster | {"group.id": sys.argv[1], "client.id": "stranger", "enable.auto.commit": False})
+member.subscribe(["orders"])
+until = time.monotonic() + 60
+while not member.assignment() and time.monotonic() < until:
+    member.poll(0.1)
+until = time.monotonic() + 3  # it is looked at every second
+while time.monotonic() < until:
+    member.poll(0.1)
+member.close()
+"""
+
+
+@pytest.mark.long
+@pytest.mark.proves("C7")
+@pytest.mark.parametrize("mode", ["zookeeper", "kraft"])
+def test_a_run_in_which_a_stranger_writes_and_joins_a_group_is_unknown_and_names_both(
+    us: User, tmp_path: Path, mode: str, record_property: Told
+) -> None:
+    fewer = ("--set", "producer.count=4000", "--set", "cluster.quorum=1")
+    with begun(us, tmp_path, "publish-subscribe", "--mode", mode, *fewer) as run:
+        until(run, "consumer3: started")
+        group = "billing"
+        done = us.run(*of_its_lab(us, "exec", "client", "--", us.python, "-c", WRITE_AND_JOIN, group))
+        assert done.returncode == 0, done.stderr
+        told = assert_found_out(run, tmp_path, f"'stranger', is a member of the group {group}", None)
+    (directory,) = tmp_path.iterdir()
+    (phantom,) = [check for check in read_verdict(directory).checks if check.name == "phantom"]
+    assert phantom.found
+    assert phantom.result == "unknown"
+    record_property("figure", f"a stranger who writes to a topic of the run and joins a group: {told}")
+
+
 # A broker that is killed says goodbye to nobody: until ZooKeeper has given up its session, it cannot start again.
 KILLED_AND_STARTED = """
 name = "killed-and-started"

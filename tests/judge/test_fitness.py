@@ -597,7 +597,7 @@ def test_every_question_is_asked() -> None:
     asked = {question.__name__ for question in questions.QUESTIONS}
     assert asked == {
         "faults", "others", "traffic", "final_log", "numbers", "outcomes", "identity", "nodes", "clients", "clocks",
-        "views", "lateness", "disturbed", "topics",
+        "views", "lateness", "disturbed", "joined", "topics",
     }  # fmt: skip
 
 

@@ -86,6 +86,19 @@ def test_a_server_that_somebody_disturbed_makes_a_run_unfit(tmp_path: Path, case
     assert interference.disturbed(evidence(tmp_path, {"nodes": rows})) == lines
 
 
+def test_a_stranger_in_a_group_of_the_run_makes_it_unfit(tmp_path: Path) -> None:
+    rows = [
+        happened(2_700, "rdkafka", "joined", "is a member of the group readers, from 127.0.0.1"),
+        happened(1_100, "kafka1", "goes on", "kafka1 goes on"),
+    ]
+    told = (
+        "A client that is none of this run's, 'rdkafka', is a member of the group readers, from 127.0.0.1, "
+        "noticed 1.7 s after the load began."
+    )
+    assert interference.joined(evidence(tmp_path, {"nodes": rows})) == [Fitness("joined", False, told)]
+    assert interference.joined(evidence(tmp_path / "again", {"nodes": rows[1:]})) == []
+
+
 def said(when: float, source: str = "kafka1", topic: int = 0, **what: Any) -> dict[str, Any]:
     return {"at_ns": at(when), "source": source, "topic": topic, **what}
 

@@ -22,13 +22,15 @@ from ackproof.clients.common import Progress, read_config
 from ackproof.clients.lateness import Lateness
 from ackproof.journal import Writer
 from ackproof.kafka import zookeeper
-from ackproof.kafka.ask import Broker, Eligible, Metadata, NoAnswer
+from ackproof.kafka.ask import Broker, Eligible, Group, Metadata, NoAnswer
 
 EVERY_S = 0.125  # 0.25 is promised, also where an answer is slow
 TIMEOUT_S = 1.0
 MEMBERS_EVERY_S = 0.5
 ELIGIBLE_EVERY_S = 0.5
 SETTINGS_EVERY_S = 1.0
+GROUPS_EVERY_S = 1.0
+STRANGERS_MOST = 100  # members that are none of ours, of which one is enough to make a run no evidence
 # What decides which acknowledged message the healed log still holds. Brokers have some of them under `log.` too.
 SETTINGS = (
     "min.insync.replicas",
@@ -55,17 +57,20 @@ class ObserverConfig(msgspec.Struct, frozen=True):
     topics: dict[str, int]
     transactional: list[str]
     progress: str
+    groups: dict[str, list[str]] = {}  # of each group whose members are all ours: their client ids
 
 
 class Observer:
     def __init__(self, config: ObserverConfig) -> None:
         self._config = config
-        names = ("state", "members", "topics", "eligible", *(["stable"] if config.transactional else []))
+        names = ["state", "members", "topics", "eligible"]
+        names += ["stable"] * bool(config.transactional) + ["nodes"] * bool(config.groups)
         self._tables = {name: Writer(Path(config.directory), name, config.run, config.name) for name in names}
         self._turn = threading.Lock()
         self._topics: dict[
             tuple[str, int, bool], dict[str, Any]
         ] = {}  # the last row of each; of its settings one apart
+        self._strangers: set[tuple[str, str, str]] = set()  # group, client id and host of members that are none of ours
         self._known: set[tuple[str, int]] = set()  # every partition that any broker told of
         self._over = threading.Event()
         self._progress = Progress(Path(config.progress), create=True)
@@ -82,6 +87,8 @@ class Observer:
                 for follow in (self._follow_eligible, self._follow_settings)
                 for number in self._config.brokers
             ]
+        if self._config.groups:
+            threads += [threading.Thread(target=self._follow_groups, args=(number,)) for number in self._config.brokers]
         for thread in threads:
             thread.start()
         self._progress.write(1, 0, 0, 0, 0, 0)
@@ -140,6 +147,33 @@ class Observer:
                             self._note_settings(at_ns, self._config.names[number], self._config.topics[topic], settings)
                 if self._over.wait(SETTINGS_EVERY_S):
                     return
+
+    def _follow_groups(self, number: int) -> None:
+        """Asks each broker for the members of those of the run's groups that it coordinates."""
+        address, port = self._config.brokers[number]
+        with Broker(address, port, TIMEOUT_S) as broker:
+            while True:
+                at_ns = time.monotonic_ns()
+                with suppress(NoAnswer):
+                    for name in [listed.id for listed in broker.groups() if listed.id in self._config.groups]:
+                        with suppress(NoAnswer):
+                            if (group := broker.group(name)) is not None:
+                                self._note_strangers(at_ns, group)
+                if self._over.wait(GROUPS_EVERY_S):
+                    return
+
+    def _note_strangers(self, at_ns: int, group: Group) -> None:
+        """A row for each member of a group that has no client id of ours, once."""
+        with self._turn:
+            for member in group.members:
+                name = (group.id, member.client_id, member.host)
+                new = member.client_id not in self._config.groups[group.id] and name not in self._strangers
+                if new and len(self._strangers) < STRANGERS_MOST:
+                    self._strangers.add(name)
+                    text = f"is a member of the group {group.id}, from {member.host.removeprefix('/')}"
+                    self._tables["nodes"].add(
+                        at_ns=at_ns, node=member.client_id, event="joined", by_itself=False, text=text
+                    )
 
     def _note_settings(self, at_ns: int, source: str, topic: int, settings: Mapping[str, str | None]) -> None:
         ours = {name: value for name, value in settings.items() if name.split()[0].removeprefix("log.") in SETTINGS}

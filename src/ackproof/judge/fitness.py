@@ -394,6 +394,7 @@ QUESTIONS: tuple[Callable[[Evidence], list[Fitness]], ...] = (
     faults,
     others,
     interference.disturbed,
+    interference.joined,
     interference.topics,
     traffic,
     final_log,

@@ -1,7 +1,8 @@
 """Interference: what somebody outside of the laboratory did while a run went on, which makes it another experiment.
 
 A node that was stopped, traced or starved, a topic that was deleted and made anew, a setting that decides about loss
-and was changed, replicas that were moved: each of these would be taken for the effect of the scenario's own fault.
+and was changed, replicas that were moved, a stranger in a consumer group: each of these would be taken for the effect
+of the scenario's own fault.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ackproof.judge.sources import Source
 from ackproof.verdict import Fitness
 
 Row = Mapping[str, Any]
+CLIENT_ID_MOST = 60  # characters of one that are shown: a stranger chooses it
 LAST_NS = 5_000_000_000  # a broker that was asked no later than so long before the last one no longer answered
 
 
@@ -43,6 +45,18 @@ def disturbed(e: Evidence) -> list[Fitness]:
             text = "; ".join(each["text"] for each in (row, *list(over)[:1]))
             fit = not source.record.is_server(row["node"])
             lines.append(Fitness("disturbed", fit, f"Somebody disturbed {row['node']} {_when(source, row)}: {text}."))
+    return lines
+
+
+def joined(e: Evidence) -> list[Fitness]:
+    """Groups of the run of which a stranger became a member: consumers of ours then own less, and read less."""
+    lines = []
+    for row in sorted(e.source.small["nodes"], key=lambda row: int(row["at_ns"])):
+        if row["event"] == "joined":
+            text = (
+                f"A client that is none of this run's, {row['node']!r}, {row['text']}, noticed {_when(e.source, row)}."
+            )
+            lines.append(Fitness("joined", False, text))
     return lines
 
 

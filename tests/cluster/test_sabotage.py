@@ -3,9 +3,12 @@ and exit code 3."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +19,7 @@ from real_lab import User, mentioning, ourselves
 import lab_network
 from ackproof.lab.network import NOT_ONLY_OURS
 from ackproof.lab.rules import TABLE
+from ackproof.lab.spec import EXPOSED_PORT
 from ackproof.record import read_record
 from ackproof.verdict import read_verdict
 
@@ -263,6 +267,34 @@ def test_a_run_in_which_a_stranger_writes_and_joins_a_group_is_unknown_and_names
     assert phantom.found
     assert phantom.result == "unknown"
     record_property("figure", f"a stranger who writes to a topic of the run and joins a group: {told}")
+
+
+@pytest.mark.long
+@pytest.mark.proves("D2")
+def test_a_run_with_clients_on_the_host_whose_relays_somebody_stops_and_kills_is_unknown_and_names_them(
+    us: User, tmp_path: Path, record_property: Told
+) -> None:
+    """Those clients reach the brokers by nothing else, and what it costs them is not Kafka's doing."""
+    page = (Path(__file__).parents[2] / "docs" / "your-client.md").read_text()
+    (code,), (scenario,) = (re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("python", "toml"))
+    client = tmp_path / "my_client.py"
+    client.write_text(code)
+    words = json.dumps([sys.executable, str(client)])[1:-1]
+    longer = scenario.replace('"python3", "my_client.py"', words).replace("count = 1_500", "count = 10_000")
+    (tmp_path / "my-client.toml").write_text(longer)
+    with begun(us, tmp_path / "runs", str(tmp_path / "my-client.toml")) as run:
+        until(run, "its port 9092 refuses")
+        for node in ("kafka2", "kafka3"):
+            ((relay, _),) = us.processes() & mentioning(f"=198.18.1.{node[-1]}:{EXPOSED_PORT}")
+            os.kill(relay, signal.SIGSTOP)
+            until(run, f"relay-{node} is stopped, and no fault of the lab stops it")
+            os.kill(relay, signal.SIGCONT if node == "kafka2" else signal.SIGKILL)
+        told = assert_found_out(run, tmp_path / "runs", "relay-kafka2", "relay-kafka3 ended by itself (signal 9)")
+    (directory,) = (tmp_path / "runs").iterdir()
+    unfit = [line.text for line in read_verdict(directory).fitness if not line.fit]
+    assert "relay-kafka3 died by itself (signal 9)." in unfit
+    assert any(text.startswith("Somebody disturbed relay-kafka2 ") for text in unfit)
+    record_property("figure", f"relays stopped and killed from outside while a run went on: {told}")
 
 
 # A broker that is killed says goodbye to nobody: until ZooKeeper has given up its session, it cannot start again.

@@ -110,7 +110,7 @@ class Account:
         raise NotImplementedError
 
     def read_whole(self) -> int:
-        """Of how many partitions a consumer has told of the last message; asked for once the logs grow no more."""
+        """In how many partitions a consumer has printed the last message. 0 until the load is over."""
         return 0
 
     def _note_line(self, line: bytes, at_ns: int, event: str, why: str) -> None:

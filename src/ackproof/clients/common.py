@@ -72,7 +72,7 @@ class LogEnd(msgspec.Struct, frozen=True):
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Whoever sees the file sees all of it."""
+    """Write a file so that no reader ever finds a part of it: write another, then rename it."""
     temporary = path.with_name(f".{path.name}.new")
     temporary.write_bytes(content)
     temporary.rename(path)

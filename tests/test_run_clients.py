@@ -43,6 +43,7 @@ def clients(
         consumers=[SimpleNamespace(name="consumer1", id=0)],
         run=1,
         topics=["orders"],
+        groups=["readers"],
         mirrors={},
     )
     (tmp_path / "logs").mkdir()
@@ -133,16 +134,22 @@ def test_that_every_partition_was_read_is_said_only_where_it_was(
 ) -> None:
     made = clients(tmp_path, monkeypatch, {"final-read": how}, [])
     made._sites = {"dc1": "kafka1:9092"}
-    for name in ("_spawn", "_entrance", "stop_watching"):
+    unread = {0: "consumer1 did not say that it had read all of its partitions"}
+    monkeypatch.setattr(Clients, "stop_watching", lambda *_: unread)
+    for name in ("_spawn", "_entrance"):
         monkeypatch.setattr(Clients, name, lambda *_: {})
     monkeypatch.setattr(Clients, "_topics", lambda *_: {})
     monkeypatch.setattr(Clients, "_addresses", lambda *_: {})
     monkeypatch.setattr(control, "call", lambda *_: {"nodes": []})
     said: list[str] = []
     mirrors = SimpleNamespace(settle=lambda _: None)
-    ongoing: Any = SimpleNamespace(lab="no-lab", clients=made, mirrors=mirrors, tell=said.append, mark=lambda **_: None)
+    noted: dict[str, Any] = {}
+    ongoing: Any = SimpleNamespace(
+        lab="no-lab", clients=made, mirrors=mirrors, tell=said.append, mark=lambda **_: None, note=noted.update
+    )
     running._final_read(ongoing)
     assert said == [told]
+    assert noted == {"unread": unread}
 
 
 @pytest.mark.parametrize("how", [DIED, WELL, [3, None]])
@@ -219,17 +226,21 @@ def test_a_consumer_says_itself_how_far_it_has_read_as_long_as_it_lives(
 def test_consumers_are_told_where_the_logs_end_and_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_whole: int
 ) -> None:
-    """Ended before it had read everything, a consumer is told of; the judge makes what it can of that."""
+    """The run says what a group lacked when it no longer waited, and the judge gets to know it. A mirror's topic has an
+    end as any other."""
     made = clients(tmp_path, monkeypatch, {}, [])
     made._running.add("consumer1")
-    ends = Writer(tmp_path, "ends", 1, "final-read")
-    place = {"topic": 0, "partition": 0, "log_start": 2, "high_watermark": 7, "log_end": 7, "read_to": 7}
-    ends.add(**place, replicas=[1], isr=[1], min_isr=1, compacted=False, transactional=False, at_ns=1)
-    ends.close(seal=False)
+    for topic, table in enumerate(("ends", "mirror_ends")):
+        ends = Writer(tmp_path, table, 1, "final-read")
+        place = {"topic": topic, "partition": 0, "log_start": 2, "high_watermark": 7, "log_end": 7, "read_to": 7}
+        ends.add(**place, replicas=[1], isr=[1], min_isr=1, compacted=False, transactional=False, at_ns=1)
+        ends.close(seal=False)
     Progress(tmp_path / "clients" / "consumer1.progress", create=True).write(1, 5, 0, 0, 0, 0, 1, read_whole)
     monkeypatch.setattr(run_reading, "PATIENCE_S", dict.fromkeys(run_reading.PATIENCE_S, 0.0))
     told: list[str] = []
-    made._wait_until_read(told.append)
-    assert msgspec.json.decode(made._load_over.read_bytes(), type=list[LogEnd]) == [LogEnd(0, 0, 2, 7)]
-    words = "the consumers are ended before they have read everything: consumer1 does not say that it has read all"
-    assert told == ([] if read_whole else [f"{words} of its partitions"])
+    unread = made._wait_until_read(told.append)
+    said = msgspec.json.decode(made._load_over.read_bytes(), type=list[LogEnd])
+    assert said == [LogEnd(0, 0, 2, 7), LogEnd(1, 0, 2, 7)]
+    words = "consumer1 did not say that it had read all of its partitions"
+    assert unread == ({} if read_whole else {0: words})
+    assert told == [f"the consumers end before they have read everything: {words}"] * len(unread)

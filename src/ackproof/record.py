@@ -97,6 +97,7 @@ class RunRecord(msgspec.Struct, frozen=True):
     marks: Marks = Marks()
     mirrors: dict[Index, Index] = {}  # the number of a topic that a mirror made: the topic that it was made from
     others: Many[Text] = []  # what somebody else asked of the lab while the run went on, and who
+    unread: dict[Index, Text] = {}  # a group whose consumers ended before they had read everything: what they lacked
     rows: dict[Name, Some] = {}  # of each table, when the journal was sealed: a file may be gone since
 
     def is_server(self, node: str) -> bool:

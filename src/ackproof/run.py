@@ -493,7 +493,7 @@ def _final_read(run: Ongoing) -> None:
     whole = run.clients.final_read(SETTLE_S, run.tell)
     run.mark(drained_ns=time.monotonic_ns())
     run.tell("every partition is read to its end" if whole else "not every partition could be read to its end")
-    run.clients.stop_watching(run.tell)
+    run.note(unread=run.clients.stop_watching(run.tell))
 
 
 def _heal_quickly(run: Ongoing) -> None:

@@ -513,24 +513,29 @@ class Clients:
         given = [scope[each] for scope in for_all for each in names if each in scope]
         return topic.settings.get(name, given[0] if given else default)
 
-    def stop_watching(self, tell: Callable[[str], None]) -> None:
-        """Consumers are given time to read what is there; then they and the observer end."""
+    def stop_watching(self, tell: Callable[[str], None]) -> dict[int, str]:
+        """Give consumers time to read what is there, then end them and the observer; return what groups still lack."""
+        unread = {}
         if self.consumers:
-            self._wait_until_read(tell)
+            unread = self._wait_until_read(tell)
             self.raise_if_one_died()
         self._over.set()
         observers = [_of_site("observer", site) for site in self._sites]
         readers = [name for name in self.consumers if name in self._running]
         self._stop([*observers, *self._health, *readers], 10.0)
         self._export_receivers()
+        return unread
 
-    def _wait_until_read(self, tell: Callable[[str], None]) -> None:
+    def _wait_until_read(self, tell: Callable[[str], None]) -> dict[int, str]:
+        """What each group lacked when the wait was over, by the group's number."""
         write_whole(self._load_over, msgspec.json.encode(self._ends()))
         plans = [*self._scenario.each_consumer]
         names = {name for plan in plans for name in (plan.topic, *plan.also)}
         partitions = {name: self._scenario.partitions_at_end(self._topic(name)) for name in names}
-        if lack := wait_until_read(self._members, partitions):
-            tell(f"the consumers are ended before they have read everything: {lack}")
+        unread = wait_until_read(self._members, partitions)
+        for words in unread.values():
+            tell(f"the consumers end before they have read everything: {words}")
+        return {self._record.groups.index(group): words for group, words in unread.items()}
 
     @property
     def _load_over(self) -> Path:
@@ -538,9 +543,10 @@ class Clients:
         return self._folder / "over"
 
     def _ends(self) -> list[LogEnd]:
-        """As the final read found them."""
-        folder = self._directory / "journal" / "ends"
-        rows = [row for path in sorted(folder.glob(f"*{STREAM_SUFFIX}")) for row in read_stream(path)[0].to_pylist()]
+        """As the final read found them, of a mirror's topics too."""
+        folders = [self._directory / "journal" / table for table in ("ends", "mirror_ends")]
+        paths = [path for folder in folders for path in sorted(folder.glob(f"*{STREAM_SUFFIX}"))]
+        rows = [row for path in paths for row in read_stream(path)[0].to_pylist()]
         return [LogEnd(row["topic"], row["partition"], row["log_start"], row["high_watermark"]) for row in rows]
 
     def _members(self) -> list[Member]:

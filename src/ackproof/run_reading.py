@@ -1,12 +1,12 @@
 """When the consumers of a run have read what there is.
 
-A consumer that says nothing for a while has not read everything by that: it may have been stopped, or wait for its
-group. So each of our consumers says itself, by the brokers' word, that it stands at the end of each partition that it
-owns; and no partition of a group may be without an owner while the group has members. A foreign consumer does not tell
-where the log ends: it has read everything when it has told of the last offset of each partition, and where it never
-does it is waited for until it has long been quiet. That proves nothing, and the judge knows it.
+A consumer that is silent for a while may have been stopped, or may wait for its group, so silence proves nothing. Each
+of our consumers asks the leaders where the logs end, and says when it stands there in every partition that it owns. And
+every partition must have an owner as long as the group has members. A foreign consumer cannot say where the log ends:
+it has read everything when it has printed the last message of each partition.
 
-Every wait ends. Who was not done then is for the judge to say, from where each consumer stood.
+Every wait ends. What a group still lacks then goes into `run.json`. Where the judge does not know where such a group
+stood, it takes nothing for undelivered.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ LOOK_EVERY_S = 0.1
 LONGEST_S = 900.0
 
 Lack = Literal["reading", "unowned", "quiet"]
-# How long nothing may change before it is given up: a consumer that does not read on, a partition that no member of its
-# group is given (longer than the usual time-out of a session, 45 s), a foreign consumer that tells of nothing new.
+# How long the run waits while nothing changes: for a consumer that does not read on; for a partition without an owner
+# (longer than the usual session time-out, 45 s); for a foreign consumer that prints nothing new.
 PATIENCE_S: Mapping[Lack, float] = {"reading": 120.0, "unowned": 60.0, "quiet": 15.0}
 
 
@@ -40,37 +40,42 @@ class Member:
     read_whole: int  # partitions
 
 
-def lacking(members: Sequence[Member], partitions: Mapping[str, int]) -> tuple[Lack, str] | None:
-    """What is still to be waited for, and in words; `partitions` says how many each topic has."""
+def lacking(members: Sequence[Member], partitions: Mapping[str, int]) -> dict[str, tuple[Lack, str]]:
+    """What each group still lacks, and in words; `partitions` says how many each topic has."""
     groups: dict[str, list[Member]] = defaultdict(list)
     for member in members:
         groups[member.group].append(member)
+    found = {group: _lacks(group, own, partitions) for group, own in groups.items()}
+    return {group: lack for group, lack in found.items() if lack is not None}
+
+
+def _lacks(group: str, own: Sequence[Member], partitions: Mapping[str, int]) -> tuple[Lack, str] | None:
+    for member in own:
         if not member.foreign and (not member.ready or member.read_whole < member.owned):
-            return "reading", f"{member.name} does not say that it has read all of its partitions"
-    for group, own in groups.items():
-        topics = frozenset[str]().union(*(member.topics for member in own))
-        total = sum(partitions[topic] for topic in topics)
-        if any(member.foreign for member in own):
-            if sum(member.read_whole for member in own) < total:
-                names = ", ".join(member.name for member in own)
-                return "quiet", f"{names} told of nothing new, and not of every partition's last message"
-        elif (owned := sum(member.owned for member in own)) < total:
-            return "unowned", f"only {owned} of {total} partitions have an owner in group {group}"
+            return "reading", f"{member.name} did not say that it had read all of its partitions"
+    topics = frozenset[str]().union(*(member.topics for member in own))
+    total = sum(partitions[topic] for topic in topics)
+    if any(member.foreign for member in own):
+        if sum(member.read_whole for member in own) < total:
+            words = "printed nothing more, though it had not printed the last message of every partition"
+            return "quiet", f"group {group} {words}"
+    elif (owned := sum(member.owned for member in own)) < total:
+        return "unowned", f"only {owned} of {total} partitions had an owner in group {group}"
     return None
 
 
-def wait_until_read(members: Callable[[], Sequence[Member]], partitions: Mapping[str, int]) -> str | None:
-    """None once everything is read, else what was given up, in words."""
+def wait_until_read(members: Callable[[], Sequence[Member]], partitions: Mapping[str, int]) -> dict[str, str]:
+    """Empty once everything is read; else, when the wait is over, what each group lacks, in words."""
     begun = changed = time.monotonic()
     before: Sequence[Member] = []
     while True:
         now = members()
-        lack = lacking(now, partitions)
-        if lack is None:
-            return None
-        kind, words = lack
+        lacks = lacking(now, partitions)
+        if not lacks:
+            return {}
         if now != before:
             before, changed = now, time.monotonic()
-        if time.monotonic() - changed > PATIENCE_S[kind] or time.monotonic() - begun > LONGEST_S:
-            return words
+        patience_s = max(PATIENCE_S[kind] for kind, _ in lacks.values())
+        if time.monotonic() - changed > patience_s or time.monotonic() - begun > LONGEST_S:
+            return {group: words for group, (_, words) in lacks.items()}
         time.sleep(LOOK_EVERY_S)

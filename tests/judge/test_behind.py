@@ -29,12 +29,13 @@ def run(
     paused: str = "",
     expected: Expected = "forbidden",
     line: float = 1_000.0,
+    until: float = 90.0,
 ) -> History:
     """Twenty messages; the last was lost, the one before acknowledged after two seconds. The producer was late itself
     by so much; if it is the one that a fault froze, by that."""
     history = History(expect={check: expected}, settings={"unavailable_ms": line, "late_ms": line})
     history.fault(
-        ("asked", 5.0), ("proved", 6.0), ("healed", 90.0), kind="pause" if paused else "isolate", became=paused
+        ("asked", 5.0), ("proved", 6.0), ("healed", until), kind="pause" if paused else "isolate", became=paused
     )
     for seq in range(20):
         history.send(seq, seq, sent=seq, done=2_100 if seq == 18 else seq + 1)
@@ -70,6 +71,26 @@ CASES: dict[str, tuple[History, str]] = {
     "late acknowledgements, the producer hardly late": (run("late", ON_TIME, 999), "refuted"),
     "late acknowledgements of a producer that a fault froze": (run("late", ON_TIME, 1_375, "producer0"), "refuted"),
     "late acknowledgements, another than the producer was frozen": (run("late", ON_TIME, 1_375, "kafka1"), "unknown"),
+    "late acknowledgements, and a consumer late": (
+        run("late", ON_TIME).late("consumer1", 1_375),
+        "unknown",
+    ),
+    "late acknowledgements, and a consumer late while a fault froze it": (
+        run("late", ON_TIME, paused="consumer1", until=3_100).late("consumer1", 1_375),
+        "refuted",
+    ),
+    "late acknowledgements, and a consumer late long after a fault froze it": (
+        run("late", ON_TIME, paused="consumer1").late("consumer1", 1_375),
+        "unknown",
+    ),
+    "late acknowledgements, and a consumer late for longer than a fault froze it": (
+        run("late", ON_TIME, paused="consumer1").late("consumer1", 1_460, when=1_464),
+        "unknown",
+    ),
+    "late acknowledgements, and a consumer late before a fault froze it and until it went on": (
+        run("late", ON_TIME, paused="consumer1", until=3_001).late("consumer1", 2_996),
+        "refuted",
+    ),
     "a wait, and the producer late itself": (run("unavailable", ON_TIME, 1_375), "unknown"),
     "a wait, the producer hardly late": (run("unavailable", ON_TIME, 999), "refuted"),
     "a wait, the laboratory late at first": (run("unavailable", LATE_AT_FIRST), "unknown"),

@@ -23,6 +23,8 @@ from ackproof.judge.sources import Source
 LOOKS_EVERY_NS = 125_000_000  # the observer asks each broker so often, if it answers
 BEHIND_MS = 1_000.0
 IN_A_ROW_NS = 2_500_000_000  # the lab looks at the nodes every second, or somewhat later
+FOREVER = 2**63 - 1
+Stretch = tuple[int, int]  # from one moment to another, in nanoseconds
 Moments = npt.NDArray[np.int64]
 
 
@@ -48,18 +50,39 @@ def waited_ms(source: Source) -> float:
     return longest / 1e6
 
 
-def frozen(source: Source) -> set[str]:
-    """What the scenario froze: the lateness of that is its doing."""
-    return {name for row in source.small["faults"] if row["kind"] == "pause" for name in row["targets"]}
+def frozen(source: Source) -> dict[str, list[Stretch]]:
+    """When a fault of the scenario froze each process: lateness in that time is the scenario's doing."""
+    pauses = [row for row in source.small["faults"] if row["kind"] == "pause"]
+    ends = {row["fault"]: row["at_ns"] for row in pauses if row["event"] == "healed"}
+    begins = {row["fault"]: row["at_ns"] for row in pauses if row["event"] == "asked"}
+    found: dict[str, list[Stretch]] = {}
+    for fault, name in sorted({(row["fault"], name) for row in pauses for name in row["targets"]}):
+        found.setdefault(name, []).append((begins.get(fault, 0), ends.get(fault, FOREVER)))
+    return found
 
 
 def latest_ms(source: Source) -> dict[str, float]:
     """How late each process was at its latest from the beginning of the load on, as it told itself."""
-    begun = source.record.marks.load_begun_ns or 0
-    return {
-        client: max(0, *(at - max(at - behind, begun) for at, behind in told)) / 1e6
-        for client, told in _told(source).items()
-    }
+    return _latest_ms(source, FOREVER)
+
+
+def _latest_ms(source: Source, last: int) -> dict[str, float]:
+    """The same until `last`, without the time in which a fault had frozen the process."""
+    begun, pauses = source.record.marks.load_begun_ns or 0, frozen(source)
+    found = {}
+    for client, told in _told(source).items():
+        own = pauses.get(client, [])
+        found[client] = max(_outside(max(at - behind, begun), min(at, last), own) for at, behind in told) / 1e6
+    return found
+
+
+def _outside(begin: int, end: int, pauses: list[Stretch]) -> int:
+    """How much of a stretch of time lies in no pause."""
+    found = 0
+    for paused, resumed in sorted(pauses):
+        found += max(0, min(end, paused) - begin)
+        begin = max(begin, resumed)
+    return found + max(0, end - begin)
 
 
 def _told(source: Source, servers: bool = False) -> dict[str, list[tuple[int, int]]]:
@@ -75,13 +98,8 @@ def _told(source: Source, servers: bool = False) -> dict[str, list[tuple[int, in
 
 def _told_ms(source: Source) -> float:
     """During the load, as far as it lay in it."""
-    begun, ended = source.record.marks.load_begun_ns, source.record.marks.load_ended_ns
-    late = [0]
-    for client, told in _told(source).items():
-        for at, behind in told if client not in frozen(source) else ():
-            last = at if ended is None else min(at, ended)
-            late.append(last - max(at - behind, begun or 0))
-    return max(late) / 1e6
+    ended = source.record.marks.load_ended_ns
+    return max(_latest_ms(source, FOREVER if ended is None else ended).values(), default=0.0)
 
 
 def _observer_ms(source: Source) -> float:
@@ -99,7 +117,8 @@ def _observer_ms(source: Source) -> float:
 
 
 def _producers_ms(source: Source) -> float:
-    """As they wrote it down themselves; but for those that the scenario froze, whose lateness is its doing."""
+    """As they wrote it down themselves. They do not say when they were late, so those that the scenario froze are left
+    out here; `lateness` tells of those too."""
     paused = frozen(source)
     others = [producer.id for producer in source.record.producers if producer.name not in paused]
     latest_ns = 0

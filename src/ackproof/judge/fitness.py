@@ -17,7 +17,7 @@ import numpy as np
 
 from ackproof.journal_tables import TABLES
 from ackproof.judge import interference
-from ackproof.judge.behind import behind_ms, frozen, gaps_ms, is_behind, latest_ms, waited_ms
+from ackproof.judge.behind import behind_ms, gaps_ms, is_behind, latest_ms, waited_ms
 from ackproof.judge.fates import FATES, IN_LOG
 from ackproof.judge.moments import exits
 from ackproof.judge.reserved import Producer
@@ -376,8 +376,7 @@ def views(e: Evidence) -> list[Fitness]:
 def lateness(e: Evidence) -> list[Fitness]:
     """Which processes of the laboratory were late themselves, the final read too, and at their latest by how much; and
     how long Kafka's nodes waited for a processor."""
-    paused = frozen(e.source)
-    late = {name: ms for name, ms in latest_ms(e.source).items() if is_behind(ms) and name not in paused}
+    late = {name: ms for name, ms in latest_ms(e.source).items() if is_behind(ms)}
     lines = [
         Fitness("lateness", True, f"{name} was late itself by up to {late[name]:,.0f} ms.") for name in sorted(late)
     ]

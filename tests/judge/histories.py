@@ -61,6 +61,7 @@ class History:
     planned: int | None = None  # partitions of each topic, by the plan
     mode: Literal["zookeeper", "kraft"] = "zookeeper"
     racks: list[str] = field(default_factory=list)  # of the brokers in turn
+    unread: dict[int, str] = field(default_factory=dict)  # what groups lacked when the run no longer waited for them
     own_blocks: bool = False  # the test says itself what was reserved
 
     def send(
@@ -277,9 +278,11 @@ class History:
         self.rows["lateness"] += rows
         return self
 
-    def ended_when_told(self, consumer: int, *, signal: int | None = None, by_itself: bool = False) -> History:
-        """The end of a consumer's process: well, or by this signal."""
-        how = {"code": 0 if signal is None else None, "signal": signal, "by_itself": by_itself}
+    def ended_when_told(
+        self, consumer: int, *, signal: int | None = None, code: int = 0, by_itself: bool = False
+    ) -> History:
+        """The end of a consumer's process: well, with this exit code, or by this signal."""
+        how = {"code": code if signal is None else None, "signal": signal, "by_itself": by_itself}
         told = {"node": f"consumer{consumer + 1}", "at_ns": at(51_000), "event": "exited"}
         self.rows["nodes"].append({**told, **how})
         return self
@@ -519,6 +522,7 @@ class History:
             plan=plan | ({"claims": self.claims} if self.claims else {}),
             marks=self.marks,
             mirrors=self.mirrors,
+            unread=self.unread,
             ended_at=Clock(began.wall_ns + 60_000 * MS, began.monotonic_ns + 60_000 * MS),
             ended=self.ended,  # type: ignore[arg-type]
         )

@@ -10,6 +10,7 @@ from ackproof.record import Expected, Marks
 from ackproof.verdict import Verdict
 
 TEN = range(10)
+GAP = tuple(each for each in TEN if each != 3)
 
 
 def run(check: str = "undelivered", expected: Expected = "forbidden", partitions: int = 1) -> History:
@@ -53,6 +54,41 @@ def by_a_fault(history: History, *kinds: str, became: str = "consumer1") -> Hist
     return history
 
 
+def paused(history: History, end: float, became: str = "consumer1") -> History:
+    """By the scenario, from the third millisecond on."""
+    events = [("asked", 3.0), ("proved", 3.5), ("healing", end - 5), ("healed", end)]
+    history.fault(*events, kind="pause", became=became)
+    for when in range(4, round(end), 1_000):
+        history.rows["probes"].append({"fault": 1, "at_ns": at(when), "held": True, "text": "it is stopped"})
+    return history
+
+
+def late_and_one_lacks(noticed: float = 7_005) -> History:
+    """The consumer was late by 7 s."""
+    history = reads(run(), *GAP).stood(10, 10).late("observer").late("consumer1", 7_000, when=noticed - 1)
+    return history.ended_when_told(0)
+
+
+def unowned(history: History, group: int = 0) -> History:
+    history.unread = {group: "only 1 of 2 partitions had an owner in group group"}
+    return ended(history).stood(10, 10)
+
+
+def foreign_died(code: int, *, by_itself: bool = True) -> History:
+    """It read one partition of two, and printed nothing of the other."""
+    history = reads(run(partitions=2), *TEN).stood(10)
+    return foreign(watched(history).ended_when_told(0, code=code, by_itself=by_itself))
+
+
+def overtaken(expected: Expected, *behind: float) -> History:
+    """The key 7 moved to partition 1, and the consumer read its later message first."""
+    history = History(expect={"key_overtaken": expected}, producers=[{"keys": 1}])
+    history.send(0, 0, key=7).log(0, 0).send(1, 0, key=7, partition=1).log(0, 1, partition=1)
+    history.read(0, 1, partition=1, when=50).read(0, 0, when=80)
+    history.marks = Marks(load_begun_ns=at(0), load_ended_ns=at(5_000))
+    return ended(history.stood(1, 1).stood(1, 1, partition=1), *behind)
+
+
 def two_consumers() -> History:
     """The second has partition 1 and reads all of it; the first reads half of its own."""
     history = reads(run(partitions=2), *range(5)).group(1, "assigned", 1, partition=1)
@@ -79,8 +115,6 @@ def owned_twice(*behind: float, when: float = 30_000) -> History:
     return ended(ended(history), consumer=1)
 
 
-GAP = tuple(each for each in TEN if each != 3)
-
 CASES: dict[str, tuple[History, str, str]] = {
     "read to the end, and one lacking: Kafka did not deliver it": (
         ended(reads(run(), *GAP)).stood(10, 10),
@@ -90,7 +124,7 @@ CASES: dict[str, tuple[History, str, str]] = {
     "stopped short": (
         ended(first_five()).stood(5, 10),
         "unknown",
-        "its consumers stood at 5 in orders/0, where the log goes to 10",
+        "its consumers stopped at offset 5 in orders/0, and the log ends at 10",
     ),
     "stopped short, and one lacking before that": (ended(reads(run(), 0, 1, 2, 4)).stood(5, 10), "refuted", ""),
     "stopped short in one partition, and one lacking in another": (
@@ -101,7 +135,7 @@ CASES: dict[str, tuple[History, str, str]] = {
     "not known where it stood": (
         ended(first_five()).stood(None, 10),
         "unknown",
-        "nobody knows where its consumers stood in orders/0",
+        "the consumers of its group did not write down where they stood in orders/0",
     ),
     "killed, for it did not end": (
         killed(first_five()),
@@ -144,22 +178,64 @@ CASES: dict[str, tuple[History, str, str]] = {
     ),
     "hardly late, and one lacking": (ended(reads(run(), *GAP), 999).stood(10, 10), "refuted", ""),
     "late, and all given": (ended(reads(run(), *TEN), 7_000).stood(10, 10), "confirmed", ""),
-    "paused by the scenario, and one lacking": (
-        by_a_fault(ended(reads(run(), *GAP), 7_000).stood(10, 10), "pause"),
+    "paused by the scenario, and one lacking": (paused(late_and_one_lacks(), 7_010), "refuted", ""),
+    "paused by the scenario, and late for less than a second beside that": (
+        paused(late_and_one_lacks(), 6_006),
         "refuted",
         "",
     ),
+    "paused by the scenario, and late for a second beside that": (
+        paused(late_and_one_lacks(), 6_005),
+        "unknown",
+        "consumer1 was late itself by up to 1,000 ms",
+    ),
+    "paused by the scenario, and stopped by somebody else later": (
+        paused(late_and_one_lacks(noticed=20_000), 7_010),
+        "unknown",
+        "consumer1 was late itself by up to 7,000 ms",
+    ),
+    "another consumer paused by the scenario": (
+        paused(late_and_one_lacks(), 7_010, became="consumer2"),
+        "unknown",
+        "consumer1 was late itself by up to 7,000 ms",
+    ),
+    "an open transaction withheld the rest: the consumer read as far as the leader let it": (
+        ended(first_five()).stood(5, 5),
+        "refuted",
+        "",
+    ),
+    "an open transaction withheld the rest, and the consumer stopped short of that": (
+        ended(reads(run(), *range(4))).stood(4, 5),
+        "unknown",
+        "its consumers stopped at offset 4 in orders/0",
+    ),
+    "an open transaction withheld the rest of one partition, and the consumer stopped short in another": (
+        ended(reads(reads(run(partitions=2), *range(5)), *range(5), partition=1)).stood(5, 5).stood(5, 10, partition=1),
+        "refuted",
+        "",
+    ),
+    "a partition had no owner when the run no longer waited": (
+        unowned(reads(run(partitions=2), *TEN)),
+        "unknown",
+        "only 1 of 2 partitions had an owner in group group",
+    ),
+    "a partition had no owner, and one lacking in another, below where the consumer stood": (
+        unowned(reads(run(partitions=2), *GAP)),
+        "refuted",
+        "",
+    ),
+    "a partition of another group had no owner": (unowned(reads(run(partitions=2), *TEN), group=1), "refuted", ""),
     "one lacking, and a consumer of another group late": (two_groups(late=1), "refuted", ""),
     "one lacking, and a consumer of that group late": (two_groups(late=0), "unknown", ""),
     "a foreign one that was quiet before the end": (
         foreign(ended(first_five()).stood(5)),
         "unknown",
-        "its consumers stood at 5 in orders/0",
+        "its consumers stopped at offset 5 in orders/0",
     ),
     "a foreign one that told of nothing in one partition": (
         foreign(ended(reads(run(partitions=2), *TEN)).stood(10)),
         "unknown",
-        "consumer1 told of no last message in orders/1",
+        "consumer1 never printed a message of orders/1",
     ),
     "a foreign one that told of the last, and one lacking": (
         foreign(ended(reads(run(), *GAP)).stood(10)),
@@ -170,6 +246,32 @@ CASES: dict[str, tuple[History, str, str]] = {
         foreign(watched(first_five()).ended_when_told(0, by_itself=True)),
         "refuted",
         "",
+    ),
+    "a foreign one that somebody killed": (
+        foreign_died(137),
+        "unknown",
+        "consumer1 died of signal 9, which no fault of the scenario sent",
+    ),
+    "a foreign one that ended with an exit code that is no signal": (foreign_died(1), "refuted", ""),
+    "a foreign one that ended with the highest exit code": (foreign_died(255), "refuted", ""),
+    "a foreign one that a fault killed": (by_a_fault(foreign_died(137), "kill"), "refuted", ""),
+    "a foreign one that did not end when it was told to": (
+        foreign_died(137, by_itself=False),
+        "unknown",
+        "consumer1 did not end when it was told to, and was killed",
+    ),
+    "a foreign one that SIGTERM ended, as the laboratory asked, and one lacking": (
+        foreign(watched(reads(run(), *GAP).stood(10)).ended_when_told(0, code=143)),
+        "refuted",
+        "",
+    ),
+    "overtaken as required, by a consumer on time": (overtaken("required"), "confirmed", ""),
+    "overtaken as required, by a consumer that was late": (overtaken("required", 1_375), "confirmed", ""),
+    "overtaken though forbidden, by a consumer on time": (overtaken("forbidden"), "refuted", ""),
+    "overtaken though forbidden, by a consumer that was late": (
+        overtaken("forbidden", 1_375),
+        "unknown",
+        "consumer1 was late itself by up to 1,375 ms",
     ),
     "of before consumers told where they stood": (first_five(), "refuted", ""),
     "required, and found below where it stood": (

@@ -1,17 +1,18 @@
-"""Groups of which it is not sure that they were given all that Kafka had for them, by the laboratory's own doing.
+"""The consumer groups that may lack messages because of the laboratory, and not because of Kafka.
 
-A consumer that was stopped before it had read everything, that had to be killed, or that was late itself, says nothing
-of Kafka by what it lacks. Each of ours tells where it stood in the end; what lies below is sure, for it went past it.
-What a fault of the scenario did to a consumer is no doubt: it is what the scenario is about. Older journals do not tell
-where consumers stood, and are taken as they are.
+What a consumer lacks proves nothing about Kafka if the consumer was stopped before it had read everything, was killed,
+or was late itself. Each consumer writes down where it stood in the end. What lies below that offset is sure, because
+the consumer went past it. What a fault of the scenario did to a consumer causes no doubt: the scenario is about that.
+Older journals do not say where consumers stood; the judge takes them as they are.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from signal import SIGTERM, valid_signals
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,28 +20,41 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ackproof.judge.behind import BEHIND_MS, frozen, latest_ms
+from ackproof.judge.behind import BEHIND_MS, FOREVER, latest_ms
 from ackproof.judge.sources import Source
 from ackproof.record import ConsumerRecord, RunRecord
 
 Place = tuple[int, int]  # topic and partition
 NOWHERE = -1  # it is not known where a consumer stood
 SESSION_MS = 45_000.0  # by default, after which a group takes a member for dead
-# What a check asks of consumers: that they read everything; or only that none of them was late, or killed; or that none
-# of them was so late that its group may have taken it for dead.
+KILLED = "did not end when it was told to, and was killed"
+# What a check needs of the consumers: "whole", that they read everything; "in time", only that none was late or killed;
+# "owned", only that none was killed, or so late that its group may have taken it for dead.
 Needs = Literal["whole", "in time", "owned"]
 
 
 @dataclass
 class Doubt:
-    """What is in doubt of a group, and why."""
+    """What is in doubt about a group, and why."""
 
     why: list[str] = field(default_factory=list)
-    late: bool = False  # or killed: so when it did something is in doubt as well
-    ousted: bool = False  # it may have lost its partitions by that
+    late: bool = False  # or killed: then the times at which it read are in doubt too
+    ousted: bool = False  # the group may have taken its partitions away for that
     nothing_sure: bool = False
-    stood: dict[Place, int] = field(default_factory=dict)  # below these offsets it is sure
-    elsewhere: bool = False  # nothing is sure where it is not known where the group stood
+    sure: dict[Place, int] = field(default_factory=dict)  # everything below these offsets
+    elsewhere: bool = False  # nothing is sure in partitions that are not in `sure`
+
+
+class Stands(NamedTuple):
+    """Where the foremost consumer of a group stood in a partition."""
+
+    position: int = NOWHERE
+    told_end: int | None = None  # up to where the leader let it read; null: no leader said so
+
+    def is_short_of(self, end: int) -> bool:
+        """Whether it could have read on. A reader of committed messages cannot pass an open transaction: it stands at
+        the offset that the leader told, below the end of the log."""
+        return max(self.position, 0) < (end if self.told_end is None else min(self.told_end, end))
 
 
 def doubts(source: Source) -> dict[int, Doubt]:
@@ -50,34 +64,40 @@ def doubts(source: Source) -> dict[int, Doubt]:
     record, late, stood = source.record, latest_ms(source), _stood(source)
     plans = dict(enumerate(record.each("consumers")))
     ends = {(row["topic"], row["partition"]): row["high_watermark"] for row in _ends(source)}
-    paused = frozen(source)
     found: dict[int, Doubt] = defaultdict(Doubt)
     for consumer in record.consumers:
         if consumer.name not in late or _ended_by_scenario(source, consumer.name):
             continue
         own, behind_ms = stood.get(consumer.group, {}), late[consumer.name]
-        if consumer.name not in paused and behind_ms >= BEHIND_MS:
+        if behind_ms >= BEHIND_MS:
             doubt = found[consumer.group]
             doubt.late = doubt.nothing_sure = True
             doubt.ousted |= behind_ms >= _session_ms(consumer) / 2
             doubt.why.append(f"{consumer.name} was late itself by up to {behind_ms:,.0f} ms")
         foreign = bool(plans.get(consumer.id, {}).get("command"))
         topics = _topics(record, consumer, plans.get(consumer.id, {}))
-        if (how := _ended(source, consumer.name)) == "killed":
+        how, died = _ended(source, consumer.name)
+        if died:
             doubt = found[consumer.group]
             doubt.late = doubt.ousted = doubt.elsewhere = True
-            doubt.why.append(f"{consumer.name} did not end when it was told to, and was killed")
+            doubt.why.append(f"{consumer.name} {died}")
         elif foreign and how == "told" and (unread := sorted(_unread(own, ends, topics))):
             doubt = found[consumer.group]
             doubt.elsewhere = True
             more = f" and {len(unread) - 1:,} more" if len(unread) > 1 else ""
-            doubt.why.append(f"{consumer.name} told of no last message in {_name(record, unread[0])}{more}")
+            doubt.why.append(f"{consumer.name} never printed a message of {_name(record, unread[0])}{more}")
+    for group, why in sorted(record.unread.items()):
+        found[group].elsewhere = True
+        found[group].why.append(why)
     for group, own in stood.items():
-        for place in sorted(own):
-            if own[place] < ends.get(place, 0):
-                found[group].why.append(_short(own[place], ends[place], _name(record, place)))
+        for place, stands in sorted(own.items()):
+            if stands.is_short_of(end := ends.get(place, 0)):
+                found[group].why.append(_short(stands.position, end, _name(record, place)))
     for group, doubt in found.items():
-        doubt.stood = stood.get(group, {})
+        doubt.sure = {
+            place: stands.position if stands.is_short_of(ends.get(place, 0)) else FOREVER
+            for place, stands in stood.get(group, {}).items()
+        }
     return dict(found)
 
 
@@ -89,7 +109,7 @@ def of_check(found: Mapping[int, Doubt], needs: Needs) -> dict[int, Doubt]:
 
 
 def in_doubt(table: pa.Table, found: Mapping[int, Doubt], record: RunRecord, needs: Needs) -> npt.NDArray[np.bool_]:
-    """Which witnesses are: all of a group, but for messages below where it stood."""
+    """Which witnesses are in doubt: all of such a group, except messages below the offset where it stood."""
     groups = _groups(table, record)
     placed = needs == "whole" and {"topic", "partition", "offset"} <= set(table.column_names)
     result = np.zeros(table.num_rows, bool)
@@ -104,9 +124,9 @@ def in_doubt(table: pa.Table, found: Mapping[int, Doubt], record: RunRecord, nee
 def _beyond(table: pa.Table, doubt: Doubt) -> npt.NDArray[np.bool_]:
     topics, partitions, offsets = (table[name].to_numpy() for name in ("topic", "partition", "offset"))
     beyond = np.full(table.num_rows, doubt.elsewhere)
-    for (topic, partition), position in doubt.stood.items():
+    for (topic, partition), sure in doubt.sure.items():
         there = (topics == topic) & (partitions == partition)
-        beyond[there] = offsets[there] >= position
+        beyond[there] = offsets[there] >= sure
     return beyond
 
 
@@ -117,14 +137,17 @@ def _groups(table: pa.Table, record: RunRecord) -> npt.NDArray[np.int64]:
     return np.array([own.get(each, -1) for each in table["consumer"].to_pylist()], np.int64)
 
 
-def _stood(source: Source) -> dict[int, dict[Place, int]]:
-    """Of each group, where the foremost of its consumers stood in the end; one that the scenario ended is left out."""
+def _stood(source: Source) -> dict[int, dict[Place, Stands]]:
+    """Where the foremost consumer of each group stood in the end, except those that the scenario ended."""
     left_out = {each.id for each in source.record.consumers if _ended_by_scenario(source, each.name)}
-    found: dict[int, dict[Place, int]] = defaultdict(dict)
+    found: dict[int, dict[Place, Stands]] = defaultdict(dict)
     for path in source.files["positions"]:
         for row in pq.read_table(path, filters=~pc.field("consumer").isin(left_out)).to_pylist():
             own, place = found[row["group"]], (row["topic"], row["partition"])
-            own[place] = max(own.get(place, NOWHERE), NOWHERE if row["position"] is None else row["position"])
+            before, position, told = own.get(place, Stands()), row["position"], row["log_end"]
+            ends = [end for end in (before.told_end, told) if end is not None]
+            position = NOWHERE if position is None else position
+            own[place] = Stands(max(before.position, position), max(ends, default=None))
     return dict(found)
 
 
@@ -135,15 +158,15 @@ def _session_ms(consumer: ConsumerRecord) -> float:
 
 def _short(stood: int, end: int, place: str) -> str:
     if stood == NOWHERE:
-        return f"nobody knows where its consumers stood in {place}"
-    return f"its consumers stood at {stood:,} in {place}, where the log goes to {end:,}"
+        return f"the consumers of its group did not write down where they stood in {place}"
+    return f"its consumers stopped at offset {stood:,} in {place}, and the log ends at {end:,}"
 
 
 def _ends(source: Source) -> list[dict[str, Any]]:
     return [*source.small["ends"], *source.small["mirror_ends"]]
 
 
-def _unread(stood: Mapping[Place, int], ends: Mapping[Place, int], topics: set[int]) -> Iterator[Place]:
+def _unread(stood: Collection[Place], ends: Mapping[Place, int], topics: set[int]) -> Iterator[Place]:
     for place, end in ends.items():
         if place[0] in topics and place not in stood and end > 0:
             yield place
@@ -154,18 +177,27 @@ def _topics(record: RunRecord, consumer: ConsumerRecord, plan: Mapping[str, Any]
 
 
 def _ended_by_scenario(source: Source, name: str) -> bool:
-    """Whether the last that a fault did to it was to end it."""
+    """Whether the last fault that hit it ended it."""
     own = [row for row in source.small["faults"] if row["event"] == "proved" and name in row["targets"]]
     last = max(own, key=lambda row: int(row["at_ns"]), default=None)
     return last is not None and last["kind"] in ("kill", "stop")
 
 
-def _ended(source: Source, name: str) -> Literal["killed", "told", "itself"]:
+def _ended(source: Source, name: str) -> tuple[Literal["told", "itself"], str]:
+    """Whether the laboratory told a consumer to end; and how it died, where it was killed.
+
+    The process that listens to a foreign client ends with the client's exit code, which is 128 and the signal's number
+    where a signal ended the client. After a SIGTERM of ours, 128 + SIGTERM is a proper end.
+    """
     own = [row for row in source.small["nodes"] if (row["node"], row["event"]) == (name, "exited")]
     last = max(own, key=lambda row: int(row["at_ns"]), default=None)
-    if last is None or last["signal"]:
-        return "killed"
-    return "itself" if last["by_itself"] else "told"
+    if last is None:
+        return "told", KILLED
+    code = last["code"] or 0
+    number = last["signal"] or (code - 128 if code - 128 in valid_signals() else 0)
+    if last["by_itself"]:
+        return "itself", f"died of signal {number}, which no fault of the scenario sent" if number else ""
+    return "told", KILLED if number and code != 128 + SIGTERM else ""
 
 
 def _name(record: RunRecord, place: Place) -> str:

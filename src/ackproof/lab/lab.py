@@ -25,8 +25,9 @@ from ackproof.lab.events import Events
 from ackproof.lab.network import Network
 from ackproof.lab.processes import Exit, Halt, Processes
 from ackproof.lab.rules import Match
-from ackproof.lab.spec import RELAY, Node
+from ackproof.lab.spec import Node
 from ackproof.lab.topology import Link
+from ackproof.record import RELAY
 
 PROVE_EVERY_S = 1.0
 # After a fault's time is up, before we look: the kernel forgets a link on time, a watchdog wakes and writes first.

@@ -22,8 +22,9 @@ from ackproof.kafka import config
 from ackproof.lab.cluster import START_S
 from ackproof.lab.memory import check_memory
 from ackproof.lab.processes import wait_until
-from ackproof.lab.spec import RELAY, Node
+from ackproof.lab.spec import Node
 from ackproof.own_program import own_program
+from ackproof.record import RELAY
 
 if TYPE_CHECKING:
     from ackproof.lab.lab import Lab, Standing

@@ -29,7 +29,6 @@ DEFAULT_NAME = "lab"
 
 BROKER_PORT = 9092
 EXPOSED_PORT = 19092
-RELAY = "relay-"  # before the name of the broker that a relay offers on the host
 USERS_PORT = 9094
 ZOOKEEPER_PORT = 2181
 CONTROLLER_PORT = 9093

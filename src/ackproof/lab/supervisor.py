@@ -28,8 +28,9 @@ from ackproof.lab import kernel
 from ackproof.lab.directory import LabDirectory, Started
 from ackproof.lab.events import Events
 from ackproof.lab.memory import available_mb
-from ackproof.lab.spec import EXPOSED_PORT, RELAY, LabSpec
+from ackproof.lab.spec import EXPOSED_PORT, LabSpec
 from ackproof.own_program import own_program
+from ackproof.record import RELAY
 
 _SIGNALS = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
 

@@ -30,6 +30,7 @@ from performance import keep
 from ackproof.clients.common import Progress, read_config
 from ackproof.clients.producer import Load, ProducerConfig
 from ackproof.lab import control
+from ackproof.own_program import own_program
 from ackproof.screen import console, say_json, table
 
 HOME = Path(__file__).resolve().parents[1]
@@ -101,11 +102,11 @@ def bootstrap() -> str:
 
 
 def ours(topic: str, count: int, batch: int) -> float:
-    return run_producer(topic, count, batch, ["-m", "ackproof.clients.producer"])
+    return run_producer(topic, count, batch, own_program("ackproof.clients.producer"))
 
 
 def bare(topic: str, count: int, batch: int) -> float:
-    return run_producer(topic, count, batch, [__file__])
+    return run_producer(topic, count, batch, [sys.executable, __file__])
 
 
 def run_producer(topic: str, count: int, batch: int, program: list[str]) -> float:
@@ -118,7 +119,7 @@ def run_producer(topic: str, count: int, batch: int, program: list[str]) -> floa
         )  # fmt: skip
         path = folder / "config.json"
         path.write_bytes(msgspec.json.encode(config))
-        argv = [sys.executable, *program, str(path)]
+        argv = [*program, str(path)]
         log = str(folder / "log")
         control.call(LAB, "spawn", process=topic, node="client", argv=argv, output=log)
         wait_for(lambda: ready(folder / "progress"))

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import math
 import os
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,9 @@ from ackproof.locked_folder import take_away_unlocked
 NAME = ".judging"
 WORKING = (".log-", ".verdict-", ".witnesses-")  # what folders are called that a judge works in
 _SIGNATURE = "signature"
+FILE_MOST = 32 * 2**20  # that of 32 parts with 64 partitions has 16 MB
+TREES_MOST = 1_000  # in one file; one for each part of a chunk
+KEPT_MOST = 512 * 2**20  # of all files together; more than that is folded again
 
 
 @contextmanager
@@ -57,9 +62,12 @@ def clear_left_behind(run: Path) -> None:
 
 def _is_ours(folder: Path, signature: str) -> bool:
     """We make no links: one that is there was planted, and might lead what we write elsewhere."""
-    if any(path.is_symlink() for path in (folder, *folder.rglob("*"))):
+    if any(path.is_symlink() for path in chain([folder], folder.rglob("*"))):
         return False
-    return (folder / _SIGNATURE).is_file() and (folder / _SIGNATURE).read_text() == signature
+    if not (folder / _SIGNATURE).is_file():
+        return False
+    with (folder / _SIGNATURE).open("rb") as file:
+        return file.read(len(signature) + 1) == signature.encode()
 
 
 def _signature(source: Source) -> str:
@@ -80,21 +88,28 @@ class Kept:
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
+        self._room = KEPT_MOST
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
 
     def find(self, name: str) -> list[Tree] | None:
-        """What was kept under this name; null where there is nothing, or nothing whole."""
+        """What was kept under this name; null where there is nothing, nothing whole, or too much of it: then it is
+        made again."""
         if self._folder is None or not (path := self._folder / f"{name}.npz").is_file():
             return None
         try:
+            if (size := path.stat().st_size) > min(FILE_MOST, self._room) or not _is_as_we_write(path, size):
+                return None
+            self._room -= size
             with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                trees: list[Tree] = [{} for _ in range(int(arrays["size"]))]
+                if (count := int(arrays["size"])) > TREES_MOST:
+                    return None
+                trees: list[Tree] = [{} for _ in range(count)]
                 for key in arrays.files:
                     place, *names = key.split("/")
                     if names:
                         _put(trees[int(place)], names, arrays[key])
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        except Exception:  # noqa: BLE001  whatever is wrong with a file, what it should hold is made again
             return None
         return trees
 
@@ -111,6 +126,24 @@ class Kept:
 
 
 NOTHING_KEPT = Kept(None)
+
+
+def _is_as_we_write(path: Path, size: int) -> bool:
+    """Whether a file holds plain arrays, unpacked, each as long as it says, and none of them twice: what is read of it
+    then takes no more memory than it takes on disk."""
+    with zipfile.ZipFile(path) as file:
+        entries = file.infolist()
+        if sum(entry.file_size for entry in entries) > size:
+            return False
+        return all(entry.compress_type == zipfile.ZIP_STORED and _is_plain(file, entry) for entry in entries)
+
+
+def _is_plain(file: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bool:
+    with file.open(entry) as array:
+        if np.lib.format.read_magic(array) != (1, 0):
+            return False
+        shape, _, kind = np.lib.format.read_array_header_1_0(array)
+        return kind.kind in "biuf" and array.tell() + math.prod(shape) * kind.itemsize == entry.file_size
 
 
 def _leaves(tree: Tree, before: str = "") -> Iterator[tuple[str, Any]]:

@@ -82,7 +82,7 @@ def _check_counts(footer: pq.FileMetaData) -> None:
         raise _Beyond(f"it has more than {GROUPS_MOST:,} groups of rows")
     rows = [footer.row_group(group).num_rows for group in range(footer.num_row_groups)]
     if any(not 0 <= own <= GROUP_ROWS_MOST for own in rows) or sum(rows) != footer.num_rows:
-        raise _Beyond(f"it has not the rows that it says, or more than {GROUP_ROWS_MOST:,} in one group of them")
+        raise _Beyond(f"its count of rows is wrong, or one group has more than {GROUP_ROWS_MOST:,} rows")
 
 
 def _check_footer(file: BinaryIO) -> None:

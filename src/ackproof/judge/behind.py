@@ -12,20 +12,36 @@ did not do in time the next one gets late.
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ackproof.judge.sources import Source
+from ackproof.judge.sources import Source, by_groups
 
 LOOKS_EVERY_NS = 125_000_000  # the observer asks each broker so often, if it answers
+LOOKS_MOST = 6_000_000  # of one topic on three brokers those of 69 hours
+MERGED_LOOKS = 1_000_000
 BEHIND_MS = 1_000.0
 IN_A_ROW_NS = 2_500_000_000  # the lab looks at the nodes every second, or somewhat later
 FOREVER = 2**63 - 1
 Stretch = tuple[int, int]  # from one moment to another, in nanoseconds
 Moments = npt.NDArray[np.int64]
+
+
+class TooManyLooks(Exception):
+    """The table `state` has more looks at brokers than the judge holds in memory."""
+
+
+@dataclass(frozen=True)
+class Looks:
+    """When brokers were asked, and how long that took: topic by topic of each broker, in the order of time."""
+
+    at: Moments
+    took: Moments
+    again: npt.NDArray[np.bool_]  # of each look but the first: whether the one before was at the same
 
 
 def is_behind(ms: float, line_ms: float = BEHIND_MS) -> bool:
@@ -107,13 +123,13 @@ def _observer_ms(source: Source) -> float:
     did; and where it asked nobody before the load began, or after it ended, from there, or until then."""
     begun, ended = source.record.marks.load_begun_ns, source.record.marks.load_ended_ns
     looks = _looks(source)
-    if not looks:
+    if not len(looks.at):
         return 0.0
-    wanted = [at + np.maximum(took, LOOKS_EVERY_NS) for at, took in looks]
-    first, last = min(at.min() for at, _ in looks), max(each.max() for each in wanted)
+    wanted = looks.at + np.maximum(looks.took, LOOKS_EVERY_NS)
+    first, last = looks.at.min(), wanted.max()
     begun, ended = first if begun is None else begun, last if ended is None else ended
-    late = [np.minimum(at[1:], ended) - np.maximum(own[:-1], begun) for (at, _), own in zip(looks, wanted, strict=True)]
-    return float(max(first - begun, ended - max(last, begun), *(each.max(initial=0) for each in late))) / 1e6
+    late = (np.minimum(looks.at[1:], ended) - np.maximum(wanted[:-1], begun))[looks.again]
+    return float(max(first - begun, ended - max(last, begun), late.max(initial=0))) / 1e6
 
 
 def _producers_ms(source: Source) -> float:
@@ -131,24 +147,40 @@ def _producers_ms(source: Source) -> float:
 
 def gaps_ms(source: Source) -> npt.NDArray[np.float64]:
     """From each look at a broker during the load to the next."""
-    marks, gaps = source.record.marks, [np.zeros(0)]
-    for at, _ in _looks(source):
-        during = (at >= (marks.load_begun_ns or 0)) & (at <= (marks.load_ended_ns or at.max()))
-        gaps.append(np.diff(at[during]) / 1e6)
-    return np.concatenate(gaps)
+    marks, looks = source.record.marks, _looks(source)
+    during = (looks.at >= (marks.load_begun_ns or 0)) & (looks.at <= (marks.load_ended_ns or FOREVER))
+    return np.diff(looks.at)[looks.again & during[1:] & during[:-1]] / 1e6
 
 
-def _looks(source: Source) -> list[tuple[Moments, Moments]]:
-    """When each broker was asked, and how long that took. By topic too: brokers of two clusters may have the same
-    number, and no topic in common."""
+def _looks(source: Source) -> Looks:
+    """By topic too: brokers of two clusters may have the same number, and no topic in common. The partitions of a topic
+    share their looks, so thousands of partitions take no more memory than one."""
     names = ["broker", "topic", "at_ns", "took_ns"]
-    asked = [pq.read_table(path, columns=names) for path in source.files["state"]]
-    brokers, topics, at_ns, took_ns = (
-        np.concatenate([np.zeros(0, np.int64), *(table[name].to_numpy() for table in asked)]) for name in names
-    )
-    looks = []
-    for broker, topic in np.unique(np.stack([brokers, topics]), axis=1).T:
-        own = (brokers == broker) & (topics == topic)
-        at, first = np.unique(at_ns[own], return_index=True)
-        looks.append((at, took_ns[own][first]))
-    return looks
+    chunks = [[np.zeros(0, np.int64) for _ in names]]
+    for rows in by_groups(source.files["state"], names):
+        chunks.append(_once([rows[name].to_numpy() for name in names]))
+        if sum(len(chunk[0]) for chunk in chunks[1:]) > max(MERGED_LOOKS, len(chunks[0][0]) // 2):
+            _merge(chunks)
+    _merge(chunks)
+    broker, topic, at, took = chunks[0]
+    return Looks(at, took, (np.diff(broker) == 0) & (np.diff(topic) == 0))
+
+
+def _merge(chunks: list[list[Moments]]) -> None:
+    """Into one, in place: what is no longer needed is free before the next array is made."""
+    columns = [np.concatenate(own) for own in zip(*chunks, strict=True)]
+    chunks.clear()
+    chunks.append(_once(columns))
+    if len(chunks[0][0]) > LOOKS_MOST:
+        raise TooManyLooks(f"the table `state` has more than {LOOKS_MOST:,} looks at brokers")
+
+
+def _once(columns: list[Moments]) -> list[Moments]:
+    """Rows of broker, topic, time and duration in this order, each look once: the row of it that came first."""
+    order = np.lexsort(columns[2::-1])
+    fresh = np.ones(len(order), bool)
+    fresh[1:] = np.logical_or.reduce([np.diff(column[order]) != 0 for column in columns[:3]])
+    order = order[fresh]
+    for place, column in enumerate(columns):
+        columns[place] = column[order]
+    return columns

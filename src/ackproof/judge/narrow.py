@@ -17,6 +17,7 @@ they decide where to look, and the checks themselves say what is there.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -36,10 +37,19 @@ from ackproof.judge.folds import BITS, FAR, KEY, Bools, Columns, Longs, grouped
 from ackproof.judge.kept import Tree
 from ackproof.judge.parts import BY_THREADS, Hands, Part
 from ackproof.judge.parts import TABLES as TABLES_FOLDED
+from ackproof.judge.sources import by_groups
 from ackproof.judge.sums import KEYS, Lines, Sums, added
 from ackproof.record import RunRecord
 
+EPOCHS_MOST = 1_000_000  # of all partitions together
+_FIRSTS = pa.schema(
+    {"topic": pa.int32(), "partition": pa.int32(), "leader_epoch": pa.int32(), "seen_ns_min": pa.int64()}
+)
 _HOW: dict[str, np.ufunc] = {"low": np.minimum, "high": np.maximum}
+
+
+class TooManyEpochs(Exception):
+    """The table `state` has more epochs of partitions than the judge holds in memory."""
 
 
 @dataclass(frozen=True)
@@ -138,13 +148,16 @@ def jumped_over(found: Columns, bits: int = BITS) -> Longs:
 
 def first_seen(state: Sequence[Path]) -> list[dict[str, Any]]:
     """When each epoch of each partition was first seen by anybody."""
-    if not state:
-        return []
     columns = ["topic", "partition", "leader_epoch", "at_ns", "took_ns"]
-    views = pa.concat_tables([pq.read_table(path, columns=columns) for path in state])
-    views = views.filter(pc.is_valid(views["leader_epoch"]))
-    views = views.append_column("seen_ns", pc.add(views["at_ns"], views["took_ns"]))
-    firsts = views.group_by(["topic", "partition", "leader_epoch"]).aggregate([("seen_ns", "min")])
+    firsts = _FIRSTS.empty_table()
+    for views in by_groups(state, columns):
+        seen = views.filter(pc.is_valid(views["leader_epoch"]))
+        seen = seen.append_column("seen_ns_min", pc.add(seen["at_ns"], seen["took_ns"]))
+        both = pa.concat_tables([firsts, seen.select(_FIRSTS.names).cast(_FIRSTS)])
+        found = both.group_by(columns[:3]).aggregate([("seen_ns_min", "min")])
+        firsts = found.select([*columns[:3], "seen_ns_min_min"]).rename_columns(_FIRSTS.names)
+        if len(firsts) > EPOCHS_MOST:
+            raise TooManyEpochs(f"the table `state` has more than {EPOCHS_MOST:,} epochs of partitions")
     return list(firsts.to_pylist())
 
 
@@ -284,12 +297,11 @@ def _overlapping(log: Columns) -> Bools:
 def _out_of_its_time(both: Columns, views: list[Mapping[str, Any]]) -> Bools:
     """An ack came after somebody had seen a later epoch than that of a record of its block."""
     found = np.zeros(len(both["producer"]), np.bool_)
-    for topic, partition in {(view["topic"], view["partition"]) for view in views}:
-        own = sorted(
-            (view["leader_epoch"], view["seen_ns_min"])
-            for view in views
-            if (view["topic"], view["partition"]) == (topic, partition)
-        )
+    by_place: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+    for view in views:
+        by_place[view["topic"], view["partition"]].append((view["leader_epoch"], view["seen_ns_min"]))
+    for (topic, partition), own in by_place.items():
+        own.sort()
         epochs = np.array([epoch for epoch, _ in own], np.int64)
         since = np.minimum.accumulate(np.array([seen for _, seen in own], np.int64)[::-1])[::-1]
         here = (both["topic"] == topic) & (both["partition"] == partition)

@@ -28,7 +28,7 @@ def reservations(paths: Sequence[Path]) -> Columns:
     names = ["producer", "first_seq", "count", "used"]
     if not paths:
         return {name: np.zeros(0, np.int64) for name in ("producer", "first_seq", "size", "closed")}
-    blocks = pa.concat_tables([pq.read_table(path, columns=names) for path in paths])
+    blocks = pa.concat_tables([pq.read_table(path, columns=names) for path in paths], promote_options="permissive")
     found = blocks.group_by(names[:2]).aggregate([("count", "max"), ("used", "max")])
     used = found["used_max"].fill_null(-1).to_numpy()
     size = np.where(used >= 0, used, found["count_max"].to_numpy())

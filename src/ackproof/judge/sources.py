@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ackproof.foreign import not_applicable
@@ -33,10 +34,12 @@ ESSENTIAL = ("blocks", "sends", "log", "ends")
 # Small by nature: read here, in this process, where fitness wants them row by row.
 SMALL = ("ends", "mirror_ends", "faults", "probes", "nodes", "oddities", "topics")
 WITHOUT_EPOCHS = {"zombie_ack": "a log that is read from Kafka itself does not tell the epochs of its records"}
-WHOLE = (*SMALL, "blocks")  # read whole, however many their rows are
+WHOLE = (*SMALL, "blocks", "lateness", "positions")  # read whole, however many their rows are
 WHOLE_VALUES = 3_000_000
 WHOLE_BYTES = 128 * 2**20
 ALL_ROWS = 2**62
+NUMBER_MOST = 10**12  # of a message; the most that a scenario may ask of a producer
+UNSENT_MOST = 10**8  # numbers that are reserved, and of which no send is in the journal
 COPY = "ackproof-run-"
 READ_ROWS = 200_000  # files up to this are read through beforehand; larger ones are folded, which reads them as well
 
@@ -155,12 +158,15 @@ def _source(directory: Path, home: Path | None, record: RunRecord, closed: Mappi
                 problem = _other_schema(footer.schema.to_arrow_schema(), TABLES[table])
                 if not problem and table in WHOLE:
                     problem = room.is_short_of(footer)
-                if not problem and (table in SMALL or footer.num_rows <= READ_ROWS):
+                if not problem and (table in WHOLE or footer.num_rows <= READ_ROWS):
                     contents = _read(path)
                     problem = _empty_places(contents, TABLES[table]) or text_beyond(contents)
-                    if not problem and table in SMALL:
+                    if not problem and table == "blocks":
+                        problem = _impossible_block(contents)
+                    if not problem and table in WHOLE:
                         problem = room.is_short_for(contents)
-                        own = [] if problem else contents.to_pylist()
+                    if not problem and table in SMALL:
+                        own = contents.to_pylist()
                 torn = _torn(path, footer.metadata or {})
                 others = not problem and _has_other_runs(path, footer, record.run)
             except (OSError, pa.ArrowException, ValueError) as error:
@@ -179,6 +185,9 @@ def _source(directory: Path, home: Path | None, record: RunRecord, closed: Mappi
         files[table] = tuple(good)
         if table in ESSENTIAL and not good:
             remarks.append(Fitness("journal", False, f"The journal has no table `{table}`."))
+    if problem := _unsent(files["blocks"], rows["sends"]):
+        remarks += [_damaged(path, problem) for path in files["blocks"]]
+        files["blocks"], rows["blocks"] = (), 0
     remarks += _unknown_faults(record, small["faults"])
     remarks += _gone(record, rows, {each.text.partition("/")[0] for each in remarks if not each.fit})
     small = {name: in_order(own) for name, own in small.items()}
@@ -195,14 +204,14 @@ class _Room:
         self._bytes += contents.nbytes
         if self._bytes <= WHOLE_BYTES:
             return None
-        return f"with it, tables that are read whole have more than {WHOLE_BYTES:,} bytes"
+        return f"the tables that the judge reads whole would have more than {WHOLE_BYTES:,} bytes with it"
 
     def is_short_of(self, footer: pq.FileMetaData) -> str | None:
         groups = [footer.row_group(group) for group in range(footer.num_row_groups)]
         self._values += sum(group.column(column).num_values for group in groups for column in range(group.num_columns))
         if self._values <= WHOLE_VALUES:
             return None
-        return f"with it, tables that are read whole have more than {WHOLE_VALUES:,} values"
+        return f"the tables that the judge reads whole would have more than {WHOLE_VALUES:,} values with it"
 
 
 def _not_to_be_read(path: Path, table: str) -> str | None:
@@ -211,7 +220,7 @@ def _not_to_be_read(path: Path, table: str) -> str | None:
         return why
     if differs_from_checksum(path):
         return "it differs from its checksum"
-    return parquet_bomb(path, ALL_ROWS if table in SMALL else READ_ROWS)
+    return parquet_bomb(path, ALL_ROWS if table in WHOLE else READ_ROWS)
 
 
 def _gone(record: RunRecord, rows: dict[str, int], named: set[str]) -> list[Fitness]:
@@ -263,6 +272,30 @@ def _empty_places(contents: pa.Table, table: Table) -> str | None:
     return f"it has rows with no {', '.join(empty)}" if empty else None
 
 
+def _impossible_block(blocks: pa.Table) -> str | None:
+    """Why no producer can have reserved one of these blocks; later arithmetic would overflow with it."""
+    for name in ("first_seq", "count", "used"):
+        found = pc.min_max(blocks[name]).as_py()
+        if found["min"] is not None and not 0 <= found["min"] <= found["max"] <= NUMBER_MOST:
+            return f"column {name} has a number that is not between 0 and {NUMBER_MOST:,}"
+    return None
+
+
+def _unsent(paths: tuple[Path, ...], sends: int) -> str | None:
+    """Why the reserved numbers are not looked at one by one: far more of them than the journal has sends."""
+    names = ["producer", "first_seq", "count", "used"]
+    if not paths:
+        return None
+    # Permissive: a stranger's file may allow nulls where ours do not.
+    rows = pa.concat_tables([pq.read_table(path, columns=names) for path in paths], promote_options="permissive")
+    blocks = rows.group_by(names[:2]).aggregate([("count", "max"), ("used", "max")])
+    sizes = pc.coalesce(blocks["used_max"], blocks["count_max"])
+    reserved = sum(sizes.to_pylist())
+    if reserved <= sends + UNSENT_MOST:
+        return None
+    return f"the producers reserved {reserved:,} numbers, and the journal has {sends:,} sends"
+
+
 def _has_other_runs(path: Path, footer: pq.FileMetaData, run: int) -> bool:
     """From the footer's statistics; where somebody wrote a file without any, from the column itself."""
     column = footer.schema.names.index("run")
@@ -271,6 +304,14 @@ def _has_other_runs(path: Path, footer: pq.FileMetaData, run: int) -> bool:
         return any((each.min, each.max) != (run, run) for each in told)
     with pq.ParquetFile(path) as file:
         return any(batch["run"].unique().to_pylist() != [run] for batch in file.iter_batches(columns=["run"]))
+
+
+def by_groups(paths: Iterable[Path], columns: list[str]) -> Iterator[pa.Table]:
+    """These columns of a table of any length: one group of rows after the other, and never all in memory."""
+    for path in paths:
+        with pq.ParquetFile(path) as file:
+            for group in range(file.num_row_groups):
+                yield file.read_row_group(group, columns=columns, use_threads=False)
 
 
 def damaged_inside(source: Source) -> dict[Path, str]:

@@ -29,6 +29,8 @@ from ackproof.verdict import Verdict, read_verdict
 
 SECOND = 1_000_000_000
 BATCH_ROWS = 1 << 18
+VALUES_MOST = 3_000_000  # of a table that a page looks at row by row
+BYTES_MOST = 256 * 2**20
 
 
 @dataclass
@@ -67,22 +69,32 @@ class Run:
         """The rows of a table of the journal, in batches; a file that cannot be read becomes a problem."""
         sealed = sealed_files(self.directory, table)
         for path in sealed:
-            yield from self._sealed(path, columns)
+            yield from self._sealed(path, columns, pa.schema([TABLES[table].schema.field(name) for name in columns]))
         done = {path.stem for path in sealed}
         for path in sorted((self.directory / "journal" / table).glob(f"*{STREAM_SUFFIX}")):
             if path.stem not in done:
                 yield from self._stream(path, columns)
 
-    def table(self, table: str, columns: Sequence[str]) -> pa.Table:
+    def table(self, table: str, columns: Sequence[str], most: int = VALUES_MOST) -> pa.Table:
+        """A table in memory: at most so many values of it. More of them become a problem."""
         fields = [TABLES[table].schema.field(name) for name in columns]
-        return pa.Table.from_batches(list(self.batches(table, columns)), pa.schema(fields))
+        read: list[pa.RecordBatch] = []
+        rows = size = 0
+        for batch in self.batches(table, columns):
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if rows * len(columns) > most or size > BYTES_MOST:
+                shown = sum(each.num_rows for each in read)
+                self._say(f"journal/{table}: it is too large for a page, which shows its first {shown:,} rows")
+                break
+            read.append(batch)
+        return pa.Table.from_batches(read, pa.schema(fields))
 
     def witnesses(self, check: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """All witnesses of a check, as the judge kept them."""
         for path in sorted((self.directory / "verdict" / check).glob(f"*{SEALED_SUFFIX}")):
             yield from self._sealed(path, columns)
 
-    def _sealed(self, path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def _sealed(self, path: Path, columns: Sequence[str], schema: pa.Schema | None = None) -> Iterator[pa.RecordBatch]:
         try:
             if why := why_not(path, self.directory) or self._bomb(path):
                 self._problem(path, why)
@@ -92,7 +104,8 @@ class Run:
                 return
             with pa.parquet.ParquetFile(path, page_checksum_verification=True) as source:
                 for batch in source.iter_batches(batch_size=BATCH_ROWS, columns=list(columns)):
-                    yield batch.select(list(columns))
+                    own = batch.select(list(columns))
+                    yield own if schema is None else own.cast(schema)
         except (pa.ArrowException, OSError, KeyError, ValueError) as error:
             self._problem(path, str(error).splitlines()[0])
 
@@ -121,7 +134,9 @@ class Run:
         yield from table.select(list(columns)).to_batches(BATCH_ROWS)
 
     def _problem(self, path: Path, what: str) -> None:
-        line = f"{path.relative_to(self.directory)}: {what}"
+        self._say(f"{path.relative_to(self.directory)}: {what}")
+
+    def _say(self, line: str) -> None:
         if line not in self.problems:
             self.problems.append(line)
 

@@ -32,6 +32,9 @@ _COLUMNS = (
 )
 
 
+VALUES_MOST = 30_000_000  # columns of numbers, which take far less memory than rows
+
+
 @dataclass(frozen=True)
 class View:
     """One broker's answers about one partition, in the order of time. No answer: leader and epoch -1, numbers NaN."""
@@ -69,7 +72,7 @@ class Partition:
 
 def read_partitions(run: Run) -> list[Partition]:
     """Every partition that the state was asked of, the first topic's first."""
-    table = run.table("state", _COLUMNS)
+    table = run.table("state", _COLUMNS, VALUES_MOST)
     table = table.filter(pc.greater_equal(table["topic"], 0))  # a broker that did not answer spoke of no partition
     if table.num_rows == 0:
         return []

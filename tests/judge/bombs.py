@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import struct
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ackproof.journal_tables import TABLES
+from ackproof.judge.kept import kept_folder
+from ackproof.judge.sources import opened
 from ackproof.run_files import FILES_MOST
 
 Plant = Callable[[Path], None]
@@ -145,6 +150,93 @@ def many_files(run: Path) -> None:
         (folder / f"{number}.parquet").touch()
 
 
+def of_rows(run: Path, table: str, count: int, rising: str = "") -> None:
+    """So many rows, all alike, or with one column that rises by one."""
+    with pq.ParquetWriter(
+        made(run / "journal" / table) / "bomb.parquet",
+        TABLES[table].schema,
+        compression="zstd",
+        use_dictionary=[name for name in TABLES[table].schema.names if name != rising],
+        column_encoding={rising: "DELTA_BINARY_PACKED"} if rising else None,
+    ) as writer:
+        for first in range(0, count, 2**20):
+            own = rows(table, min(2**20, count - first), run=number(run))
+            if rising:
+                place = own.schema.names.index(rising)
+                own = own.set_column(place, rising, pa.array(range(first, first + own.num_rows), pa.int64()))
+            writer.write_table(plain(own, table))
+
+
+def made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def many_times_late(run: Path) -> None:
+    of_rows(run, "lateness", 4_000_000)
+
+
+def many_positions(run: Path) -> None:
+    of_rows(run, "positions", 4_000_000)
+
+
+def many_views_of_one_look(run: Path) -> None:
+    """As thousands of partitions leave them."""
+    of_rows(run, "state", 20_000_000)
+
+
+def many_looks(run: Path) -> None:
+    of_rows(run, "state", 20_000_000, rising="at_ns")
+
+
+def number(run: Path) -> int:
+    """Of the run; what is of another run is left out for that."""
+    return int(json.loads((run / "run.json").read_text())["run"])
+
+
+def with_count(run: Path, count: int) -> pa.Table:
+    contents = rows("blocks", 1, run=number(run), producer=1, used=None)
+    place = contents.schema.names.index("count")
+    return contents.set_column(place, "count", pa.array([count], pa.int64()))
+
+
+def a_block_beyond_arithmetic(run: Path) -> None:
+    sealed(run, "blocks", with_count(run, 2**60))
+
+
+def blocks_without_sends(run: Path) -> None:
+    sealed(run, "blocks", with_count(run, 10**12))
+
+
+def a_long_signature(run: Path) -> None:
+    with (made(run / ".judging") / "signature").open("wb") as file:
+        file.truncate(6 * 2**30)
+
+
+def planted_folds(run: Path) -> Path:
+    """Where a judge looks for what it kept, with a signature that anybody can compute."""
+    with opened(run) as source, kept_folder(source) as kept:
+        assert kept is not None
+        return made(kept / "_folds")
+
+
+def an_array_without_end(run: Path) -> None:
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<i8", "fortran_order": False, "shape": (2**40,)})
+    with zipfile.ZipFile(planted_folds(run) / "parts-0.npz", "w") as file:
+        file.writestr("size.npy", header.getvalue())
+
+
+def a_packed_array(run: Path) -> None:
+    zeros: dict[str, Any] = {"0/count": np.zeros(6 * 2**27, np.int64)}
+    np.savez_compressed(planted_folds(run) / "parts-0.npz", size=1, **zeros)
+
+
+def many_trees(run: Path) -> None:
+    np.savez(planted_folds(run) / "parts-0.npz", size=2**40)
+
+
+NOTHING = ""  # it is not left out: it takes time, and no memory
 BOMBS: dict[Plant, str] = {
     many_partitions: "plan.topics.partitions is beyond 200,000",
     many_copies: "plan.producers has more than 10,000 copies",
@@ -155,7 +247,7 @@ BOMBS: dict[Plant, str] = {
     long_texts_without_dictionary: "column text unpacks to more than 128 MiB",
     texts_by_their_differences: "column text is written in a way that can repeat text without end",
     many_small_texts: "faults/bomb.parquet cannot be read and was left out: the texts of column text are larger",
-    many_rows: "ends/bomb.parquet cannot be read and was left out: with it, tables that are read whole have more",
+    many_rows: "ends/bomb.parquet cannot be read and was left out: the tables that the judge reads whole",
     groups_without_rows: "it has more than 10,000 groups of rows",
     many_columns: "nodes/bomb.parquet cannot be read and was left out: it",
     a_footer_of_two_gigabytes: "its footer says that it has 2,147,483,632 bytes",
@@ -163,4 +255,14 @@ BOMBS: dict[Plant, str] = {
     metadata_of_two_gigabytes: "bytes cannot be read",
     a_stream_of_a_terabyte: "no writer of ours goes beyond 268,435,456",
     many_files: "more than 20,000 files in probes",
+    many_times_late: "lateness/bomb.parquet cannot be read and was left out: the tables that the judge reads whole",
+    many_positions: "positions/bomb.parquet cannot be read and was left out: the tables that the judge reads whole",
+    many_views_of_one_look: NOTHING,
+    many_looks: "the table `state` has more than 6,000,000 looks at brokers",
+    a_block_beyond_arithmetic: "column count has a number that is not between 0 and 1,000,000,000,000",
+    blocks_without_sends: "the producers reserved 1,000,000,000,005 numbers, and the journal has 5 sends",
+    a_long_signature: NOTHING,
+    an_array_without_end: NOTHING,
+    a_packed_array: NOTHING,
+    many_trees: NOTHING,
 }

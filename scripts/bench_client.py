@@ -27,11 +27,11 @@ from statistics import median
 import msgspec
 from performance import keep
 
-from ackproof.clients.common import Progress, read_config
-from ackproof.clients.producer import Load, ProducerConfig
-from ackproof.lab import control
-from ackproof.own_program import own_program
-from ackproof.screen import console, say_json, table
+from ackproof.cli.ui.console import console, say_json, table
+from ackproof.clients.producer.main import Load, ProducerConfig
+from ackproof.clients.runtime import Progress, read_config
+from ackproof.host.own_program import own_program
+from ackproof.lab import client as control
 
 HOME = Path(__file__).resolve().parents[1]
 LAB = "bench-client"
@@ -102,7 +102,7 @@ def bootstrap() -> str:
 
 
 def ours(topic: str, count: int, batch: int) -> float:
-    return run_producer(topic, count, batch, own_program("ackproof.clients.producer"))
+    return run_producer(topic, count, batch, own_program("ackproof.clients.producer.main"))
 
 
 def bare(topic: str, count: int, batch: int) -> float:

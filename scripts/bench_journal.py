@@ -18,10 +18,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from performance import keep
 
-from ackproof.journal import STREAM_SUFFIX, put_together, sealed_files, write_sealed
-from ackproof.journal_tables import TABLES
-from ackproof.record import read_record
-from ackproof.screen import console, say_json, table
+from ackproof.cli.ui.console import console, say_json, table
+from ackproof.journal.writer import STREAM_SUFFIX, put_together, sealed_files, write_sealed
+from ackproof.model.journal_tables import TABLES
+from ackproof.model.run_record import read_record
 
 HOME = Path(__file__).resolve().parents[1]
 EVENTS = ("sends", "log", "reads")

@@ -41,14 +41,14 @@ from bench_judge_journal import FEWEST, make, maker, plan, to_find
 from bench_judge_stages import Clock, clocked, judging_begins, read_log, spent
 from performance import keep, kept
 
-from ackproof.judge import main as judge_main
-from ackproof.judge.checks import CHECKS
+from ackproof.cli.ui.console import console, say_json, table
+from ackproof.host.processes import below
+from ackproof.judge import pipeline as judge_main
+from ackproof.judge.engine.rehearsal import rehearse
 from ackproof.judge.fates import FATES
-from ackproof.judge.rehearsal import rehearse
-from ackproof.judge.sources import opened
-from ackproof.judge.tables import read_table
-from ackproof.lab.processes import below
-from ackproof.screen import console, say_json, table
+from ackproof.judge.frames import read_table
+from ackproof.judge.registry import CHECKS
+from ackproof.judge.run_source import opened
 
 HOME = Path(__file__).resolve().parents[1]
 NAMES = {"ours": "our judge", "duckdb": "DuckDB, plain SQL", "plain": "Spark, plain", "bare": "Spark, one read"}

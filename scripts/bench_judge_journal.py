@@ -19,10 +19,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ackproof import journal, journal_tables, record
-from ackproof.journal import ROW_GROUP, Writer, parquet_options
-from ackproof.journal_tables import TABLES
-from ackproof.record import Clock, ConsumerRecord, FaultRecord, Marks, ProducerRecord, RunRecord, write_record
+from ackproof.journal import writer as journal
+from ackproof.journal.writer import ROW_GROUP, Writer, parquet_options
+from ackproof.model import journal_tables
+from ackproof.model import run_record as record
+from ackproof.model.journal_tables import TABLES
+from ackproof.model.run_record import Clock, ConsumerRecord, FaultRecord, Marks, ProducerRecord, RunRecord, write_record
 
 PRODUCERS, PARTITIONS = 10, 4
 FEWEST = 50_000  # messages, so that something of each kind is planted

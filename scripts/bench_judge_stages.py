@@ -17,9 +17,9 @@ from unittest.mock import patch
 
 import msgspec
 
-from ackproof.judge import main as judge_main
-from ackproof.judge.large import look
-from ackproof.judge.spark import MEMORY, Extras, Session, warm
+from ackproof.judge import pipeline as judge_main
+from ackproof.judge.engine.large import look
+from ackproof.spark.session import MEMORY, Extras, Session, warm
 
 Span = tuple[float, float]
 STARTS = "Python starts and imports"

@@ -34,17 +34,19 @@ from typing import Any, NoReturn, cast
 
 import msgspec
 
-from ackproof.errors import Problem
-from ackproof.kafka import config, jars
-from ackproof.kafka.java import find_java
-from ackproof.lab import control, kernel
+from ackproof.cli.ui.console import console, plain, say_json, table
+from ackproof.core.errors import Problem
+from ackproof.host import namespaces as kernel
+from ackproof.host.java import find_java
+from ackproof.host.processes import Processes
+from ackproof.kafka.distribution import jars
+from ackproof.lab import client as control
+from ackproof.lab import node_config as config
+from ackproof.lab.audit_log import Events
 from ackproof.lab.cluster import Cluster, Program
 from ackproof.lab.directory import LabDirectory
-from ackproof.lab.events import Events
-from ackproof.lab.network import Network
-from ackproof.lab.processes import Processes
+from ackproof.lab.network.router import Network
 from ackproof.lab.spec import LabSpec, Mode, Node, Setting
-from ackproof.screen import console, plain, say_json, table
 
 ROOT = Path(__file__).resolve().parent.parent
 VERSIONS: dict[Mode, str] = {"zookeeper": jars.DEFAULT_ZOOKEEPER, "kraft": jars.DEFAULT_KRAFT}

@@ -39,13 +39,13 @@ from results import (
     write,
 )
 
-from ackproof.errors import Refused
-from ackproof.judging import Judging
-from ackproof.record import RunRecord, read_record
-from ackproof.report.measures import measured
-from ackproof.scenario import Scenario
-from ackproof.scenario_file import bundled, find, load
-from ackproof.verdict import Verdict, read_verdict
+from ackproof.core.errors import Refused
+from ackproof.judge.worker import Judging
+from ackproof.model.run_record import RunRecord, read_record
+from ackproof.model.scenario import Scenario
+from ackproof.model.verdict import Verdict, read_verdict
+from ackproof.report.measure_tables import measured
+from ackproof.scenario.load import bundled, find, load
 
 SECTIONS_RUN = ("A", "B", "C", "D", "E")
 BATCH = 24

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from ackproof.kafka.jars import DEFAULT_KRAFT, DEFAULT_ZOOKEEPER, ensure, ensure_connector
-from ackproof.kafka.java import find_java
+from ackproof.host.java import find_java
+from ackproof.kafka.distribution.jars import DEFAULT_KRAFT, DEFAULT_ZOOKEEPER, ensure, ensure_connector
 
 OTHERS = ("3.4.1", "4.0.0")  # of tests/cluster/test_versions.py
 

@@ -2,7 +2,7 @@
 
     .venv/bin/python scripts/pin.py 3.9.2
 
-For a version that the project has not pinned yet, or whose two files in kafka/checksums were removed first.
+For a version that the project has not pinned yet, or whose two files in `checksums` were removed first.
 The jars are fetched into the user's cache as for any version, and the modules are read off Ivy's own cache, whose
 folders carry their names. Look at the difference before you commit it: from then on every user is held to it.
 """
@@ -12,10 +12,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ackproof.kafka import jars
-from ackproof.kafka.java import find_java
+from ackproof.host.java import find_java
+from ackproof.kafka.distribution import jars
 
-CHECKSUMS = Path(__file__).resolve().parent.parent / "src" / "ackproof" / "kafka" / "checksums"
+CHECKSUMS = Path(__file__).resolve().parent.parent / "src" / "ackproof" / "kafka" / "distribution" / "checksums"
 
 
 def coordinates(name: str) -> str:

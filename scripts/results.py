@@ -17,9 +17,9 @@ from pathlib import Path
 
 import msgspec
 
-from ackproof.cli_run import SECTIONS
-from ackproof.errors import Refused
-from ackproof.report.measures import Measured
+from ackproof.cli.runs import SECTIONS
+from ackproof.core.errors import Refused
+from ackproof.report.measure_tables import Measured
 
 HOME = Path(__file__).resolve().parents[1]
 DOCS = HOME / "docs"

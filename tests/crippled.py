@@ -15,8 +15,8 @@ from pathlib import Path
 from socket import AF_NETLINK
 from typing import Any
 
-from ackproof.kafka import java
-from ackproof.lab import kernel
+from ackproof.host import java
+from ackproof.host import namespaces as kernel
 
 NETLINK_NETFILTER, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 12, 38, 22
 LOAD, EQUAL, ANSWER, ALLOWED, ERROR = 0x20, 0x15, 0x06, 0x7FFF0000, 0x00050000

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ackproof.kafka import jars
+from ackproof.kafka.distribution import jars
 
 _PROGRAM = """import os, re, shutil, sys, time
 argument = dict(zip(sys.argv, sys.argv[1:]))

@@ -19,8 +19,8 @@ from pyroute2.netlink.nfnetlink import nftsocket
 from pyroute2.nftables.expressions import genex, verdict
 from pyroute2.nftables.main import NFTables
 
-from ackproof.lab import kernel
-from ackproof.lab.rules import TABLE, Match, Rules
+from ackproof.host import namespaces as kernel
+from ackproof.lab.network.nftables import TABLE, Match, Rules
 from conftest import cannot_run
 from lab_network import SECONDS_MAX, NoNamespaces, in_a_child, set_elements, wait_until
 

@@ -21,9 +21,9 @@ from pyroute2.netlink.nfnetlink import nftsocket
 from pyroute2.nftables.expressions import genex, verdict
 from pyroute2.nftables.main import NFTables
 
-from ackproof.lab import kernel
-from ackproof.lab.network import Network
-from ackproof.lab.rules import TABLE, Match
+from ackproof.host import namespaces as kernel
+from ackproof.lab.network.nftables import TABLE, Match
+from ackproof.lab.network.router import Network
 from ackproof.lab.topology import Link
 from conftest import cannot_run
 from proving import size

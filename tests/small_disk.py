@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ackproof.lab import kernel
+from ackproof.host import namespaces as kernel
 
 
 def mount_small_disk(folder: Path, kilobytes: int) -> None:

@@ -15,10 +15,10 @@ import msgspec
 import pytest
 
 import ackproof
-from ackproof.record import write_record
+from ackproof.cli.run_command import Asked, _record
+from ackproof.model.run_record import write_record
 from ackproof.report import write_report
-from ackproof.runner import Asked, _record
-from ackproof.scenario_file import find, load
+from ackproof.scenario.load import find, load
 from proving import size
 from test_scenario import GOOD
 
@@ -33,15 +33,15 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 import msgspec
-from ackproof.clients.common import pack
-from ackproof.clients.outbox import Sweeping
-from ackproof.clients.producer import Load
-from ackproof.clients.transactional import Processing, Transaction
-from ackproof.kafka.config import NodeFiles, properties
-from ackproof.run_clients import Clients
-from ackproof.runner import Asked, _record
-from ackproof.scenario_file import bundled, find, load
-from ackproof.sites import SITES
+from ackproof.clients.runtime import pack
+from ackproof.clients.producer.outbox import Sweeping
+from ackproof.clients.producer.main import Load
+from ackproof.clients.producer.transactional import Processing, Transaction
+from ackproof.lab.node_config import NodeFiles, properties
+from ackproof.run.client_processes import Clients
+from ackproof.cli.run_command import Asked, _record
+from ackproof.scenario.load import bundled, find, load
+from ackproof.core.sites import SITES
 
 
 ALL_BELOW, EVERY = int(sys.argv[1]), 997

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.allocation import alternated, documented, drawn, filled, violations
+from ackproof.judge.replica_placement import alternated, documented, drawn, filled, violations
 
 
 def test_the_example_of_the_documentation_without_racks() -> None:

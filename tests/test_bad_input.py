@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.cli_run import _settings
-from ackproof.errors import UsageProblem
-from ackproof.json_text import LARGEST_JSON
+from ackproof.cli.runs import _settings
+from ackproof.core.errors import UsageProblem
+from ackproof.core.safe_json import LARGEST_JSON
 from proving import size
 from test_cli import AIMED_AT_A_LAB, BAD_LINES, Run, run, state
 from test_scenario import GOOD

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from ackproof.journal import Writer
+from ackproof.journal.writer import Writer
 from scripts_as_modules import script
 
 bench = script("bench_journal")

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from ackproof.journal import Writer
+from ackproof.journal.writer import Writer
 from scripts_as_modules import script
 
 bench = script("bench_judge")

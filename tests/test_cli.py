@@ -17,11 +17,14 @@ from typing import Any
 import pytest
 import typer
 
-from ackproof import cli, cli_lab, judging
-from ackproof.cli_options import seconds, share
-from ackproof.errors import CannotHere, Ended, NotProved, Problem, Refused, UsageProblem, problem_of
-from ackproof.lab import control, launch
-from ackproof.screen import plain
+from ackproof.cli import lab as cli_lab
+from ackproof.cli import main as cli
+from ackproof.cli.options import seconds, share
+from ackproof.cli.ui.console import plain
+from ackproof.core.errors import CannotHere, Ended, NotProved, Problem, Refused, UsageProblem, problem_of
+from ackproof.judge import worker as judging
+from ackproof.lab import client as control
+from ackproof.lab import launch
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -199,8 +202,8 @@ def test_a_signal_that_comes_while_python_still_imports_ends_it_at_once(number: 
 
 SLOW_TO_END = """
 import sys, time
-from ackproof import cli
-from ackproof.lab import control
+from ackproof.cli import main as cli
+from ackproof.lab import client as control
 
 def linger():
     for _ in range(600):  # a signal that comes just before a sleep is not heard until its end
@@ -255,7 +258,7 @@ def test_what_nohup_started_outlives_its_terminal(state: Path) -> None:
 
 
 def test_a_reader_that_went_away_is_no_bug(state: Path) -> None:
-    code = "import sys; sys.argv = ['ackproof', '--help']; from ackproof.cli import main; main()"
+    code = "import sys; sys.argv = ['ackproof', '--help']; from ackproof.cli.main import main; main()"
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run([sys.executable, "-c", code], stdout=writing, stderr=subprocess.PIPE, check=False, timeout=60)
@@ -463,7 +466,7 @@ def test_times_and_shares_reach_the_lab_as_numbers(run: Run, monkeypatch: pytest
 
 @pytest.mark.proves("E3")
 def test_too_little_memory_is_told_before_anything_starts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ackproof.kafka import config
+    from ackproof.lab import node_config as config
 
     monkeypatch.setattr(config, "MEMORY_MB", dict.fromkeys(config.MEMORY_MB, 10**9))
     code, _, err = run("up", "--name", "nosuchlab")
@@ -475,7 +478,7 @@ def test_too_little_memory_is_told_before_anything_starts(run: Run, monkeypatch:
 def test_too_little_memory_for_the_clients_of_a_scenario_is_told_before_anything_starts(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from ackproof.kafka import config
+    from ackproof.lab import node_config as config
 
     monkeypatch.setattr(config, "CLIENT_MB", 10**9)
     code, _, err = run("run", "acks1-leader-killed", "--shape", "crowd", "--out", str(tmp_path / "runs"))

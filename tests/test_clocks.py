@@ -12,18 +12,18 @@ import ackproof
 HOME = Path(ackproof.__file__).parent
 WALL = re.compile(r"\btime\.time(?:_ns)?\(|\bdatetime\.(?:now|today|utcnow)\(")
 FOR_PEOPLE = {
-    "cli_health.py": "the hour beside a line",
-    "watch.py": "the hour on the screen",
-    "lab/events.py": "the hour of an event in the lab's own log",
+    "cli/health.py": "the hour beside a line",
+    "cli/ui/lab_view.py": "the hour on the screen",
+    "lab/audit_log.py": "the hour of an event in the lab's own log",
 }
 FOR_NAMES = {
     "lab/cluster.py": "a cluster's id, which no other has",
-    "runner.py": "a run's name and number, and when it began, by both clocks",
+    "cli/run_command.py": "a run's name and number, and when it began, by both clocks",
 }
 FOR_OTHERS = {
-    "health/stream.py": "whether it was set: messages have no other time",
-    "run.py": "when it ended, by both clocks: whether they went alike is judged, and nothing else is",
-    "run_topics.py": "a moment that a broker is asked for, which knows no other clock",
+    "health/rate_query.py": "whether it was set: messages have no other time",
+    "run/execution.py": "when it ended, by both clocks: whether they went alike is judged, and nothing else is",
+    "run/topics.py": "a moment that a broker is asked for, which knows no other clock",
 }
 
 

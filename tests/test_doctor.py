@@ -19,12 +19,12 @@ import msgspec
 import pytest
 
 import crippled
-from ackproof import doctor
-from ackproof.doctor import Finding, examine
-from ackproof.errors import CannotHere
-from ackproof.kafka import jars
-from ackproof.lab import kernel
-from ackproof.lab.processes import below
+from ackproof.core.errors import CannotHere
+from ackproof.host import namespaces as kernel
+from ackproof.host.processes import below
+from ackproof.kafka.distribution import jars
+from ackproof.lab import preflight as doctor
+from ackproof.lab.preflight import Finding, examine
 from conftest import cannot_run
 
 Usage = namedtuple("Usage", "total used free")
@@ -309,9 +309,9 @@ def on_a_terminal(command: list[str], environment: dict[str, str]) -> bytes:
 TELLS = """
 import sys
 from pathlib import Path
-from ackproof.record import read_record
-from ackproof.runner import _print
-from ackproof.verdict import Fitness, not_judged
+from ackproof.model.run_record import read_record
+from ackproof.cli.run_command import _print
+from ackproof.model.verdict import Fitness, not_judged
 _print(not_judged(read_record(Path(sys.argv[1])), Fitness("judged", False, "Not judged.")))
 """
 COLOUR = re.compile(rb"\x1b\[[0-9;]*(?:3|4|9|10)[0-9](?:;[0-9;]*)?m")

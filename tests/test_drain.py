@@ -10,11 +10,11 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, To
 from msgspec.structs import replace
 from pyarrow.parquet import read_table
 
-from ackproof.clients import drain
-from ackproof.clients.common import MAGIC, MESSAGE
-from ackproof.clients.drain import Drain, DrainConfig, End, digest, missing, settle
-from ackproof.journal import seal_all, sealed_files
-from ackproof.kafka.answers import Partition
+from ackproof.clients import final_read as drain
+from ackproof.clients.final_read import Drain, DrainConfig, End, digest, missing, settle
+from ackproof.clients.runtime import MAGIC, MESSAGE
+from ackproof.journal.writer import seal_all, sealed_files
+from ackproof.kafka.protocol.responses import Partition
 
 
 class Message:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ackproof.judge.main import _closer_words, _is_heavy, _words
-from ackproof.judge.sources import Source
-from ackproof.record import Clock, ProducerRecord, RunRecord
+from ackproof.judge.pipeline import _closer_words, _is_heavy, _words
+from ackproof.judge.run_source import Source
+from ackproof.model.run_record import Clock, ProducerRecord, RunRecord
 
 
 def run_of(events: int, acks: str = "all", compacted: bool = False, plan: dict[str, Any] | None = None) -> Source:

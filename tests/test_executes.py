@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ackproof import runner
-from ackproof.executes import OPEN_TO_ALL, what_it_executes
-from ackproof.scenario_file import bundled, find, load, read_source
+from ackproof.cli import run_command as runner
+from ackproof.scenario.executes import OPEN_TO_ALL, what_it_executes
+from ackproof.scenario.load import bundled, find, load, read_source
 
 SCENARIO = """name = "theirs"
 section = "X"
@@ -125,7 +125,7 @@ def test_run_tells_what_it_executes_unless_the_scenario_is_bundled_as_it_stands(
     words: list[str], told: bool, as_json: bool, theirs: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    from ackproof import cli
+    from ackproof.cli import main as cli
 
     begun: list[str] = []
 

@@ -29,18 +29,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroute2 import IPRoute, NetlinkError
 
-from ackproof import faults
-from ackproof.errors import NotProved, Problem
-from ackproof.faults import Held
-from ackproof.lab import kernel, node_verbs, verbs
+from ackproof.core.errors import NotProved, Problem
+from ackproof.host import namespaces as kernel
+from ackproof.lab.audit_log import Events
 from ackproof.lab.cluster import Cluster
-from ackproof.lab.events import Events
-from ackproof.lab.lab import Lab
-from ackproof.lab.network import NOT_ONLY_OURS, PROBE_PORT, Network, Trial, carries
-from ackproof.lab.rules import TABLE, Match, Rules
+from ackproof.lab.faults import network as faults
+from ackproof.lab.faults.active import Lab
+from ackproof.lab.faults.network import Held
+from ackproof.lab.network.nftables import TABLE, Match, Rules
+from ackproof.lab.network.router import NOT_ONLY_OURS, PROBE_PORT, Network, Trial, carries
+from ackproof.lab.server import commands as verbs
+from ackproof.lab.server import node_commands as node_verbs
+from ackproof.lab.server.commands import Request, Server
 from ackproof.lab.spec import LabSpec
 from ackproof.lab.topology import Link, links_of, severed_between, severed_by_groups
-from ackproof.lab.verbs import Request, Server
 from lab_network import (
     NODES,
     SECONDS_MAX,

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ackproof.journal_tables import TABLES
-from ackproof.judge.folds import fold_log, fold_reads, fold_sends, grouped, hashed
-from ackproof.judge.narrow import Closer, closer, folded, narrowed, within
-from ackproof.judge.parts import parts_of
-from ackproof.judge.sums import Lines
-from ackproof.record import Clock, RunRecord
+from ackproof.judge.engine.block_digests import fold_log, fold_reads, fold_sends, grouped, hashed
+from ackproof.judge.engine.parts import parts_of
+from ackproof.judge.engine.sums import Lines
+from ackproof.judge.engine.suspect_blocks import Closer, closer, folded, narrowed, within
+from ackproof.model.journal_tables import TABLES
+from ackproof.model.run_record import Clock, RunRecord
 
 RECORD = RunRecord(
     1, "a-run", "by-hand", "A", "", "base", "kraft", "4.3.1", 1, [], {}, {}, ["orders"], [], [], [], [], {},

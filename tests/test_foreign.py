@@ -17,17 +17,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from ackproof.clients.accounts import LINE_MOST, SHOWN_MOST, Account, Consumed, ForeignConfig, Produced
-from ackproof.clients.common import LogEnd, Progress, pack, unpack
-from ackproof.clients.foreign import READY_S
-from ackproof.errors import CannotHere, NotProved, UsageProblem
-from ackproof.foreign import filled, not_applicable, unpack_text
-from ackproof.journal import read_stream
-from ackproof.lab.processes import KILL_CLIENT, Exit, Process, Processes, below, stopped_threads
-from ackproof.lab.run_verbs import disturb
-from ackproof.run_foreign import HostProcesses, require_programs
-from ackproof.scenario import ConsumerPlan, ProducerPlan, Scenario
-from ackproof.scenario_file import find, load, read_source
+from ackproof.clients.external.event_log import LINE_MOST, SHOWN_MOST, Account, Consumed, ForeignConfig, Produced
+from ackproof.clients.external.process import READY_S
+from ackproof.clients.runtime import LogEnd, Progress, pack, unpack
+from ackproof.core.errors import CannotHere, NotProved, UsageProblem
+from ackproof.host.processes import KILL_CLIENT, Exit, Process, Processes, below, stopped_threads
+from ackproof.journal.writer import read_stream
+from ackproof.lab.server.run_commands import disturb
+from ackproof.model.scenario import ConsumerPlan, ProducerPlan, Scenario
+from ackproof.run.external_clients import HostProcesses, require_programs
+from ackproof.scenario.load import find, load, read_source
+from ackproof.scenario.validate.external_clients import filled, not_applicable, unpack_text
 
 ENDS_S = 20.0
 
@@ -239,7 +239,7 @@ class Client:
         (folder / "go").write_text(str(time.monotonic_ns()))
         self.log = (folder / "listener.log").open("wb")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "ackproof.clients.foreign", str(folder / "config.json")],
+            [sys.executable, "-m", "ackproof.clients.external.process", str(folder / "config.json")],
             stdout=self.log,
             stderr=self.log,
         )
@@ -381,7 +381,7 @@ def test_a_line_without_end_is_no_event_where_the_client_ends_in_it(tmp_path: Pa
 def test_a_listener_that_fails_dies_as_no_client_of_its_can_end(tmp_path: Path) -> None:
     config = msgspec.structs.replace(told(tmp_path, "producer"), journal="no/such/folder")
     (tmp_path / "config.json").write_bytes(msgspec.json.encode(config))
-    words = [sys.executable, "-m", "ackproof.clients.foreign", str(tmp_path / "config.json")]
+    words = [sys.executable, "-m", "ackproof.clients.external.process", str(tmp_path / "config.json")]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == -signal.SIGKILL
     assert "FileNotFoundError" in done.stderr
@@ -427,7 +427,7 @@ def test_a_command_that_cannot_be_started_is_one_sentence(tmp_path: Path) -> Non
     config |= {"command": ["no-such-program"], "journal": "again"}
     (tmp_path / "config.json").write_bytes(msgspec.json.encode(config))
     done = subprocess.run(
-        [sys.executable, "-m", "ackproof.clients.foreign", str(tmp_path / "config.json")],
+        [sys.executable, "-m", "ackproof.clients.external.process", str(tmp_path / "config.json")],
         capture_output=True,
         text=True,
         check=False,
@@ -542,7 +542,7 @@ def test_a_run_ends_what_a_listener_on_the_host_that_is_killed_leaves_behind(tmp
     (tmp_path / "go").touch()
     (tmp_path / "config.json").write_bytes(msgspec.json.encode(told(tmp_path, "producer", LASTING)))
     host = HostProcesses()
-    words = [sys.executable, "-m", "ackproof.clients.foreign", str(tmp_path / "config.json")]
+    words = [sys.executable, "-m", "ackproof.clients.external.process", str(tmp_path / "config.json")]
     host.spawn("producer1", words, tmp_path / "log")
     pids = _pids(tmp_path)
     if by_us:
@@ -555,7 +555,8 @@ def test_a_run_ends_what_a_listener_on_the_host_that_is_killed_leaves_behind(tmp
 
 @pytest.mark.proves("A3")
 def test_whoever_is_started_by_one_that_is_dead_already_dies_too() -> None:
-    code = "import sys; from ackproof.lab.kernel import die_with_parent; die_with_parent(9, int(sys.argv[1])); print(1)"
+    die = "from ackproof.host.namespaces import die_with_parent; die_with_parent(9, int(sys.argv[1]))"
+    code = f"import sys; {die}; print(1)"
     for parent, told in ((os.getpid(), b"1\n"), (os.getppid(), b"")):
         done = subprocess.run([sys.executable, "-c", code, str(parent)], capture_output=True, check=False)
         assert (done.returncode, done.stdout) == (0 if told else -signal.SIGKILL, told)
@@ -565,7 +566,7 @@ def test_whoever_is_started_by_one_that_is_dead_already_dies_too() -> None:
 def test_a_listener_on_the_host_does_not_outlive_a_run_that_is_gone(tmp_path: Path) -> None:
     config = msgspec.structs.replace(told(tmp_path, "producer"), parent=os.getppid())  # and nobody ever says go
     (tmp_path / "config.json").write_bytes(msgspec.json.encode(config))
-    words = [sys.executable, "-m", "ackproof.clients.foreign", str(tmp_path / "config.json")]
+    words = [sys.executable, "-m", "ackproof.clients.external.process", str(tmp_path / "config.json")]
     assert subprocess.run(words, check=False, timeout=ENDS_S).returncode == 0
 
 
@@ -578,8 +579,8 @@ def test_nothing_of_a_client_on_the_host_outlives_a_run_that_is_killed(tmp_path:
     listens = f"""
     import msgspec, os, sys
     from pathlib import Path
-    from ackproof.clients import foreign
-    from ackproof.clients.common import read_config
+    from ackproof.clients.external import process as foreign
+    from ackproof.clients.runtime import read_config
     foreign.read_config = lambda kind: msgspec.structs.replace(read_config(kind), parent=os.getppid())
     sys.argv = ["", {str(tmp_path / "config.json")!r}]
     sys.exit(foreign.main())

@@ -12,20 +12,12 @@ from typing import Any
 
 import pytest
 
-from ackproof.cli_run import _settings
-from ackproof.errors import UsageProblem
-from ackproof.judge.from_kafka import (
-    APART_MS,
-    Ends,
-    Kafka,
-    is_about_the_copy,
-    looked_at_again,
-    of_another_time,
-    settled,
-)
-from ackproof.judging import Judging
-from ackproof.record import Clock
-from ackproof.verdict import Fitness
+from ackproof.cli.runs import _settings
+from ackproof.core.errors import UsageProblem
+from ackproof.judge.live_log import APART_MS, Ends, Kafka, is_about_the_copy, looked_at_again, of_another_time, settled
+from ackproof.judge.worker import Judging
+from ackproof.model.run_record import Clock
+from ackproof.model.verdict import Fitness
 
 
 def test_what_the_settings_hold_is_taken_out_of_words() -> None:

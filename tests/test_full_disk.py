@@ -21,17 +21,18 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 
-import ackproof.judge
-from ackproof import judging, runner
-from ackproof import run as running
-from ackproof.errors import CannotHere
-from ackproof.journal import STREAM_SUFFIX, Writer, read_stream, sealed_files
-from ackproof.judge.compare import write_verdict
+import ackproof.judge.pipeline
+from ackproof.cli import run_command as runner
+from ackproof.core.errors import CannotHere
+from ackproof.journal.writer import STREAM_SUFFIX, Writer, read_stream, sealed_files
+from ackproof.judge import worker as judging
+from ackproof.judge.verdict_builder import write_verdict
+from ackproof.lab.audit_log import Events
 from ackproof.lab.directory import LabDirectory
-from ackproof.lab.events import Events
-from ackproof.record import RunRecord, read_record, write_record
+from ackproof.model.run_record import RunRecord, read_record, write_record
+from ackproof.model.verdict import Verdict, read_verdict
 from ackproof.report import write_report
-from ackproof.verdict import Verdict, read_verdict
+from ackproof.run import execution as running
 from lab_network import in_a_child
 from proving import size
 from small_disk import mount_small_disk
@@ -196,7 +197,7 @@ def test_a_judge_that_has_no_room_for_its_verdict_says_where(
     def judge(directories: list[Path], **_: object) -> list[Verdict]:
         return [write_verdict(path, verdict, None) for path in directories]
 
-    monkeypatch.setattr(ackproof.judge, "judge", judge)
+    monkeypatch.setattr(ackproof.judge.pipeline, "judge", judge)
     asked = json.dumps({"directories": [str(directory)], "kafka": None})
     old = read_verdict(directory)
     for number, stays in each_step(lambda: write_verdict(directory, old, None)):

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from ackproof import faults
-from ackproof.lab.network import Network
-from ackproof.lab.rules import Match
+from ackproof.lab.faults import network as faults
+from ackproof.lab.network.nftables import Match
+from ackproof.lab.network.router import Network
 from furnished_host import on_a_host
 from lab_network import NODES, in_a_lab_network
 

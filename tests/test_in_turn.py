@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from ackproof.clients.common import Progress
-from ackproof.errors import UsageProblem
-from ackproof.run_clients import Clients
-from ackproof.scenario import ProducerPlan, Scenario, TopicPlan
-from ackproof.scenario_file import load, read_source
+from ackproof.clients.runtime import Progress
+from ackproof.core.errors import UsageProblem
+from ackproof.model.scenario import ProducerPlan, Scenario, TopicPlan
+from ackproof.run.client_processes import Clients
+from ackproof.scenario.load import load, read_source
 
 GOOD = """name = "phases"
 section = "X"

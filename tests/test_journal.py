@@ -22,9 +22,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ackproof import journal
-from ackproof.journal import Writer, put_together, read_stream, seal_all, seal_stream, sealed_files
-from ackproof.journal_tables import TABLES
+from ackproof.journal import writer as journal
+from ackproof.journal.writer import Writer, put_together, read_stream, seal_all, seal_stream, sealed_files
+from ackproof.model.journal_tables import TABLES
 from lab_network import in_a_child
 from small_disk import mount_small_disk
 
@@ -81,7 +81,7 @@ def test_every_truncation_gives_whole_rows_and_counts_the_torn_bytes(tmp_path: P
 @pytest.mark.proves("B1")
 def test_a_writer_killed_outright_leaves_what_it_flushed(tmp_path: Path) -> None:
     code = (
-        "import os, signal, sys; from pathlib import Path; from ackproof.journal import Writer\n"
+        "import os, signal, sys; from pathlib import Path; from ackproof.journal.writer import Writer\n"
         "w = Writer(Path(sys.argv[1]), 'probes', 1, 'w')\n"
         "for n in range(100): w.add(fault=1, at_ns=n, held=True, text='x'); w.flush()\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
@@ -221,7 +221,7 @@ def test_every_table_carries_its_run_and_is_sorted_by_columns_it_has(name: str) 
 def test_a_long_stream_is_ended_and_sealed_while_its_writer_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ackproof.journal.STREAM_BYTES", 4_000)
+    monkeypatch.setattr("ackproof.journal.writer.STREAM_BYTES", 4_000)
     writer = Writer(tmp_path, "probes", 7, "observer")
     for first in range(0, 170, 10):
         numbers = list(range(first, first + 10))
@@ -244,7 +244,7 @@ def test_a_week_of_a_quiet_consumer_is_a_few_dozen_files_sealed_one_at_a_time(
 ) -> None:
     """Ten polls a second with one message each, every one of them a batch."""
     limit = journal.STREAM_BYTES // SMALLER
-    monkeypatch.setattr("ackproof.journal.STREAM_BYTES", limit)
+    monkeypatch.setattr("ackproof.journal.writer.STREAM_BYTES", limit)
     started: list[subprocess.Popen[bytes]] = []
     at_once: list[int] = []
     sizes: list[int] = []
@@ -282,7 +282,7 @@ def test_a_week_of_a_quiet_consumer_is_a_few_dozen_files_sealed_one_at_a_time(
 
 
 def test_many_tiny_batches_are_read_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ackproof.journal.TOGETHER", 4)
+    monkeypatch.setattr("ackproof.journal.writer.TOGETHER", 4)
     writer = probes(tmp_path, 11)
     table, damage = read_stream(writer.path)
     assert (table["at_ns"].to_pylist(), damage) == (list(range(11, 0, -1)), None)
@@ -305,7 +305,7 @@ def test_two_who_seal_one_stream_do_it_once(tmp_path: Path, monkeypatch: pytest.
         return seal_stream(writer.path)
 
     write_sealed = journal.write_sealed
-    monkeypatch.setattr("ackproof.journal.write_sealed", slowly)
+    monkeypatch.setattr("ackproof.journal.writer.write_sealed", slowly)
     with ThreadPoolExecutor(2) as sealers:
         assert list(sealers.map(seal, range(2))) == [None, None]
     assert written == ["w.parquet"]
@@ -323,7 +323,7 @@ def test_a_stream_that_another_sealed_meanwhile_is_sealed(tmp_path: Path, monkey
             seal_stream(path)
         return sealed_here(path, run)
 
-    monkeypatch.setattr("ackproof.journal._sealed_here", after_another)
+    monkeypatch.setattr("ackproof.journal.writer._sealed_here", after_another)
     assert seal_all(tmp_path) == []
     assert [path.name for path in sealed_files(tmp_path, "probes")] == ["one.parquet", "two.parquet"]
 
@@ -347,8 +347,8 @@ def sealed_names(directory: Path) -> list[str]:
 
 def test_neighbours_of_few_rows_become_one_sorted_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neighbours by the numbers in their names, and never past a large one: a consumer's reads stay in their order."""
-    monkeypatch.setattr("ackproof.journal.FEW_ROWS", 5)
-    monkeypatch.setattr("ackproof.journal.TOGETHER_ROWS", 10)
+    monkeypatch.setattr("ackproof.journal.writer.FEW_ROWS", 5)
+    monkeypatch.setattr("ackproof.journal.writer.TOGETHER_ROWS", 10)
     for name, rows in {"w1": 4, "w1.2": 3, "w1.3": 5, "w1.10": 4, "w2": 4, "w10": 3, "w11": 2}.items():
         probes(tmp_path, rows, name).close()
     before = rows_of(tmp_path)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ackproof.journal_doc import document
+from scripts_as_modules import script
 
 PAGE = Path(__file__).parents[1] / "docs" / "journal.md"
 
 
 def test_the_page_is_what_the_schemas_say() -> None:
-    assert PAGE.read_text() == document(), "run: python -m ackproof.journal_doc > docs/journal.md"
+    assert PAGE.read_text() == script("journal_doc").document(), (
+        "run: .venv/bin/python scripts/journal_doc.py > docs/journal.md"
+    )

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ackproof.journal_tables import TABLES
-from ackproof.judge import numbers, order, pauses, steps
-from ackproof.judge.folds import fold_sends
-from ackproof.judge.kept import Kept, kept_folder
-from ackproof.judge.narrow import folded
-from ackproof.judge.parts import BY_THREADS, Part, parts_of
-from ackproof.judge.sources import Source
-from ackproof.judge.sums import Lines, added
-from ackproof.record import RunRecord
+from ackproof.judge.engine import numbers, order, pauses, steps
+from ackproof.judge.engine.block_digests import fold_sends
+from ackproof.judge.engine.kept import Kept, kept_folder
+from ackproof.judge.engine.parts import BY_THREADS, Part, parts_of
+from ackproof.judge.engine.sums import Lines, added
+from ackproof.judge.engine.suspect_blocks import folded
+from ackproof.judge.run_source import Source
+from ackproof.model.journal_tables import TABLES
+from ackproof.model.run_record import RunRecord
 
 LINES = Lines(begin_ns=0, late_ns=10**9, end_ns=10_000, unavailable_ns=100, only={0: -1})
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from ackproof.clients.common import Login, login_settings
+from ackproof.clients.runtime import Login, login_settings
 
 
 def test_a_client_is_told_where_its_password_is_and_not_what_it_is(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 
-from ackproof.clients import mirror
-from ackproof.clients.mirror import Pair, behind
+from ackproof.clients import mirror_probe as mirror
+from ackproof.clients.mirror_probe import Pair, behind
 
 PAIR = Pair("dc1", "orders", "dc2", "dc1.orders", 0)
 

@@ -10,18 +10,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ackproof import runner
-from ackproof.clients.consumer import ConsumerConfig, Reading
-from ackproof.clients.producer import Load, ProducerConfig
-from ackproof.errors import CannotHere, UsageProblem
-from ackproof.lab import control
+from ackproof.cli import run_command as runner
+from ackproof.cli.run_command import Asked
+from ackproof.clients.consumer.main import ConsumerConfig, Reading
+from ackproof.clients.producer.main import Load, ProducerConfig
+from ackproof.core.errors import CannotHere, UsageProblem
+from ackproof.core.sites import SITES
+from ackproof.lab import client as control
 from ackproof.lab.directory import LabDirectory
-from ackproof.record import read_record, write_record
+from ackproof.model.run_record import read_record, write_record
 from ackproof.report import write_index, write_report
-from ackproof.run import Ongoing
-from ackproof.runner import Asked
-from ackproof.scenario_file import find, load
-from ackproof.sites import SITES
+from ackproof.run.execution import Ongoing
+from ackproof.scenario.load import find, load
 from test_cli import Run, run, state
 from test_scenario import GOOD, READS
 

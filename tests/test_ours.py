@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ackproof import cli
-from ackproof.errors import Refused
-from ackproof.ours import is_elsewhere, refuse_arguments
+from ackproof.cli import main as cli
+from ackproof.core.cluster_guard import is_elsewhere, refuse_arguments
+from ackproof.core.errors import Refused
 from test_scenario import GOOD
 
 Told = Callable[[str, object], None]

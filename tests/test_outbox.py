@@ -17,12 +17,12 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, Message
 
-from ackproof.clients import outbox
-from ackproof.clients.common import unpack
-from ackproof.clients.database import database_of
-from ackproof.clients.outbox import Report, Store, Sweeping, export
-from ackproof.clients.producer import OutboxConfig, ProducerConfig
-from ackproof.journal import read_stream
+from ackproof.clients.producer import outbox
+from ackproof.clients.producer.main import OutboxConfig, ProducerConfig
+from ackproof.clients.producer.outbox import Report, Store, Sweeping, export
+from ackproof.clients.runtime import unpack
+from ackproof.clients.sqlite import database_of
+from ackproof.journal.writer import read_stream
 
 
 def config(directory: Path, count: int = 200, rate: float | None = None, give_up_after: int = 3) -> ProducerConfig:
@@ -177,8 +177,8 @@ import os, random, signal, sys, time
 sys.path[:0] = {path!r}
 from pathlib import Path
 from test_outbox import Broker, config
-from ackproof.clients.database import database_of
-from ackproof.clients.outbox import Store, Sweeping
+from ackproof.clients.sqlite import database_of
+from ackproof.clients.producer.outbox import Store, Sweeping
 directory, chance = Path({directory!r}), random.Random(7)
 for _ in range({lives}):
     life = os.fork()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError
 
-from ackproof.clients.outcomes import NEVER_SENT, REFUSED_BEFORE_WRITING, UNKNOWN_OUTCOME, meaning
+from ackproof.clients.producer.error_outcomes import NEVER_SENT, REFUSED_BEFORE_WRITING, UNKNOWN_OUTCOME, meaning
 
 
 @pytest.mark.parametrize("error", ["_MSG_TIMED_OUT", "_TRANSPORT", "NOT_LEADER_FOR_PARTITION", "REQUEST_TIMED_OUT"])

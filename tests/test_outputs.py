@@ -20,11 +20,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from ackproof import cli, cli_lab, outputs, report, runner
-from ackproof import run as running
-from ackproof.lab import control, launch
-from ackproof.record import read_record
-from ackproof.verdict import Fitness, Result, Verdict, not_judged
+from ackproof import report
+from ackproof.cli import lab as cli_lab
+from ackproof.cli import main as cli
+from ackproof.cli import run_command as runner
+from ackproof.host import outputs
+from ackproof.lab import client as control
+from ackproof.lab import launch
+from ackproof.model.run_record import read_record
+from ackproof.model.verdict import Fitness, Result, Verdict, not_judged
+from ackproof.run import execution as running
 from lab_network import in_a_child
 from test_cli import AIMED_AT_A_LAB, LEAVES, Run, run, state
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import ackproof
-from ackproof.judging import Judging
+from ackproof.host.own_program import own_program
+from ackproof.judge.worker import Judging
 from ackproof.lab import launch
 from ackproof.lab.directory import LabDirectory
-from ackproof.own_program import own_program
 
 Told = Callable[[str, object], None]
 SOURCE = Path(ackproof.__file__).parent
@@ -36,7 +36,7 @@ def test_every_python_of_ours_is_started_in_one_place() -> None:
         for path in SOURCE.rglob("*.py")
         for line in lists_with_python(ast.parse(path.read_text(encoding="utf-8")))
     }
-    assert {place.partition(":")[0] for place in found} == {"own_program.py"}
+    assert {place.partition(":")[0] for place in found} == {"host/own_program.py"}
 
 
 @pytest.fixture
@@ -51,8 +51,9 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
 
 
 MODULES = (
-    "ackproof.judging", "ackproof.lab.supervisor", "ackproof.lab.watchdog", "ackproof.lab.relay",
-    "ackproof.clients.producer", "ackproof.clients.health",
+    "ackproof.judge.worker", "ackproof.lab.server.supervisor", "ackproof.lab.server.fault_timer",
+    "ackproof.lab.server.port_relay",
+    "ackproof.clients.producer.main", "ackproof.clients.health_check",
 )  # fmt: skip
 
 
@@ -93,7 +94,7 @@ def test_the_supervisor_starts_where_it_is_told_and_beside_planted_modules(
 def test_a_child_ignores_the_environment_where_its_parent_does(tmp_path: Path) -> None:
     """`./ackproof` is isolated: also a PYTHONPATH with an empty entry, which is the working directory, runs nothing."""
     (tmp_path / "json.py").write_text(TRAP.format(str(tmp_path / "sprung")))
-    program = "import json, sys; from ackproof.own_program import own_program; print(json.dumps(own_program('x')))"
+    program = "import json, sys; from ackproof.host.own_program import own_program; print(json.dumps(own_program('x')))"
     python = own_program("x")[0]
     environment = {**os.environ, "PYTHONPATH": ":/nowhere"}
     done = subprocess.run(

@@ -12,11 +12,11 @@ from confluent_kafka import KafkaError, Message
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.clients import producer
-from ackproof.clients.common import MESSAGE, pack
-from ackproof.clients.producer import Load, Pace, ProducerConfig
-from ackproof.clients.reports import Outcomes, Spoken
-from ackproof.journal import read_stream
+from ackproof.clients.producer import main as producer
+from ackproof.clients.producer.delivery_reports import Outcomes, Spoken
+from ackproof.clients.producer.main import Load, Pace, ProducerConfig
+from ackproof.clients.runtime import MESSAGE, pack
+from ackproof.journal.writer import read_stream
 
 
 def report(seq: int, offset: int | None, partition: int | None = 0, padding: bytes = b"") -> Message:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from pathlib import Path
 
-from ackproof.clients.common import Progress
+from ackproof.clients.runtime import Progress
 
 
 def _start_again_and_again(path: Path, times: int) -> None:

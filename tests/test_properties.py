@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.properties import read_properties
+from ackproof.core.java_properties import read_properties
 
 CASES: dict[str, tuple[str, dict[str, str | None]]] = {
     "separators": ("a=1\nb:2\nc 3\nd\t=\f4\ne : = 5\n", {"a": "1", "b": "2", "c": "3", "d": "4", "e": "= 5"}),

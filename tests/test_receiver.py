@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Message, TopicPartition
 
-from ackproof.clients import consumer
-from ackproof.clients.consumer import ConsumerConfig, Reading
-from ackproof.clients.database import database_of
-from ackproof.clients.receiver import STRATEGIES, Costs, Given, Receiver, export
-from ackproof.journal import Writer, read_stream
+from ackproof.clients.consumer import main as consumer
+from ackproof.clients.consumer.deduplication import STRATEGIES, Costs, Given, Receiver, export
+from ackproof.clients.consumer.main import ConsumerConfig, Reading
+from ackproof.clients.sqlite import database_of
+from ackproof.journal.writer import Writer, read_stream
 
 PARTITIONS, MESSAGES, BATCH, BATCHES_OF_A_LIFE = 2, 4_000, 25, 45
 
@@ -69,7 +69,7 @@ def test_what_was_not_committed_never_happened(tmp_path: Path, monkeypatch: pyte
 WORKER = f"""
 import sys
 from pathlib import Path
-from ackproof.clients.receiver import Given, Receiver
+from ackproof.clients.consumer.deduplication import Given, Receiver
 
 def number(offset):
     cycle, place = divmod(offset, 25)

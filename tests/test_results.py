@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from ackproof.errors import Refused
-from ackproof.report.measures import Measured
+from ackproof.core.errors import Refused
+from ackproof.report.measure_tables import Measured
 from scripts_as_modules import SCRIPTS, script
 
 results = script("results")

@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from ackproof import run as running
-from ackproof import run_reading
-from ackproof.clients.common import LogEnd, Progress
-from ackproof.errors import CannotHere
-from ackproof.journal import Writer
-from ackproof.lab import control
-from ackproof.run_clients import Clients
-from ackproof.run_reading import Member
-from ackproof.scenario import ConsumerPlan, FaultPlan, ProducerPlan, Scenario, TopicPlan, TransactionsPlan
+from ackproof.clients.runtime import LogEnd, Progress
+from ackproof.core.errors import CannotHere
+from ackproof.journal.writer import Writer
+from ackproof.lab import client as control
+from ackproof.model.scenario import ConsumerPlan, FaultPlan, ProducerPlan, Scenario, TopicPlan, TransactionsPlan
+from ackproof.run import execution as running
+from ackproof.run import reading as run_reading
+from ackproof.run.client_processes import Clients
+from ackproof.run.reading import Member
 
 DIED, WELL = [None, 9], [0, None]
 

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ackproof import run as running
-from ackproof import runner
-from ackproof.errors import CannotHere, NotProved, UsageProblem
-from ackproof.journal import read_stream
-from ackproof.lab import control
+from ackproof.cli import run_command as runner
+from ackproof.core.errors import CannotHere, NotProved, UsageProblem
+from ackproof.journal.writer import read_stream
+from ackproof.lab import client as control
+from ackproof.lab.audit_log import Events
 from ackproof.lab.directory import LabDirectory
-from ackproof.lab.events import Events
-from ackproof.record import Marks
-from ackproof.scenario_file import find, load
+from ackproof.model.run_record import Marks
+from ackproof.run import execution as running
+from ackproof.scenario.load import find, load
 
 PROVED = {"faults": ["f1"], "hit": ["kafka1"], "said": ["f1: severed"]}
 STUCK = "the lab does not answer"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from ackproof import run_reading
-from ackproof.run_reading import Member, lacking, wait_until_read
+from ackproof.run import reading as run_reading
+from ackproof.run.reading import Member, lacking, wait_until_read
 
 PARTITIONS = {"orders": 4, "payments": 2}
 

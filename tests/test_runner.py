@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
-from ackproof import cli_lab, runner
-from ackproof import run as running
-from ackproof.errors import CannotHere
-from ackproof.lab import control, launch
-from ackproof.record import read_record
-from ackproof.scenario_file import find, load
+from ackproof.cli import lab as cli_lab
+from ackproof.cli import run_command as runner
+from ackproof.core.errors import CannotHere
+from ackproof.lab import client as control
+from ackproof.lab import launch
+from ackproof.model.run_record import read_record
+from ackproof.run import execution as running
+from ackproof.scenario.load import find, load
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ackproof.clients.settings import refused
-from ackproof.errors import UsageProblem
-from ackproof.scenario import FAULT_KINDS, FaultPlan, Scenario
-from ackproof.scenario_check import CHECK_NAMES
-from ackproof.scenario_file import bundled, find, json_schema, line_numbers, load, merged, read_source
-from ackproof.showing import rule
+from ackproof.cli.ui.scenario_view import rule
+from ackproof.core.errors import UsageProblem
+from ackproof.model.scenario import FAULT_KINDS, FaultPlan, Scenario
+from ackproof.scenario.load import bundled, find, json_schema, line_numbers, load, merged, read_source
+from ackproof.scenario.validate.client_settings import refused
+from ackproof.scenario.validate.problems import CHECK_NAMES
 
 GOOD = """name = "good"
 section = "X"
@@ -258,7 +258,7 @@ def test_the_schema_for_editors_knows_every_field() -> None:
 
 
 def test_the_scenario_knows_exactly_the_checks_of_the_judge() -> None:
-    checks = pytest.importorskip("ackproof.judge.checks")
+    checks = pytest.importorskip("ackproof.judge.registry")
     assert set(CHECK_NAMES) == set(checks.CHECKS)
 
 

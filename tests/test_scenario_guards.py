@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ackproof.errors import UsageProblem
-from ackproof.run_access import arguments, distinct
-from ackproof.scenario import RulePlan
-from ackproof.scenario_file import find, load, read_source
+from ackproof.core.errors import UsageProblem
+from ackproof.model.scenario import RulePlan
+from ackproof.run.acls import arguments, distinct
+from ackproof.scenario.load import find, load, read_source
 
 ACCESS, TRANSACTIONS = (find(name).text for name in ("access", "transactions"))
 

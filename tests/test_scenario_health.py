@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ackproof.scenario_file import load, read_source
+from ackproof.scenario.load import load, read_source
 from test_scenario import changed, problems_of
 
 GOOD = changed('until = "load-ended"', "until_messages = 600")

@@ -20,12 +20,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.errors import Ended, UsageProblem
-from ackproof.json_text import json_text
-from ackproof.live import Live
-from ackproof.scenario_file import find, load
-from ackproof.screen import aloud, console, partitions_table, plain, say, say_json, say_problem, status_parts
-from ackproof.tail import told
+from ackproof.cli.ui.console import aloud, console, partitions_table, plain, say, say_json, say_problem, status_parts
+from ackproof.cli.ui.follow import told
+from ackproof.cli.ui.run_view import Live
+from ackproof.core.errors import Ended, UsageProblem
+from ackproof.core.safe_json import json_text
+from ackproof.scenario.load import find, load
 from proving import size
 
 HOSTILE = [
@@ -264,10 +264,10 @@ def test_a_fault_that_no_longer_holds_is_not_shown_as_one_that_does(
 
 SAYS_MUCH = """
 import os, signal
-from ackproof import cli
-from ackproof.errors import Ended
-from ackproof.live import Live
-from ackproof.scenario_file import find, load
+from ackproof.cli import main as cli
+from ackproof.core.errors import Ended
+from ackproof.cli.ui.run_view import Live
+from ackproof.scenario.load import find, load
 
 signal.signal(signal.SIGHUP, cli._on_signal)
 live = Live(load(find("acks1-leader-isolated")), quiet=False)

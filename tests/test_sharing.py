@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from ackproof.clients.sharing import Sharing
+from ackproof.clients.producer.shared_client import Sharing
 
 COUNT, STRETCH = 2_000, 37
 

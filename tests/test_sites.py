@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ackproof.sites import named, placed
+from ackproof.core.sites import named, placed
 
 
 def test_a_topic_is_told_from_one_of_the_same_name_elsewhere() -> None:

@@ -11,8 +11,8 @@ from typing import Any, Literal
 import pytest
 from confluent_kafka import KafkaError, Producer
 
-from ackproof.clients.topic_check import TopicProblem, check_topic
-from ackproof.kafka import topics
+from ackproof.clients.producer.topic_check import TopicProblem, check_topic
+from ackproof.kafka import admin as topics
 
 
 @dataclass

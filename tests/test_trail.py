@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from ackproof import cli, kafka_tool
-from ackproof.lab import control
+from ackproof.cli import main as cli
+from ackproof.core.sites import FIRST_SITE
+from ackproof.lab import client as control
+from ackproof.lab import kafka_tools as kafka_tool
+from ackproof.lab.audit_log import Events
 from ackproof.lab.directory import LabDirectory
-from ackproof.lab.events import Events
-from ackproof.sites import FIRST_SITE
 
 TOLD = {
     "produce orders one": "produce",

@@ -10,11 +10,11 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from ackproof.clients import transactional
-from ackproof.clients.common import pack
-from ackproof.clients.producer import ProducerConfig, TransactionsConfig
-from ackproof.clients.transactional import Processing
-from ackproof.journal import read_stream
+from ackproof.clients.producer import transactional
+from ackproof.clients.producer.main import ProducerConfig, TransactionsConfig
+from ackproof.clients.producer.transactional import Processing
+from ackproof.clients.runtime import pack
+from ackproof.journal.writer import read_stream
 
 
 def problem(name: int, *, retriable: bool = False, requires_abort: bool = False, fatal: bool = False) -> KafkaException:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ackproof.clients.under_way import FORGET, UnderWay
+from ackproof.clients.producer.in_flight import FORGET, UnderWay
 
 
 def test_what_was_answered_is_forgotten_in_whatever_order_the_answers_come() -> None:

@@ -21,11 +21,11 @@ from typing import Any
 import pytest
 from rich.console import Console, Group
 
-from ackproof import watch
-from ackproof.lab import control
+from ackproof.cli.ui import lab_view as watch
+from ackproof.cli.ui.lab_view import Look, assigned, changes, draw, facts, fit, severed
+from ackproof.lab import client as control
+from ackproof.lab.audit_log import Events
 from ackproof.lab.directory import LabDirectory
-from ackproof.lab.events import Events
-from ackproof.watch import Look, assigned, changes, draw, facts, fit, severed
 
 HOSTILE = "\x1b[2J[/bold][red]\x07\u202e\nx"
 NAMES = ["zk1", "kafka1", "kafka2", "client"]
@@ -273,9 +273,9 @@ def test_hostile_names_are_text(ansi: bool) -> None:
 
 PROGRAM = """
 import sys, time
-from ackproof import watch
-from ackproof.errors import CannotHere, Problem
-from ackproof.lab import control
+from ackproof.cli.ui import lab_view as watch
+from ackproof.core.errors import CannotHere, Problem
+from ackproof.lab import client as control
 sys.path.insert(0, {tests!r})
 import test_watch as t
 

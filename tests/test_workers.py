@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 NEEDED = {"msgspec", "numpy", "pyarrow", "pyspark"}
-WORK = "import ackproof.judge.narrow, ackproof.judge.order, ackproof.judge.pauses"
+WORK = "import ackproof.judge.engine.suspect_blocks, ackproof.judge.engine.order, ackproof.judge.engine.pauses"
 
 
 def test_workers_need_no_more_than_is_said() -> None:

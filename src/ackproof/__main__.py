@@ -17,19 +17,19 @@ def main() -> NoReturn:
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _end)
-    from ackproof import outputs
+    from ackproof.host import outputs
 
     outputs.guard()
     _load()
-    from ackproof import cli
+    from ackproof.cli import main as cli
 
     cli.main()
 
 
 def _load() -> None:
     """Import what the command line consists of, or say in one sentence why that cannot be done here."""
-    from ackproof.errors import CannotHere
-    from ackproof.limits import check_address_space, limit_of
+    from ackproof.core.errors import CannotHere
+    from ackproof.host.limits import check_address_space, limit_of
 
     # OpenBLAS, which numpy loads and we never use, starts a thread for each processor, and ends the process by SIGINT
     # where it may not. The programs that we start do not inherit the setting.
@@ -37,7 +37,7 @@ def _load() -> None:
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     try:
         check_address_space()
-        from ackproof import cli  # noqa: F401
+        from ackproof.cli import main as cli  # noqa: F401
     except CannotHere as problem:
         _refuse(problem.message)
     except Exception as problem:  # noqa: BLE001  # nothing else is there yet to report it

@@ -27,9 +27,9 @@ import pyarrow.parquet as pq
 from pyroute2 import IPRoute
 
 import ackproof
-from ackproof.journal import read_stream, sealed_files
-from ackproof.judge.sources import opened
-from ackproof.lab import kernel
+from ackproof.host import namespaces as kernel
+from ackproof.journal.writer import read_stream, sealed_files
+from ackproof.judge.run_source import opened
 from ackproof.lab.directory import LabDirectory
 from conftest import cannot_run
 
@@ -219,7 +219,7 @@ def _python_for(uid: int, environment: dict[str, str]) -> str:
     for candidate in (sys.executable, f"/usr/bin/{version}", f"/usr/local/bin/{version}"):
         try:
             tried = subprocess.run(
-                [candidate, "-c", "import ackproof.cli, ackproof.lab.network, confluent_kafka"],
+                [candidate, "-c", "import ackproof.cli.main, ackproof.lab.network.router, confluent_kafka"],
                 user=uid, group=uid, extra_groups=[], env=environment, cwd="/",
                 capture_output=True, text=True, check=False, timeout=60,
             )  # fmt: skip

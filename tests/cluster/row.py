@@ -16,14 +16,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from ackproof.cli_lab import gather
-from ackproof.errors import CannotHere
-from ackproof.kafka.jars import DEFAULT_ZOOKEEPER
-from ackproof.lab import control, launch
+from ackproof.cli.lab import gather
+from ackproof.cli.ui.console import Steps
+from ackproof.core.errors import CannotHere
+from ackproof.host.processes import resident_mb
+from ackproof.kafka.distribution.jars import DEFAULT_ZOOKEEPER
+from ackproof.lab import client as control
+from ackproof.lab import launch
 from ackproof.lab.launch import Ingredients
-from ackproof.lab.processes import resident_mb
 from ackproof.lab.spec import LabSpec
-from ackproof.screen import Steps
 
 SPEC = LabSpec(kafka=DEFAULT_ZOOKEEPER, name="row", mode="zookeeper", brokers=1, quorum=1)
 

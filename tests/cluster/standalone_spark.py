@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyspark
 
-from ackproof.kafka.java import find_java
+from ackproof.host.java import find_java
 
 START_S = 60.0
 WHERE = ("--host", "127.0.0.1", "--webui-port", "0")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from real_lab import User, ourselves
 
-from ackproof.verdict import Verdict, read_verdict
+from ackproof.model.verdict import Verdict, read_verdict
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 

@@ -21,11 +21,11 @@ from confluent_kafka import Producer
 from real_lab import Done, RealLab, User, lab, ourselves
 from standalone_spark import Standalone, spark_environment, standalone_spark
 
-from ackproof.clients.common import pack
-from ackproof.kafka.jars import cache_root
+from ackproof.clients.runtime import pack
+from ackproof.kafka.distribution.jars import cache_root
 from ackproof.lab.spec import USERS_PORT
-from ackproof.record import Clock, read_record, write_record
-from ackproof.verdict import read_verdict
+from ackproof.model.run_record import Clock, read_record, write_record
+from ackproof.model.verdict import read_verdict
 from proving import size
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "judge"))

@@ -38,9 +38,9 @@ from real_lab import (
     with_stand_ins_that_serve,
 )
 
-from ackproof.kafka.jars import MANIFEST
-from ackproof.record import read_record
-from ackproof.verdict import read_verdict
+from ackproof.kafka.distribution.jars import MANIFEST
+from ackproof.model.run_record import read_record
+from ackproof.model.verdict import read_verdict
 from fake_ivy import fake_ivy, publish
 from proving import size
 
@@ -172,7 +172,7 @@ def test_a_start_that_is_killed_at_any_moment_leaves_nothing_and_the_name_is_fre
 
 def supervisors(user: User) -> list[int]:
     """The lab's first process, and the one that makes it, for as long as it is there."""
-    return sorted(pid for pid, _ in mentioning(f"ackproof.lab.supervisor\0{user.state}/"))
+    return sorted(pid for pid, _ in mentioning(f"ackproof.lab.server.supervisor\0{user.state}/"))
 
 
 # -- a run -----------------------------------------------------------------------------------------------------------

@@ -33,12 +33,12 @@ from real_lab import (
     wait_until,
 )
 
-from ackproof.clients.common import Progress
-from ackproof.lab import kernel
+from ackproof.clients.runtime import Progress
+from ackproof.host import namespaces as kernel
 from ackproof.lab.directory import LabDirectory
-from ackproof.record import read_record
-from ackproof.run import GRACE_S
-from ackproof.verdict import read_verdict
+from ackproof.model.run_record import read_record
+from ackproof.model.verdict import read_verdict
+from ackproof.run.execution import GRACE_S
 from lab_network import in_a_child
 from proving import size
 from small_disk import mount_small_disk

@@ -17,11 +17,11 @@ import pytest
 from real_lab import User, mentioning, ourselves
 
 import lab_network
-from ackproof.lab.network import NOT_ONLY_OURS
-from ackproof.lab.rules import TABLE
+from ackproof.lab.network.nftables import TABLE
+from ackproof.lab.network.router import NOT_ONLY_OURS
 from ackproof.lab.spec import EXPOSED_PORT
-from ackproof.record import read_record
-from ackproof.verdict import read_verdict
+from ackproof.model.run_record import read_record
+from ackproof.model.verdict import read_verdict
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 from real_lab import User, mentioning, ourselves, wait_until
 
-from ackproof.record import read_record
-from ackproof.verdict import Verdict, read_verdict
+from ackproof.model.run_record import read_record
+from ackproof.model.verdict import Verdict, read_verdict
 from conftest import cannot_run
 from proving import size
 

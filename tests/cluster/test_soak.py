@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 from real_lab import User, added_up, ourselves
 
-from ackproof.journal import sealed_files
-from ackproof.verdict import read_verdict
+from ackproof.journal.writer import sealed_files
+from ackproof.model.verdict import read_verdict
 from proving import size
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
@@ -92,7 +92,7 @@ def memory_of(us: User, folder: Path, command: int) -> Iterator[tuple[str, float
             told = " ".join(words)
             if int(entry.name) == command:
                 yield "run", resident
-            elif "ackproof.lab.supervisor" in words and str(us.state) in told:
+            elif "ackproof.lab.server.supervisor" in words and str(us.state) in told:
                 yield "supervisor", resident
             elif any(word.startswith("ackproof.clients.") for word in words) and str(folder) in told:
                 yield Path(words[-2]).stem, resident

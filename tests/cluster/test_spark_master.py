@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from standalone_spark import Standalone, said, spark_environment, standalone_spark, started
 
-from ackproof.verdict import read_verdict
+from ackproof.model.verdict import read_verdict
 from conftest import cannot_run
 from scripts_as_modules import script
 

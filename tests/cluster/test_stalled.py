@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from real_lab import User, mentioning, ourselves
 
-from ackproof.verdict import Verdict, read_verdict
+from ackproof.model.verdict import Verdict, read_verdict
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1200)]
 Told = Callable[[str, object], None]

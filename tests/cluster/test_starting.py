@@ -41,10 +41,10 @@ from real_lab import (
 )
 
 import crippled
-from ackproof.kafka.jars import DEFAULT_ZOOKEEPER
+from ackproof.kafka.distribution.jars import DEFAULT_ZOOKEEPER
 from ackproof.lab.cluster import START_S
 from ackproof.lab.launch import EXPOSED_PORT_FIRST
-from ackproof.record import read_record
+from ackproof.model.run_record import read_record
 from proving import size
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]

@@ -34,8 +34,8 @@ from real_lab import (
     wait_until,
 )
 
+from ackproof.lab.audit_log import Events
 from ackproof.lab.directory import LabDirectory
-from ackproof.lab.events import Events
 from lab_network import in_a_child
 from listeners import Place, listening, on_loopback
 from proving import size

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ackproof.health.rates import Rate
+from ackproof.health.alerting import CLEAR_S, Alarm, Watch
+from ackproof.health.rate_monitor import Rate
 from ackproof.health.rules import Finding, Rule, View
-from ackproof.health.watch import CLEAR_S, Alarm, Watch
 
 BAD = Finding(1.0, "it is bad")
 VIEW = View(1, 1, [], 1, [], Rate(800, False, False, 0, None, 0))

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ackproof.health.looks import SHOWN_S, Elections, Mark, Marks, merged
+from ackproof.health.cluster_probe import SHOWN_S, Elections, Mark, Marks, merged
 from ackproof.health.rules import Partition
-from ackproof.kafka import ask
+from ackproof.kafka.protocol import broker as ask
 
 MIN_ISR = {"orders": 2}
 

@@ -21,11 +21,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from ackproof import ports
-from ackproof.errors import CannotHere
-from ackproof.health import outlets as outlets_module
-from ackproof.health.outlets import Endpoint, Outlets, in_words, webhook_problem
-from ackproof.health.watch import Alert
+from ackproof.core.errors import CannotHere
+from ackproof.health import alert_sinks as outlets_module
+from ackproof.health.alert_sinks import Endpoint, Outlets, in_words, webhook_problem
+from ackproof.health.alerting import Alert
+from ackproof.host import ports
 from conftest import cannot_run
 from listeners import listening
 

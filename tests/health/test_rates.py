@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from ackproof.health.rates import ARMED_AFTER, LATE_MOST_S, Rate, Rates
+from ackproof.health.rate_monitor import ARMED_AFTER, LATE_MOST_S, Rate, Rates
 
 BEGUN = 1_700_000_000  # seconds since 1970
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ackproof.health.rates import Rate
+from ackproof.health.rate_monitor import Rate
 from ackproof.health.rules import RULES, Partition, Unclean, View
 
 GOOD_RATE = Rate(line=800, armed=True, below=False, judged=9, last=1000, unheard_s=1)

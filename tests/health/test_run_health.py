@@ -11,15 +11,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from ackproof import run_health
-from ackproof.clients import health as clients_health
-from ackproof.clients.health import Health, HealthConfig
-from ackproof.health.outlets import in_words
-from ackproof.health.watch import Alert
-from ackproof.kafka.java import Java
+from ackproof.clients import health_check as clients_health
+from ackproof.clients.health_check import Health, HealthConfig
+from ackproof.health.alert_sinks import in_words
+from ackproof.health.alerting import Alert
+from ackproof.host.java import Java
 from ackproof.lab.directory import LabDirectory
-from ackproof.run_health import HealthFeed, health_config
-from ackproof.scenario import HealthPlan
+from ackproof.model.scenario import HealthPlan
+from ackproof.run import health_check as run_health
+from ackproof.run.health_check import HealthFeed, health_config
 
 RAISED = Alert("rate", "raised", 0.0, "silence", True)
 CLEARED = Alert("rate", "cleared", None, "all is well again", True)

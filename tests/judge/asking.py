@@ -13,16 +13,16 @@ from typing import Any
 from histories import FIRST_RUN, History
 from pyspark.sql import DataFrame, SparkSession
 
-from ackproof.journal_tables import TABLES
-from ackproof.judge import judge
-from ackproof.judge.checks import CHECKS
-from ackproof.judge.moments import claims, exits, lives, moments, phases
+from ackproof.judge.check_runner import rows, run_checks
+from ackproof.judge.frames import Tables, make_tables
+from ackproof.judge.pipeline import judge
+from ackproof.judge.registry import CHECKS
+from ackproof.judge.run_facts import claims, exits, lives, moments, phases
 from ackproof.judge.schemas import spark_schema
-from ackproof.judge.spark import Session, collected, few_rows, fit_to, warm
-from ackproof.judge.tables import Tables, make_tables
 from ackproof.judge.windows import awaited, covers
-from ackproof.judge.witnesses import rows, run_checks
-from ackproof.verdict import Verdict
+from ackproof.model.journal_tables import TABLES
+from ackproof.model.verdict import Verdict
+from ackproof.spark.session import Session, collected, few_rows, fit_to, warm
 
 
 def tables_of(

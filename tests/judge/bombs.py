@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ackproof.journal_tables import TABLES
-from ackproof.judge.kept import kept_folder
-from ackproof.judge.sources import opened
-from ackproof.run_files import FILES_MOST
+from ackproof.core.run_files import FILES_MOST
+from ackproof.judge.engine.kept import kept_folder
+from ackproof.judge.run_source import opened
+from ackproof.model.journal_tables import TABLES
 
 Plant = Callable[[Path], None]
 

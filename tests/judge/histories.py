@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ackproof.journal import Writer
-from ackproof.journal_tables import TABLES
-from ackproof.judge.tables import NO_SPAN, Span
-from ackproof.record import (
+from ackproof.journal.writer import Writer
+from ackproof.judge.frames import NO_SPAN, Span
+from ackproof.model.journal_tables import TABLES
+from ackproof.model.run_record import (
     Clock,
     ConsumerRecord,
     Expected,

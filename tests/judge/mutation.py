@@ -19,7 +19,7 @@ from functools import partial
 from operator import setitem
 from typing import Any, NamedTuple, TypeVar
 
-from ackproof.judge.tables import POSITION, TP, VALUE
+from ackproof.judge.frames import POSITION, TP, VALUE
 from ackproof.judge.transacted import TRANSACTION
 
 Node = TypeVar("Node", bound=ast.AST)

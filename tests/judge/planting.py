@@ -19,7 +19,7 @@ from typing import Any
 
 from histories import History, at
 
-from ackproof.record import Marks
+from ackproof.model.run_record import Marks
 
 SLOT = 5  # messages
 EVERY = 10.0  # milliseconds from one message to the next

@@ -14,8 +14,8 @@ import planting
 from histories import History, at
 from planting import EVERY, SLOT, Plant, Sent, World, middle, next_seq
 
-from ackproof.allocation import documented
-from ackproof.record import Marks
+from ackproof.judge.replica_placement import documented
+from ackproof.model.run_record import Marks
 
 BROKERS = (1, 2, 3)
 SECOND_SITE = 5_000  # the producer there

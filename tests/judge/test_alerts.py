@@ -9,7 +9,7 @@ import pytest
 from asking import Cases, found, verdicts_of, witnesses
 from histories import History, at
 
-from ackproof.record import Marks
+from ackproof.model.run_record import Marks
 
 COLUMNS = ("rule", "fault", "result", "bad")
 PAUSE = (("asked", 1000), ("proved", 1100), ("healing", 9000), ("healed", 9100))

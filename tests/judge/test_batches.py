@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import cast
 
-from ackproof.judge.main import _batches
-from ackproof.judge.sources import Source
-from ackproof.judge.spark import LARGE_ROWS
-from ackproof.record import Clock, RunRecord
+from ackproof.judge.pipeline import _batches
+from ackproof.judge.run_source import Source
+from ackproof.model.run_record import Clock, RunRecord
+from ackproof.spark.session import LARGE_ROWS
 
 
 def source(run: int, rows: int) -> Source:

@@ -16,8 +16,8 @@ import pytest
 from bombs import BOMBS, NOTHING, Plant, a_number_without_end, many_files, nested, spaces
 from histories import History
 
-from ackproof.journal import Writer, sealed_files
-from ackproof.journal_bounds import TEXT_MOST, parquet_bomb
+from ackproof.journal.bounds import TEXT_MOST, parquet_bomb
+from ackproof.journal.writer import Writer, sealed_files
 
 Told = Callable[[str, object], None]
 MOST = 2**30
@@ -25,12 +25,12 @@ MOST = 2**30
 READS = """
 import json, resource, sys
 from pathlib import Path
-from ackproof.judge import numbers
-from ackproof.judge.behind import behind_ms, gaps_ms, latest_ms
+from ackproof.judge.engine import numbers
+from ackproof.judge.lab_lag import behind_ms, gaps_ms, latest_ms
 from ackproof.judge.doubts import doubts
-from ackproof.judge.kept import Kept, kept_folder
-from ackproof.judge.narrow import first_seen
-from ackproof.judge.sources import Unreadable, opened
+from ackproof.judge.engine.kept import Kept, kept_folder
+from ackproof.judge.engine.suspect_blocks import first_seen
+from ackproof.judge.run_source import Unreadable, opened
 
 said = []
 def asked(question):

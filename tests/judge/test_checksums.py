@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from asking import spark
 
-from ackproof.journal_tables import TABLES
-from ackproof.judge.spark import collected, first_line
-from ackproof.judge.tables import read_table
+from ackproof.judge.frames import read_table
+from ackproof.model.journal_tables import TABLES
+from ackproof.spark.session import collected, first_line
 
 
 def test_a_page_that_differs_from_its_checksum_is_not_read(tmp_path: Path) -> None:

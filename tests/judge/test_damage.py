@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from histories import FIRST_RUN, History
 
-from ackproof.journal import (
+from ackproof.journal.writer import (
     CHECKSUM,
     DIFFERS,
     END_MARK,
@@ -28,11 +28,11 @@ from ackproof.journal import (
     rows_sealed,
     write_sealed,
 )
-from ackproof.journal_tables import TABLES
-from ackproof.judge.from_kafka import is_about_the_copy
-from ackproof.judge.sources import SMALL, damaged_inside, opened
-from ackproof.record import read_record, write_record
-from ackproof.verdict import Fitness
+from ackproof.judge.live_log import is_about_the_copy
+from ackproof.judge.run_source import SMALL, damaged_inside, opened
+from ackproof.model.journal_tables import TABLES
+from ackproof.model.run_record import read_record, write_record
+from ackproof.model.verdict import Fitness
 from proving import size
 
 Told = Callable[[str, object], None]

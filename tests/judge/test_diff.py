@@ -11,8 +11,8 @@ import pytest
 from asking import session
 from histories import History
 
-from ackproof.errors import NotProved, UsageProblem
-from ackproof.judge.diff import diff
+from ackproof.core.errors import NotProved, UsageProblem
+from ackproof.judge.topic_diff import diff
 
 
 @pytest.fixture(scope="module")

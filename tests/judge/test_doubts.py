@@ -6,8 +6,8 @@ import pytest
 from asking import verdicts_of
 from histories import History, at
 
-from ackproof.record import Expected, Marks
-from ackproof.verdict import Verdict
+from ackproof.model.run_record import Expected, Marks
+from ackproof.model.verdict import Verdict
 
 TEN = range(10)
 GAP = tuple(each for each in TEN if each != 3)

@@ -6,7 +6,7 @@ import pytest
 from asking import Cases, found
 from histories import History, at
 
-from ackproof.record import Marks
+from ackproof.model.run_record import Marks
 
 COLUMNS = ("moment", "partition", "eligible", "last_known")
 

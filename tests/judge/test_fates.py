@@ -9,7 +9,7 @@ from histories import History
 from pyspark.sql import functions as F
 
 from ackproof.judge.fates import FATES, fate_counts
-from ackproof.judge.spark import collected
+from ackproof.spark.session import collected
 
 CASES: dict[str, tuple[str, Callable[[], History]]] = {
     "acked and at its own offset": ("survived", lambda: History().send(0, 0).log(0, 0)),

@@ -11,13 +11,13 @@ import msgspec
 import pytest
 from histories import History, at
 
-from ackproof.journal import Writer
-from ackproof.judge import fitness as questions
-from ackproof.judge.fitness import Evidence, fitness
-from ackproof.judge.reserved import Producer
-from ackproof.judge.sources import opened
-from ackproof.record import Clock, Marks
-from ackproof.verdict import Fitness
+from ackproof.journal.writer import Writer
+from ackproof.judge import evidence as questions
+from ackproof.judge.evidence import Evidence, fitness
+from ackproof.judge.run_source import opened
+from ackproof.judge.sequence_audit import Producer
+from ackproof.model.run_record import Clock, Marks
+from ackproof.model.verdict import Fitness
 
 GOOD = (("asked", 10), ("proved", 11), ("healed", 90))
 LONG = (("asked", 10), ("proved", 11), ("healing", 10_000), ("healed", 10_010))

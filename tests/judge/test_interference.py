@@ -11,10 +11,10 @@ import pytest
 from histories import History, at
 
 from ackproof.judge import interference
-from ackproof.judge.fitness import Evidence
-from ackproof.judge.sources import opened
-from ackproof.record import Marks
-from ackproof.verdict import Fitness
+from ackproof.judge.evidence import Evidence
+from ackproof.judge.run_source import opened
+from ackproof.model.run_record import Marks
+from ackproof.model.verdict import Fitness
 
 pytestmark = pytest.mark.proves("C7")
 

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pytest
 from histories import History
 
-from ackproof.judge import Session
-from ackproof.judge import judge as judge_here
-from ackproof.judge.kept import WORKING
-from ackproof.judge.witnesses import rows, run_checks
-from ackproof.locked_folder import locked_folder
-from ackproof.verdict import read_verdict
+from ackproof.host.locked_folder import locked_folder
+from ackproof.judge.check_runner import rows, run_checks
+from ackproof.judge.engine.kept import WORKING
+from ackproof.judge.pipeline import judge as judge_here
+from ackproof.model.verdict import read_verdict
+from ackproof.spark.session import Session
 from scripts_as_modules import script
 
 EVENTS = 3_300_000  # just large enough for anything to be kept
@@ -90,8 +90,8 @@ def test_what_was_answered_is_not_asked_again(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from ackproof.judge.kept import WORKING
-from ackproof.locked_folder import locked_folder
+from ackproof.judge.engine.kept import WORKING
+from ackproof.host.locked_folder import locked_folder
 folders = [locked_folder(kind, Path(sys.argv[1])) for kind in WORKING]
 for folder in folders:
     (folder.__enter__() / "file").write_text("half")

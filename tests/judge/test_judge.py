@@ -16,13 +16,17 @@ import pytest
 from asking import session
 from histories import FIRST_RUN, History, at
 
-from ackproof.judge import CHECKS, checks, judge, main, sources
-from ackproof.judge.compare import Findings
-from ackproof.judge.fitness import log_was_read
-from ackproof.judge.spark import Session
-from ackproof.judge.tables import Tables
-from ackproof.record import Marks
-from ackproof.verdict import CheckResult, Verdict, read_verdict
+from ackproof.judge import pipeline as main
+from ackproof.judge import registry as checks
+from ackproof.judge import run_source as sources
+from ackproof.judge.evidence import log_was_read
+from ackproof.judge.frames import Tables
+from ackproof.judge.pipeline import judge
+from ackproof.judge.registry import CHECKS
+from ackproof.judge.verdict_builder import Findings
+from ackproof.model.run_record import Marks
+from ackproof.model.verdict import CheckResult, Verdict, read_verdict
+from ackproof.spark.session import Session
 
 FEW = ("lost", "duplicated", "phantom", "offset_gap", "dual_leader", "claims")
 PROVED = (("asked", 5), ("proved", 6), ("healed", 90))

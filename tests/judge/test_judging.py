@@ -16,14 +16,14 @@ import pytest
 from asking import session
 from histories import History
 
-from ackproof.errors import UsageProblem
-from ackproof.judge import main
-from ackproof.judging import END_S, Judging
-from ackproof.lab.processes import below, living_in, wait_until
+from ackproof.core.errors import UsageProblem
+from ackproof.host.processes import below, living_in, wait_until
+from ackproof.judge import pipeline as main
+from ackproof.judge.worker import END_S, Judging
 
 STARTS_AND_DIES = """
 import os, signal
-from ackproof.judging import Judging
+from ackproof.judge.worker import Judging
 print(Judging(early=True)._process.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -50,7 +50,7 @@ def test_a_rehearsal_ends_with_the_run_that_asked_for_it_and_takes_its_files_wit
 
 
 KILLED_IN_THE_MIDDLE = """
-from ackproof import judging
+from ackproof.judge import worker as judging
 judging.END_S = 0.0
 busy = judging.Judging(early=True)
 busy.wait_until_rehearsed()
@@ -102,7 +102,7 @@ def test_a_comparison_that_is_killed_takes_its_files_with_it(
 
 WAITS = """
 import sys
-from ackproof import judge, judging
+from ackproof.judge import pipeline as judge; from ackproof.judge import worker as judging
 
 def waiting(directories, **_):
     print("it waits", flush=True)
@@ -168,7 +168,7 @@ def test_it_says_how_long_it_will_take_and_again_once_it_knows_better(
 TALKS = """
 import sys
 from pathlib import Path
-from ackproof import judge, judging
+from ackproof.judge import pipeline as judge; from ackproof.judge import worker as judging
 
 def talking(directories, *, start, progress, **_):
     '''As the judge does: whatever breaks becomes a verdict, and on the way out Java is asked once more.'''

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from histories import History
 
-from ackproof.journal import Writer
-from ackproof.judge.compare import write_verdict
-from ackproof.judge.sources import opened
-from ackproof.record import read_record, write_record
+from ackproof.journal.writer import Writer
+from ackproof.judge.run_source import opened
+from ackproof.judge.verdict_builder import write_verdict
+from ackproof.model.run_record import read_record, write_record
+from ackproof.model.verdict import Fitness, not_judged
 from ackproof.report import write_report
-from ackproof.verdict import Fitness, not_judged
 
 Told = Callable[[str, object], None]
 

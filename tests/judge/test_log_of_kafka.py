@@ -16,13 +16,14 @@ from asking import session, spark
 from histories import History
 from pyspark.sql import types as T
 
-from ackproof.clients.common import pack, unpack
-from ackproof.journal_tables import TABLES
-from ackproof.judge import from_kafka, judge
-from ackproof.judge.from_kafka import Kafka, parsed
-from ackproof.judge.parts import Pace
-from ackproof.judge.spark import collected, few_rows, sockets_left_alone
-from ackproof.verdict import CheckResult, Verdict
+from ackproof.clients.runtime import pack, unpack
+from ackproof.judge import live_log as from_kafka
+from ackproof.judge.engine.parts import Pace
+from ackproof.judge.live_log import Kafka, parsed
+from ackproof.judge.pipeline import judge
+from ackproof.model.journal_tables import TABLES
+from ackproof.model.verdict import CheckResult, Verdict
+from ackproof.spark.session import collected, few_rows, sockets_left_alone
 
 RECORDS = T.StructType(
     [

@@ -22,8 +22,8 @@ import pytest
 from mutation import Mutant, mutants
 from py4j.protocol import Py4JNetworkError
 
-from ackproof.errors import CannotHere
-from ackproof.judge.checks import CHECKS
+from ackproof.core.errors import CannotHere
+from ackproof.judge.registry import CHECKS
 from proving import size
 
 Told = Callable[[str, object], None]

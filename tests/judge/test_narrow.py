@@ -20,18 +20,18 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import types as T
 from three_judges import some_of
 
-from ackproof.journal_tables import TABLES
-from ackproof.judge.checks import CHECKS
+from ackproof.judge.engine.large import Looked, counted_tables, look, unequal
+from ackproof.judge.engine.parts import Hands
+from ackproof.judge.engine.sums import all_whole
 from ackproof.judge.fates import fate_counts
-from ackproof.judge.large import Looked, counted_tables, look, unequal
-from ackproof.judge.main import _records as records
-from ackproof.judge.parts import Hands
-from ackproof.judge.reserved import Producer, irregular, producers_of, unreported
+from ackproof.judge.frames import Tables, looking_closer, read_table
+from ackproof.judge.pipeline import _records as records
+from ackproof.judge.registry import CHECKS
+from ackproof.judge.run_source import Source
 from ackproof.judge.schemas import NUMBERS
-from ackproof.judge.sources import Source
-from ackproof.judge.spark import collected, few_rows
-from ackproof.judge.sums import all_whole
-from ackproof.judge.tables import Tables, looking_closer, read_table
+from ackproof.judge.sequence_audit import Producer, irregular, producers_of, unreported
+from ackproof.model.journal_tables import TABLES
+from ackproof.spark.session import collected, few_rows
 from proving import size
 
 pytestmark = pytest.mark.timeout(size(400, 6 * 3600))  # the first of them folds all histories

@@ -15,9 +15,9 @@ from asking import verdicts_of
 from histories import FIRST_RUN, History
 from typer.testing import CliRunner
 
-from ackproof.cli import app
-from ackproof.judge import judge
-from ackproof.verdict import EXIT_CODES, Verdict, read_verdict
+from ackproof.cli.main import app
+from ackproof.judge.pipeline import judge
+from ackproof.model.verdict import EXIT_CODES, Verdict, read_verdict
 
 Told = Callable[[str, object], None]
 
@@ -92,7 +92,7 @@ def test_the_commands_exit_code_is_that_of_no_evidence_and_its_reason_is_told(
     verdicts: dict[str, Verdict], folder: Path, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, reason = list(CASES).index(case), CASES[case][1]
-    monkeypatch.setattr("ackproof.runner.Judging", Judged)
+    monkeypatch.setattr("ackproof.cli.run_command.Judging", Judged)
     done = CliRunner().invoke(app, ["judge", str(folder / f"run{place}")])
     assert done.exit_code == (0 if reason is None else 3), done.output
     said = " ".join(done.output.split())
@@ -152,7 +152,7 @@ def test_a_journal_that_can_neither_be_sealed_nor_copied_is_unknown_and_says_why
     def refused(*_: object, **__: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr("ackproof.judge.sources._writable", lambda _: False)
+    monkeypatch.setattr("ackproof.judge.run_source._writable", lambda _: False)
     monkeypatch.setattr("shutil.copyfile", refused)
     (verdict,) = judge([directory])
     assert EXIT_CODES[verdict.result] == 3

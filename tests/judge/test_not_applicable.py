@@ -10,11 +10,12 @@ from asking import session
 from histories import FIRST_RUN, History
 from rich.console import Console
 
-from ackproof.foreign import UNTOLD_BY_CONSUMERS, UNTOLD_BY_PRODUCERS
-from ackproof.judge import CHECKS, judge
-from ackproof.report.contract import run_json, write_junit
-from ackproof.report.terminal import terminal_summary
-from ackproof.verdict import CheckResult, Verdict
+from ackproof.cli.ui.verdict_view import terminal_summary
+from ackproof.judge.pipeline import judge
+from ackproof.judge.registry import CHECKS
+from ackproof.model.verdict import CheckResult, Verdict
+from ackproof.report.json_junit import run_json, write_junit
+from ackproof.scenario.validate.external_clients import UNTOLD_BY_CONSUMERS, UNTOLD_BY_PRODUCERS
 
 COMMAND = {"command": ["my-client"]}
 

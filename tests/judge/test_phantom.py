@@ -8,8 +8,8 @@ import pytest
 from asking import Cases, found, spark, tables_of
 from histories import FIRST_RUN, History
 
-from ackproof.judge.checks import CHECKS
-from ackproof.judge.spark import collected
+from ackproof.judge.registry import CHECKS
+from ackproof.spark.session import collected
 
 COLUMNS = ("by", "offset", "producer", "seq")
 CASES: Cases = {

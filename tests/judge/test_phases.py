@@ -6,7 +6,7 @@ import pytest
 from asking import Cases, found
 from histories import History, at
 
-from ackproof.record import Marks
+from ackproof.model.run_record import Marks
 
 COLUMNS = ("phase", "after", "sent", "written", "refused", "unknown", "lost", "settled")
 BEFORE = (0, "the beginning", 1, 1, 0, 0, 0, "written")

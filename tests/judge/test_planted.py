@@ -17,9 +17,9 @@ from histories import FIRST_RUN
 from planting import World
 from pyspark.sql import Row
 
-from ackproof.judge.checks import CHECKS, Check
-from ackproof.judge.spark import collected
-from ackproof.judge.tables import Tables
+from ackproof.judge.frames import Tables
+from ackproof.judge.registry import CHECKS, Check
+from ackproof.spark.session import collected
 from proving import size
 
 Told = Callable[[str, object], None]

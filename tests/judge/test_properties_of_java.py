@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.errors import IllegalArgumentException
 
-from ackproof.properties import read_properties
+from ackproof.core.java_properties import read_properties
 
 WORDS = st.sampled_from([*"ab =:#!\t\f\r\n\\", "\\\n", "\\\r\n", "\\u00e4", "\\u1", "\\t", "\u00e4"])
 

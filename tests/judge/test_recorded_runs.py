@@ -17,8 +17,8 @@ import msgspec
 import pytest
 from asking import session
 
-from ackproof.judge import judge
-from ackproof.verdict import Verdict
+from ackproof.judge.pipeline import judge
+from ackproof.model.verdict import Verdict
 
 RUNS = Path(__file__).parents[1] / "runs"
 KEPT = Path(__file__).parent / "recorded"

@@ -8,7 +8,7 @@ import msgspec
 from histories import History, at
 
 from ackproof.judge.runbook import runbook
-from ackproof.record import Marks, RunRecord
+from ackproof.model.run_record import Marks, RunRecord
 
 
 def _steps(history: History, *words: str | None) -> list[dict[str, Any]]:

@@ -30,11 +30,12 @@ from planting import World
 from test_planted import FACTS, WITNESS, finished, legal
 
 import ackproof
-from ackproof.judge import judge, large
-from ackproof.judge import main as judge_main
-from ackproof.judge.checks import CHECKS
-from ackproof.record import Clock, read_record, write_record
-from ackproof.verdict import WITNESSES_SHOWN, Verdict
+from ackproof.judge import pipeline as judge_main
+from ackproof.judge.engine import large
+from ackproof.judge.pipeline import judge
+from ackproof.judge.registry import CHECKS
+from ackproof.model.run_record import Clock, read_record, write_record
+from ackproof.model.verdict import WITNESSES_SHOWN, Verdict
 from conftest import cannot_run
 from proving import size
 
@@ -440,7 +441,7 @@ def test_they_are_evidence_of_all_kinds(folder: Path) -> None:
 JUDGE = """
 import sys
 from pathlib import Path
-from ackproof.judge import judge
+from ackproof.judge.pipeline import judge
 
 judge([Path(each) for each in sys.argv[1:]], "local[1]")
 """

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from ackproof.cli_run import _settings
-from ackproof.errors import CannotHere, UsageProblem
-from ackproof.judge import from_kafka
-from ackproof.judge.from_kafka import Kafka, with_log_of
+from ackproof.cli.runs import _settings
+from ackproof.core.errors import CannotHere, UsageProblem
+from ackproof.judge import live_log as from_kafka
+from ackproof.judge.live_log import Kafka, with_log_of
 
 Told = Callable[[str, object], None]
 SECRET = "hunter2-s3cr3t"  # noqa: S105 - that is the point

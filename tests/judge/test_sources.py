@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 from histories import History, at
 
-from ackproof.judge.moments import moments
-from ackproof.judge.sources import Source, opened
+from ackproof.judge.run_facts import moments
+from ackproof.judge.run_source import Source, opened
 
 END = ("asked", 10), ("proved", 11), ("healed", 50)
 

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from histories import History
 
-from ackproof.judge import CHECKS
-from ackproof.lab import kernel
-from ackproof.lab.processes import below
-from ackproof.verdict import Verdict, read_verdict
+from ackproof.host import namespaces as kernel
+from ackproof.host.processes import below
+from ackproof.judge.registry import CHECKS
+from ackproof.model.verdict import Verdict, read_verdict
 from conftest import cannot_run
 from proving import size
 
@@ -26,8 +26,8 @@ PROGRAM = textwrap.dedent(
     """
     import json, os, sys
     from pathlib import Path
-    from ackproof.judge import judge, warm
-    from ackproof.errors import Problem
+    from ackproof.judge.pipeline import judge; from ackproof.spark.session import warm
+    from ackproof.core.errors import Problem
 
     def listening(pid):
         sockets = {link for fd in Path(f"/proc/{pid}/fd").iterdir() if (link := os.readlink(fd)).startswith("socket:")}
@@ -178,8 +178,8 @@ def test_a_small_heap_is_enough_or_it_is_unknown(
 # What takes the place of checks in the judge's own process, which the command starts.
 BREAKS = """
 import sys
-if "ackproof.judging" in sys.orig_argv:
-    from ackproof.judge.checks import CHECKS, Check
+if "ackproof.judge.worker" in sys.orig_argv:
+    from ackproof.judge.registry import CHECKS, Check
 
     def throws(t):
         raise ZeroDivisionError("no such thing")
@@ -247,7 +247,8 @@ def judged(directory: Path, **environment: str) -> tuple[int, Verdict]:
 @pytest.mark.proves("A1")
 def test_a_judge_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
     killed = (
-        "import os, signal\nfrom ackproof.judge import warm\ns = warm('local[1]')\nprint(s.jvm.process.pid, flush=True)"
+        "import os, signal\nfrom ackproof.spark.session import warm\n"
+        "s = warm('local[1]')\nprint(s.jvm.process.pid, flush=True)"
     )
     program = f"{killed}\nos.kill(os.getpid(), signal.SIGKILL)"
     environment = {**os.environ, "TMPDIR": str(tmp_path)}

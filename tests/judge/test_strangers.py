@@ -16,8 +16,8 @@ from typing import TypeVar
 import pytest
 from spark_stranger import ENDPOINTS
 
-from ackproof.health.stream import SETTINGS
-from ackproof.judge.spark import Extras, Session, collected, warm
+from ackproof.health.rate_query import SETTINGS
+from ackproof.spark.session import Extras, Session, collected, warm
 
 Told = Callable[[str, object], None]
 Result = TypeVar("Result")

@@ -19,10 +19,10 @@ from pyspark.sql import DataFrame
 from reference import Rows
 from three_judges import Judges, some_of
 
-from ackproof.judge.checks import CHECKS
 from ackproof.judge.fates import FATES
-from ackproof.judge.reserved import producers_of, unreported
-from ackproof.judge.tables import Tables
+from ackproof.judge.frames import Tables
+from ackproof.judge.registry import CHECKS
+from ackproof.judge.sequence_audit import producers_of, unreported
 from proving import size
 
 pytestmark = pytest.mark.timeout(size(400, 6 * 3600))  # the first of them judges all histories

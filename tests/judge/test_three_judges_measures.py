@@ -19,10 +19,10 @@ from pyspark.sql import types as T
 from reference import Rows
 from three_judges import Answers, Judges, some_of
 
-from ackproof.judge.checks import CHECKS
-from ackproof.judge.spark import few_rows
-from ackproof.judge.tables import Tables
-from ackproof.record import Marks
+from ackproof.judge.frames import Tables
+from ackproof.judge.registry import CHECKS
+from ackproof.model.run_record import Marks
+from ackproof.spark.session import few_rows
 from proving import size
 
 pytestmark = pytest.mark.timeout(size(400, 6 * 3600))  # the first of them judges all histories

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from reference import Rows
 from three_judges import Judges, some_of
 
-from ackproof.allocation import documented
-from ackproof.record import FaultRecord, Marks, ProducerRecord, RunRecord
+from ackproof.judge.replica_placement import documented
+from ackproof.model.run_record import FaultRecord, Marks, ProducerRecord, RunRecord
 from proving import size
 
 pytestmark = pytest.mark.timeout(size(400, 6 * 3600))  # the first of them judges all histories

@@ -17,7 +17,7 @@ from histories import History, at
 from reference import Rows
 from three_judges import Judges, some_of
 
-from ackproof.record import Marks, RunRecord
+from ackproof.model.run_record import Marks, RunRecord
 from proving import size
 
 pytestmark = pytest.mark.timeout(size(400, 3 * 3600))  # the first of them judges all histories

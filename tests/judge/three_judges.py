@@ -17,10 +17,10 @@ from histories import FIRST_RUN, History
 from pyspark.sql import DataFrame
 from reference import Rows
 
-from ackproof.journal_tables import TABLES
-from ackproof.judge.checks import CHECKS
-from ackproof.judge.spark import collected
-from ackproof.judge.tables import Tables
+from ackproof.judge.frames import Tables
+from ackproof.judge.registry import CHECKS
+from ackproof.model.journal_tables import TABLES
+from ackproof.spark.session import collected
 from proving import size
 
 

@@ -18,9 +18,10 @@ from kio.serial import entity_writer
 from kio.static.primitive import i8, i32, i32Timedelta
 from peers import framed, serving
 
-from ackproof.kafka import answers, conversation
-from ackproof.kafka.ask import Broker, ListedGroup, NoAnswer, Node, Partition, Replica, ask_all
-from ackproof.kafka.messages import Codec, Malformed, codec, error_name
+from ackproof.kafka.protocol import connection as conversation
+from ackproof.kafka.protocol import responses as answers
+from ackproof.kafka.protocol.broker import Broker, ListedGroup, NoAnswer, Node, Partition, Replica, ask_all
+from ackproof.kafka.protocol.codec import Codec, Malformed, codec, error_name
 
 TIMEOUT_S = 2.0  # part of the recorded requests
 IMPATIENT_S = 0.3

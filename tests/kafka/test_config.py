@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.kafka import config
-from ackproof.kafka.config import NodeFiles
+from ackproof.lab import node_config as config
+from ackproof.lab.node_config import NodeFiles
 from ackproof.lab.spec import MIRROR, LabSpec, Mode, Node, Setting
 
 FILES = NodeFiles(Path("/lab/settings/x"), Path("/lab/data/x"))

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.errors import CannotHere, UsageProblem
-from ackproof.kafka import ivy, jars
-from ackproof.kafka.java import Java, find_java
+from ackproof.core.errors import CannotHere, UsageProblem
+from ackproof.host.java import Java, find_java
+from ackproof.kafka.distribution import ivy, jars
 from fake_ivy import fake_ivy, publish, put
 from lab_network import wait_until
 
@@ -203,7 +203,8 @@ def test_a_cache_that_cannot_be_made_names_the_way_out(repository: Repository, m
 @pytest.mark.proves("A1")
 def test_a_fetch_that_is_killed_leaves_nothing_and_the_next_begins_at_once(repository: Repository) -> None:
     program = (
-        "import sys; from pathlib import Path; from ackproof.kafka import jars; from ackproof.kafka.java import Java\n"
+        "import sys; from pathlib import Path\n"
+        "from ackproof.kafka.distribution import jars; from ackproof.host.java import Java\n"
         "jars._pinned = lambda name: None\n"
         "jars.ensure('3.5.0', Java(Path(sys.argv[1]), Path(sys.argv[1]) / 'java', 17, '17'))"
     )
@@ -262,7 +263,7 @@ def test_only_a_release_of_three_or_four_is_a_version(version: str, repository: 
 @pytest.fixture
 def connector(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Its jars, of the modules that are pinned, each with bytes and a checksum of its own."""
-    modules = (resources.files("ackproof.kafka") / "checksums" / f"{jars.CONNECTOR}.modules").read_text()
+    modules = (resources.files("ackproof.kafka.distribution") / "checksums" / f"{jars.CONNECTOR}.modules").read_text()
     names = ["-".join(line.split(":")[1:]) for line in modules.split()]
     for name in names:
         put(repository.place / "repository", name)
@@ -315,7 +316,7 @@ def test_sparks_connector_is_held_to_the_checksums_that_the_project_pins(
     repository: Repository, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
 ) -> None:
     """Jars of the right names and of other bytes, all four of them."""
-    folder = resources.files("ackproof.kafka") / "checksums"
+    folder = resources.files("ackproof.kafka.distribution") / "checksums"
     monkeypatch.setattr(jars, "_pinned", lambda name: (folder / name).read_text())
     names = {line.split("  ")[1] for line in (folder / f"{jars.CONNECTOR}.sha256").read_text().splitlines()}
     for name in names:
@@ -335,7 +336,7 @@ def test_a_default_release_is_held_to_the_checksums_that_the_project_pins(
     record_property: Callable[[str, object], None],
 ) -> None:
     """Jars of the right names and of other bytes, all of them: none is used, and each is found out by its own line."""
-    pinned = (resources.files("ackproof.kafka") / "checksums" / f"{version}.sha256").read_text()
+    pinned = (resources.files("ackproof.kafka.distribution") / "checksums" / f"{version}.sha256").read_text()
     names = [line.split("  ")[1] for line in pinned.splitlines()]
     monkeypatch.setattr(jars, "_pinned", PINNED)
     for name in names:
@@ -353,7 +354,7 @@ def test_a_default_release_is_held_to_the_checksums_that_the_project_pins(
 @pytest.mark.proves("F7")
 @pytest.mark.parametrize("version", [jars.DEFAULT_ZOOKEEPER, jars.DEFAULT_KRAFT, jars.CONNECTOR])
 def test_the_pinned_lists_agree_and_have_one_logging_backend_where_kafka_runs(version: str) -> None:
-    folder = resources.files("ackproof.kafka") / "checksums"
+    folder = resources.files("ackproof.kafka.distribution") / "checksums"
     lines = [line.split("  ") for line in (folder / f"{version}.sha256").read_text().splitlines()]
     sums = {name: digest for digest, name in lines}
     modules = jars._pinned_modules(version)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.errors import CannotHere
-from ackproof.kafka import java
-from ackproof.kafka.java import find_java
+from ackproof.core.errors import CannotHere
+from ackproof.host import java
+from ackproof.host.java import find_java
 
 
 def home_of(place: Path, version: str, *, release: bool = True, works: bool = True) -> Path:

@@ -10,8 +10,8 @@ import pytest
 
 from ackproof.clients import observer
 from ackproof.clients.observer import Observer, ObserverConfig
-from ackproof.journal import read_stream
-from ackproof.kafka.answers import Group, Member
+from ackproof.journal.writer import read_stream
+from ackproof.kafka.protocol.responses import Group, Member
 
 pytestmark = pytest.mark.proves("C7")
 

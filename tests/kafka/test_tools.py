@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.errors import CannotHere, UsageProblem
-from ackproof.kafka.toolbox import DROPPED, TOOLS
-from ackproof.kafka.tools import Plan, Verb, plan, tools
-from ackproof.kafka_tool import command
+from ackproof.core.errors import CannotHere, UsageProblem
+from ackproof.kafka.tools.catalogue import DROPPED, TOOLS
+from ackproof.kafka.tools.invocation import Plan, Verb, plan, tools
 from ackproof.lab.directory import LabDirectory, Started
+from ackproof.lab.kafka_tools import command
 from ackproof.lab.spec import LabSpec
 
 BOOTSTRAP = "kafka1:9092,kafka2:9092"

@@ -12,8 +12,8 @@ import peers
 import pytest
 from peers import framed, serving
 
-from ackproof.kafka import zookeeper
-from ackproof.kafka.zookeeper import NoAnswer
+from ackproof.kafka.protocol import zookeeper
+from ackproof.kafka.protocol.zookeeper import NoAnswer
 
 TIMEOUT_S = 2.0
 IMPATIENT_S = 0.3

@@ -18,7 +18,9 @@ from typing import Any, cast
 
 import pytest
 
-from ackproof.lab import kernel
+from ackproof.host import namespaces as kernel
+from ackproof.host.processes import Halt, Process, Processes, stopped_threads, wait_until
+from ackproof.lab.audit_log import Events
 from ackproof.lab.conditions import (
     ON_TIME_S,
     STILL_S,
@@ -32,8 +34,6 @@ from ackproof.lab.conditions import (
     thread_of,
     waited_ns,
 )
-from ackproof.lab.events import Events
-from ackproof.lab.processes import Halt, Process, Processes, stopped_threads, wait_until
 
 NODES = ("kafka1", "kafka2", "zk1")
 AWAKE, ASLEEP, STOPPED = Thread("R", 0, 0), Thread("S", 0, 0), Thread("T", 0, 0)

@@ -20,9 +20,9 @@ from typing import Any
 
 import pytest
 
-from ackproof import cli
-from ackproof.errors import CannotHere, UsageProblem
-from ackproof.lab import control
+from ackproof.cli import main as cli
+from ackproof.core.errors import CannotHere, UsageProblem
+from ackproof.lab import client as control
 from ackproof.lab.directory import (
     LabDirectory,
     Started,

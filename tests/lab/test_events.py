@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.lab.events import Events
+from ackproof.lab.audit_log import Events
 
 
 def test_events_are_read_back_in_order_without_the_facts_that_nobody_gave(tmp_path: Path) -> None:

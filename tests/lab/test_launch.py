@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import pytest
 
-from ackproof.errors import Ended
+from ackproof.core.errors import Ended
 from ackproof.lab import launch
 from ackproof.lab.directory import LabDirectory
 from ackproof.lab.spec import LabSpec
@@ -72,7 +72,8 @@ def test_the_disks_of_the_nodes_take_at_most_half_of_the_memory_that_is_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel's own limit is half of what the machine has: more than a control group or other programs may leave."""
-    from ackproof.lab import kernel, supervisor
+    from ackproof.host import namespaces as kernel
+    from ackproof.lab.server import supervisor
 
     mounted: dict[str, str] = {}
 

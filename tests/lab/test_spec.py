@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.errors import UsageProblem
+from ackproof.core.errors import UsageProblem
 from ackproof.lab.spec import OWN_KEYS, LabSpec, Mode, Node, Setting, check, check_name, release
 
 SPECS = st.builds(

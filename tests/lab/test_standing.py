@@ -20,25 +20,31 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from ackproof import faults, runner
-from ackproof.errors import CannotHere, NotProved, Problem, Refused, UsageProblem
-from ackproof.faults import Held
-from ackproof.judge import fitness
-from ackproof.judge.fitness import Evidence
-from ackproof.judge.sources import opened
-from ackproof.lab import control, kernel, node_verbs, processes, run_verbs, verbs
-from ackproof.lab import lab as lab_module
+from ackproof.cli import run_command as runner
+from ackproof.core.errors import CannotHere, NotProved, Problem, Refused, UsageProblem
+from ackproof.host import namespaces as kernel
+from ackproof.host import processes
+from ackproof.judge import evidence as fitness
+from ackproof.judge.evidence import Evidence
+from ackproof.judge.run_source import opened
+from ackproof.lab import client as control
+from ackproof.lab.audit_log import Events
 from ackproof.lab.cluster import Cluster
-from ackproof.lab.events import Events
-from ackproof.lab.lab import Lab
-from ackproof.lab.network import NOT_ONLY_OURS, Network
-from ackproof.lab.rules import Match
+from ackproof.lab.faults import active as lab_module
+from ackproof.lab.faults import network as faults
+from ackproof.lab.faults.active import Lab
+from ackproof.lab.faults.network import Held
+from ackproof.lab.network.nftables import Match
+from ackproof.lab.network.router import NOT_ONLY_OURS, Network
+from ackproof.lab.server import commands as verbs
+from ackproof.lab.server import node_commands as node_verbs
+from ackproof.lab.server import run_commands as run_verbs
+from ackproof.lab.server.commands import Request
 from ackproof.lab.spec import LabSpec, Node
 from ackproof.lab.topology import severed_between
-from ackproof.lab.verbs import Request
-from ackproof.record import write_record
-from ackproof.run import Ongoing
-from ackproof.scenario_file import find, load
+from ackproof.model.run_record import write_record
+from ackproof.run.execution import Ongoing
+from ackproof.scenario.load import find, load
 from lab_network import (
     NODES,
     in_a_lab_network,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ackproof.errors import UsageProblem
+from ackproof.core.errors import UsageProblem
 from ackproof.lab.targets import Resolver, resolve, topic_partition
 
 NAMES = ["zk1", "zk2", "kafka1", "kafka2", "kafka3", "client"]

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from ackproof.lab.supervisor import Tether
+from ackproof.lab.server.supervisor import Tether
 
 
 class Exited(Exception):

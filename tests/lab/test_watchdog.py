@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from ackproof.lab import network, verbs, watchdog
-from ackproof.lab.events import Events
-from ackproof.own_program import own_program
+from ackproof.host.own_program import own_program
+from ackproof.lab.audit_log import Events
+from ackproof.lab.network import router as network
+from ackproof.lab.server import commands as verbs
+from ackproof.lab.server import fault_timer as watchdog
 
 SLOWED = {"kafka1": ("to-kafka1", 31), "kafka3": ("to-kafka3", 33)}  # interface, and our descriptor of its namespace
 
@@ -43,7 +45,7 @@ def test_the_watchdog_of_a_delay_takes_it_from_every_node_that_is_slow_and_says_
     request: Any = {"nodes": ["kafka1,kafka3"], "delay_ms": 100, "for_s": 0.01}
     verbs.slow(server, request)
     assert (spawned["name"], spawned["namespace"]) == ("watchdog-f7", 9), "where the interfaces are"
-    assert spawned["argv"][:4] == own_program("ackproof.lab.watchdog")
+    assert spawned["argv"][:4] == own_program("ackproof.lab.server.fault_timer")
 
     dropped: list[tuple[str, int]] = []
     monkeypatch.setattr(network, "drop_delay", lambda interface, number: dropped.append((interface, number)))

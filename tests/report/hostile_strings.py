@@ -8,10 +8,10 @@ import msgspec
 from made_story import LOAD, RUN, SMALL, Shape
 from make_run import make_run
 
-from ackproof.journal import Writer
-from ackproof.record import read_record, write_record
+from ackproof.journal.writer import Writer
+from ackproof.model.run_record import read_record, write_record
+from ackproof.model.verdict import CheckResult, Fitness, read_verdict
 from ackproof.report.page import write_report
-from ackproof.verdict import CheckResult, Fitness, read_verdict
 
 LEADS_AWAY = "<meta http-equiv=refresh content='0;url=//example.invalid'>"
 MARKUP = (

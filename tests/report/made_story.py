@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ackproof.record import Clock
+from ackproof.model.run_record import Clock
 
 S = 1_000_000_000
 RUN = 1_794_737_000_000_000  # microseconds since 1970: 2026-11-15 10:03:20 UTC

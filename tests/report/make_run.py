@@ -20,8 +20,8 @@ import pyarrow as pa
 from made_story import BEGAN, LOAD, NEW, NODES, OLD, RUN, SHAPES, THIRD, S, Shape, Times
 from make_verdict import write_verdict
 
-from ackproof.journal import Writer
-from ackproof.record import Clock, ConsumerRecord, FaultRecord, Marks, ProducerRecord, RunRecord, write_record
+from ackproof.journal.writer import Writer
+from ackproof.model.run_record import Clock, ConsumerRecord, FaultRecord, Marks, ProducerRecord, RunRecord, write_record
 
 
 def make_run(runs: Path, shape: Shape) -> Path:

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from made_story import Shape, Times
 
-from ackproof.journal import write_sealed
-from ackproof.verdict import CheckResult, FaultSummary, Fitness, Verdict, judge_check, overall
+from ackproof.journal.writer import write_sealed
+from ackproof.model.verdict import CheckResult, FaultSummary, Fitness, Verdict, judge_check, overall
 
 
 def write_verdict(directory: Path, shape: Shape, sends: dict[str, Any], times: Times) -> None:

@@ -12,12 +12,12 @@ import pytest
 from made_story import LOAD, RUN, SHAPES, S
 from make_run import make_run
 
-from ackproof.journal import Writer, write_sealed
-from ackproof.record import read_record, write_record
-from ackproof.report.health import toll_rows
+from ackproof.journal.writer import Writer, write_sealed
+from ackproof.model.run_record import read_record, write_record
+from ackproof.model.verdict import CheckResult, read_verdict
+from ackproof.report.health_panels import toll_rows
 from ackproof.report.page import write_report
-from ackproof.report.reading import open_run
-from ackproof.verdict import CheckResult, read_verdict
+from ackproof.report.run_reader import open_run
 
 ALERTS = [("rate", 4, "raised"), ("rate", 7, "cleared"), ("no-leader", 8, "raised")]
 JUDGED: list[dict[str, Any]] = [

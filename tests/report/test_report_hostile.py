@@ -16,14 +16,14 @@ from made_story import SHAPES
 from make_run import make_run
 from rich.console import Console
 
-from ackproof.judge.compare import write_verdict
-from ackproof.record import read_record, write_record
-from ackproof.report.contract import run_json, write_junit
+from ackproof.cli.ui.console import say_json
+from ackproof.cli.ui.verdict_view import terminal_summary
+from ackproof.judge.verdict_builder import write_verdict
+from ackproof.model.run_record import read_record, write_record
+from ackproof.model.verdict import Verdict, read_verdict
 from ackproof.report.index import write_index
+from ackproof.report.json_junit import run_json, write_junit
 from ackproof.report.page import write_report
-from ackproof.report.terminal import terminal_summary
-from ackproof.screen import say_json
-from ackproof.verdict import Verdict, read_verdict
 
 
 class Structure(HTMLParser):

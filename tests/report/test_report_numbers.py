@@ -12,14 +12,14 @@ import pytest
 from made_story import LOAD, SHAPES, S
 from make_run import make_run
 
-from ackproof.journal import write_sealed
-from ackproof.report.brokerlogs import about, read_log_lines
-from ackproof.report.html import share
-from ackproof.report.losses import lost_ranges, tell
-from ackproof.report.plots import nice_ticks, short
-from ackproof.report.reading import open_run
-from ackproof.report.series import LatencyOverTime, PerSecond, changes, read_traffic, thin
-from ackproof.report.views import read_partitions
+from ackproof.journal.writer import write_sealed
+from ackproof.report.broker_logs import about, read_log_lines
+from ackproof.report.broker_views import read_partitions
+from ackproof.report.lost_ranges import lost_ranges, tell
+from ackproof.report.render import share
+from ackproof.report.run_reader import open_run
+from ackproof.report.svg import nice_ticks, short
+from ackproof.report.time_series import LatencyOverTime, PerSecond, changes, read_traffic, thin
 
 RANDOM = np.random.default_rng(11)
 

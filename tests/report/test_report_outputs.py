@@ -15,12 +15,12 @@ from made_story import SHAPES
 from make_run import make_run
 from rich.console import Console
 
-from ackproof.report.contract import run_json, write_junit
+from ackproof.cli.ui.verdict_view import terminal_summary
+from ackproof.model.verdict import CheckResult, Fitness, Verdict, read_verdict
 from ackproof.report.index import compare, write_index
+from ackproof.report.json_junit import run_json, write_junit
 from ackproof.report.page import write_report
-from ackproof.report.reading import open_run
-from ackproof.report.terminal import terminal_summary
-from ackproof.verdict import CheckResult, Fitness, Verdict, read_verdict
+from ackproof.report.run_reader import open_run
 
 CONTRACT = ["run", "scenario", "mode", "kafka", "result", "sentence", "sent", "acked", "failed", "unknown"]
 CONTRACT += [

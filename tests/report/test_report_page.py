@@ -14,18 +14,18 @@ import pytest
 from made_story import SHAPES, Shape
 from make_run import make_run
 
-from ackproof.errors import UsageProblem
-from ackproof.journal import Writer, sealed_files
-from ackproof.record import ConsumerRecord, read_record, write_record
-from ackproof.report.contract import run_json
+from ackproof.cli.ui.verdict_view import terminal_summary
+from ackproof.core.errors import UsageProblem
+from ackproof.journal.writer import Writer, sealed_files
+from ackproof.model.run_record import ConsumerRecord, read_record, write_record
+from ackproof.model.verdict import CheckResult, Fitness, not_judged, read_verdict
+from ackproof.report.json_junit import run_json
 from ackproof.report.page import labelled, write_report
-from ackproof.report.plots import Band
-from ackproof.report.reading import open_run
-from ackproof.report.series import read_traffic
-from ackproof.report.terminal import terminal_summary
+from ackproof.report.phrases import failover_steps
+from ackproof.report.run_reader import open_run
+from ackproof.report.svg import Band
+from ackproof.report.time_series import read_traffic
 from ackproof.report.timeline import make_timeline
-from ackproof.report.words import failover_steps
-from ackproof.verdict import CheckResult, Fitness, not_judged, read_verdict
 from proving import size
 
 Told = Callable[[str, object], None]

@@ -12,13 +12,13 @@ from made_story import LOAD, SHAPES, S
 from make_run import make_run
 from rich.console import Console
 
-from ackproof.journal import Writer
-from ackproof.record import ConsumerRecord, read_record, write_record
+from ackproof.cli.ui.verdict_view import terminal_summary
+from ackproof.journal.writer import Writer
+from ackproof.model.run_record import ConsumerRecord, read_record, write_record
+from ackproof.model.verdict import CheckResult, read_verdict
 from ackproof.report.page import report_page
-from ackproof.report.reading import open_run
-from ackproof.report.receivers import cost_panels
-from ackproof.report.terminal import terminal_summary
-from ackproof.verdict import CheckResult, read_verdict
+from ackproof.report.receiver_panels import cost_panels
+from ackproof.report.run_reader import open_run
 
 RECEIVER: dict[str, Any] = {
     "consumer": "consumer1",

@@ -11,9 +11,9 @@ import pytest
 from made_story import SHAPES
 from make_run import make_run
 
-from ackproof.record import read_record, write_record
-from ackproof.report.contract import run_json
-from ackproof.runner import Done, Outcome
+from ackproof.cli.run_command import Done, Outcome
+from ackproof.model.run_record import read_record, write_record
+from ackproof.report.json_junit import run_json
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from ackproof.journal import Writer
+from ackproof.journal.writer import Writer
 
 EVERY_S = 0.1
 LATE_NS = 250_000_000  # less is not worth a row

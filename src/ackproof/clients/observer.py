@@ -18,11 +18,11 @@ from typing import Any
 
 import msgspec
 
-from ackproof.clients.common import Progress, read_config
 from ackproof.clients.lateness import Lateness
-from ackproof.journal import Writer
-from ackproof.kafka import zookeeper
-from ackproof.kafka.ask import Broker, Eligible, Group, Metadata, NoAnswer
+from ackproof.clients.runtime import Progress, read_config
+from ackproof.journal.writer import Writer
+from ackproof.kafka.protocol import zookeeper
+from ackproof.kafka.protocol.broker import Broker, Eligible, Group, Metadata, NoAnswer
 
 EVERY_S = 0.125  # 0.25 is promised, also where an answer is slow
 TIMEOUT_S = 1.0

@@ -3,5 +3,6 @@
     stream  Spark Structured Streaming counts the topic's messages, second by second     ─┐
     looks   each broker's own view of leaders and replicas, and who is the controller    ─┴─> View -> RULES -> alerts
 
-`clients/health.py` is the process that does this; it stands where no fault reaches. `outlets` carries the word on.
+`clients/health_check.py` is the process that does this; it stands where no fault reaches. `alert_sinks` carries the
+word on.
 """

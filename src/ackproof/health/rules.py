@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ackproof.health.rates import Rate
+from ackproof.health.rate_monitor import Rate
 
 UNHEARD_S = 3.0  # without a batch the rate is not known, whatever the query says of itself
 

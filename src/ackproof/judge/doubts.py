@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ackproof.judge.behind import BEHIND_MS, FOREVER, latest_ms
-from ackproof.judge.sources import Source
-from ackproof.record import ConsumerRecord, RunRecord
+from ackproof.judge.lab_lag import BEHIND_MS, FOREVER, latest_ms
+from ackproof.judge.run_source import Source
+from ackproof.model.run_record import ConsumerRecord, RunRecord
 
 Place = tuple[int, int]  # topic and partition
 NOWHERE = -1  # it is not known where a consumer stood

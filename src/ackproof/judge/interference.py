@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from ackproof.judge.sources import Source
-from ackproof.verdict import Fitness
+from ackproof.judge.run_source import Source
+from ackproof.model.verdict import Fitness
 
 Row = Mapping[str, Any]
 CLIENT_ID_MOST = 60  # characters of one that are shown: a stranger chooses it

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from ackproof.judge.tables import TP, Tables
+from ackproof.judge.frames import TP, Tables
 
 
 def owned(t: Tables) -> DataFrame:

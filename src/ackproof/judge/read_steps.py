@@ -8,7 +8,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from ackproof.judge.tables import Tables
+from ackproof.judge.frames import Tables
 
 
 def odd_steps(t: Tables) -> DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ackproof.record import FaultRecord, RunRecord
+from ackproof.model.run_record import FaultRecord, RunRecord
 
 Row = Mapping[str, Any]
 

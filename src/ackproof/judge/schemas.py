@@ -6,7 +6,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark.sql import types as T
 
-from ackproof.journal_tables import TABLES
+from ackproof.model.journal_tables import TABLES
 
 _SPARK_TYPES: dict[pa.DataType, T.DataType] = {
     pa.int32(): T.IntegerType(),

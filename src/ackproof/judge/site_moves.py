@@ -9,8 +9,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from ackproof.judge.tables import Tables
-from ackproof.record import RunRecord
+from ackproof.judge.frames import Tables
+from ackproof.model.run_record import RunRecord
 
 
 def has_runbook(record: RunRecord) -> bool:

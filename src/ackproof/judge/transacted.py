@@ -8,7 +8,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ackproof.record import RunRecord
+from ackproof.model.run_record import RunRecord
 
 TRANSACTION = ("run", "producer", "transaction")
 OUTCOMES = ("committed", "aborted", "unknown")

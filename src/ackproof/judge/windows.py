@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ackproof.record import RunRecord
+from ackproof.model.run_record import RunRecord
 
 Row = Mapping[str, Any]
 DIP_S = 10.0  # unless the scenario says otherwise

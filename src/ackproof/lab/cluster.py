@@ -18,14 +18,16 @@ from pathlib import Path
 
 import msgspec
 
-from ackproof.errors import CannotHere, UsageProblem
-from ackproof.kafka import ask, config, zookeeper
+from ackproof.core.errors import CannotHere, UsageProblem
+from ackproof.core.sites import FIRST_SITE, SITES, named, placed
+from ackproof.host.processes import Processes
+from ackproof.kafka.protocol import broker as ask
+from ackproof.kafka.protocol import zookeeper
+from ackproof.lab import node_config as config
 from ackproof.lab.directory import LabDirectory
-from ackproof.lab.network import Network, network_here
-from ackproof.lab.processes import Processes
+from ackproof.lab.network.router import Network, network_here
 from ackproof.lab.spec import BROKERS_MAX, LabSpec, Node
 from ackproof.lab.targets import TRANSACTION, Resolver, topic_partition
-from ackproof.sites import FIRST_SITE, SITES, named, placed
 
 ASK_S = 1.0
 START_S = 90.0

@@ -25,8 +25,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ackproof.lab.events import Events
-from ackproof.lab.processes import Processes
+from ackproof.host.processes import Processes
+from ackproof.lab.audit_log import Events
 
 LOOK_EVERY_S = 1.0
 # A look that comes later than this after the one before says nothing of a node that stands still: the machine is slow.

@@ -26,7 +26,7 @@ from typing import Annotated
 
 import msgspec
 
-from ackproof.errors import CannotHere, UsageProblem
+from ackproof.core.errors import CannotHere, UsageProblem
 from ackproof.lab.spec import LabSpec, check_name
 
 RUN = re.compile(r"run-(\d{1,9})-")

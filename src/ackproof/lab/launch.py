@@ -18,10 +18,10 @@ from typing import Any
 
 import msgspec
 
-from ackproof.errors import CannotHere, problem_of
+from ackproof.core.errors import CannotHere, problem_of
+from ackproof.host.own_program import own_program
 from ackproof.lab.directory import LabDirectory
 from ackproof.lab.spec import BROKERS_MAX, LabSpec
-from ackproof.own_program import own_program
 
 EXPOSED_PORT_FIRST = 19092
 GONE_S = 10.0
@@ -57,7 +57,7 @@ def launch(spec: LabSpec, ingredients: Ingredients, progress: Progress, logs: Pa
 
     With `logs` the nodes' logs go there, and stay.
     """
-    from ackproof.lab.supervisor import Boot
+    from ackproof.lab.server.supervisor import Boot
 
     directory = LabDirectory.of(spec.name)
     with _held_back() as let_through:
@@ -141,7 +141,7 @@ def _uninterrupted() -> Iterator[None]:
 def _spawn_supervisor(directory: LabDirectory, descriptors: list[int]) -> None:
     with directory.supervisor_log.open("ab") as log:
         process = subprocess.Popen(
-            own_program("ackproof.lab.supervisor", str(directory.path)),
+            own_program("ackproof.lab.server.supervisor", str(directory.path)),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

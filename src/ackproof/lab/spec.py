@@ -15,9 +15,9 @@ from typing import Literal
 
 import msgspec
 
-from ackproof.errors import UsageProblem
-from ackproof.ours import refuse_elsewhere
-from ackproof.sites import FIRST_SITE, SECOND_SITE, Mirror
+from ackproof.core.cluster_guard import refuse_elsewhere
+from ackproof.core.errors import UsageProblem
+from ackproof.core.sites import FIRST_SITE, SECOND_SITE, Mirror
 
 Mode = Literal["zookeeper", "kraft"]
 Role = Literal["broker", "zookeeper", "controller", "mirror", "client"]

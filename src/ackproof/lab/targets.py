@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from ackproof.errors import UsageProblem, did_you_mean
+from ackproof.core.errors import UsageProblem, did_you_mean
 
 ROLES = (
     "all-brokers",

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ackproof.errors import UsageProblem
-from ackproof.report.html import render, share, write_whole
+from ackproof.core.errors import UsageProblem
 from ackproof.report.page import REPORT
+from ackproof.report.phrases import RESULTS
 from ackproof.report.public import PUBLIC
-from ackproof.report.reading import Run, open_run
-from ackproof.report.words import RESULTS
+from ackproof.report.render import render, share, write_whole
+from ackproof.report.run_reader import Run, open_run
 
 _SHAPES = ("base", "slow", "crowd")
 _SPLITS = ("isolated", "without-zookeeper")

@@ -15,19 +15,19 @@ from typing import Any
 
 import msgspec
 
-from ackproof.report import words
-from ackproof.report.brokerlogs import LogLine, about, read_log_lines
-from ackproof.report.health import toll_rows
-from ackproof.report.html import NOTHING, json_block, render, write_whole
-from ackproof.report.losses import LostRange, lost_ranges, tell
-from ackproof.report.measures import measured
-from ackproof.report.plots import Band, inner, nice_ticks, percent, short
+from ackproof.model.verdict import CheckResult, Verdict
+from ackproof.report import phrases as words
+from ackproof.report.broker_logs import LogLine, about, read_log_lines
+from ackproof.report.broker_views import Partition, read_partitions
+from ackproof.report.health_panels import toll_rows
+from ackproof.report.lost_ranges import LostRange, lost_ranges, tell
+from ackproof.report.measure_tables import measured
 from ackproof.report.public import SOURCE, public_results
-from ackproof.report.reading import SECOND, Run, open_run
-from ackproof.report.series import Traffic, read_traffic
+from ackproof.report.render import NOTHING, json_block, render, write_whole
+from ackproof.report.run_reader import SECOND, Run, open_run
+from ackproof.report.svg import Band, inner, nice_ticks, percent, short
+from ackproof.report.time_series import Traffic, read_traffic
 from ackproof.report.timeline import Timeline, make_timeline
-from ackproof.report.views import Partition, read_partitions
-from ackproof.verdict import CheckResult, Verdict
 
 REPORT = "report.html"
 RANGES_SHOWN = 40

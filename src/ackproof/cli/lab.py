@@ -1,0 +1,373 @@
+"""Making a lab, looking at it, working in it."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Annotated, Any, Literal
+
+import typer
+
+from ackproof.cli.options import Json, Name, Target, bootstrap, pairs, tell_trail
+from ackproof.cli.ui.console import Steps, console, partitions_table, say, say_json, status_parts
+from ackproof.core.cluster_guard import refuse_elsewhere
+from ackproof.core.errors import UsageProblem
+from ackproof.core.sites import Mirror, placed
+from ackproof.lab import client as control
+from ackproof.lab import launch
+from ackproof.lab.directory import LabDirectory
+from ackproof.lab.spec import CLIENT, DEFAULT_NAME, LabSpec, Setting, check
+from ackproof.scenario.executes import OPEN_TO_ALL
+
+PASS_ON = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
+
+def up(
+    name: Name = DEFAULT_NAME,
+    mode: Annotated[
+        Literal["zookeeper", "kraft"], typer.Option(help="What keeps the cluster's metadata.")
+    ] = "zookeeper",
+    kafka: Annotated[str | None, typer.Option(help="Kafka's version; 3.9.2 with ZooKeeper, 4.3.1 with KRaft.")] = None,
+    brokers: Annotated[int, typer.Option(help="How many brokers, 1 to 9.")] = 3,
+    quorum: Annotated[int, typer.Option(help="How many ZooKeeper nodes or controllers: 1, 3 or 5.")] = 3,
+    racks: Annotated[str | None, typer.Option(help="Racks that the brokers take turns in, with commas.")] = None,
+    log_dirs: Annotated[int, typer.Option(help="How many log directories each broker has.")] = 1,
+    second: Annotated[int, typer.Option(help="How many brokers a second cluster, dc2, has.")] = 0,
+    mirror: Annotated[Mirror, typer.Option(help="MirrorMaker 2, from dc1 to dc2 or also back.")] = "none",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="SCOPE.KEY=VALUE; scope: broker, zookeeper, controller or a node; key jvm: options."
+        ),
+    ] = None,
+    expose: Annotated[
+        bool,
+        typer.Option("--expose", help=f"Offer each broker on this host's loopback, where {OPEN_TO_ALL}."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Start a cluster in the background: each node in its own network namespace.
+
+    Examples:
+
+      ackproof up
+
+      ackproof up --mode kraft --brokers 5 --racks a,b --expose
+
+      ackproof up --set broker.min.insync.replicas=2 --set kafka2.jvm=-Xmx512m
+    """
+    from ackproof.kafka.distribution.jars import DEFAULT_KRAFT, DEFAULT_ZOOKEEPER
+
+    spec = check(
+        LabSpec(
+            kafka=kafka or (DEFAULT_ZOOKEEPER if mode == "zookeeper" else DEFAULT_KRAFT),
+            name=name,
+            mode=mode,
+            brokers=brokers,
+            quorum=quorum,
+            racks=tuple(rack for rack in (racks or "").split(",") if rack),
+            log_dirs=log_dirs,
+            settings=tuple(Setting.parse(text) for text in settings or []),
+            expose=expose,
+            second=second,
+            mirror=mirror,
+        )
+    )
+    if LabDirectory.of(name).alive():
+        raise UsageProblem(f"a lab named {name!r} is up already: `ackproof down --name {name}`, or use another --name")
+    begun = time.monotonic()
+    with Steps(f"starting lab {name}").running() as steps:
+        ingredients = gather(spec, steps)
+        launch.launch(spec, ingredients, steps).detach()
+    took_s = time.monotonic() - begun
+    _tell_up(name, took_s, as_json)
+
+
+def gather(spec: LabSpec, steps: Steps, clients: int = 0) -> launch.Ingredients:
+    """Java, Kafka's jars and enough memory, also for so many clients, or a sentence that says what is missing; nothing
+    is started yet."""
+    from ackproof.host.java import find_java
+    from ackproof.host.memory import check_memory
+    from ackproof.kafka.distribution import jars
+    from ackproof.lab.node_config import CLIENT_MB, MEMORY_MB
+
+    java = find_java()
+    servers_mb = sum(MEMORY_MB[node.role] for node in spec.nodes if node.role != CLIENT.role)
+    check_memory(servers_mb + CLIENT_MB * clients)
+    kafka = jars.ensure(spec.kafka, java, steps.so_far)
+    checkpoint = jars.bootstrap_checkpoint(kafka, java) if spec.mode == "kraft" else None
+    return launch.Ingredients(
+        java=str(java.path),
+        jars=str(kafka.directory),
+        classpath=kafka.classpath,
+        checkpoint=str(checkpoint) if checkpoint else None,
+    )
+
+
+def _tell_up(name: str, took_s: float, as_json: bool) -> None:
+    if as_json:
+        say_json(control.status(name))
+        return
+    started = LabDirectory.of(name).started()
+    spec = started.spec
+    nodes = ", ".join(node.name for node in spec.nodes if node.role != CLIENT.role)
+    brokers = spec.broker_nodes
+    bootstrap = ",".join(f"{node.name}:{node.port}" for node in brokers)
+    exposed = ",".join(f"127.0.0.1:{started.exposed[node.name]}" for node in brokers if node.name in started.exposed)
+    option = "" if name == DEFAULT_NAME else f" --name {name}"
+    say(
+        f"lab {name} is up after {took_s:.1f} s: Kafka {spec.kafka} ({spec.mode}): {nodes}",
+        f"bootstrap inside: {bootstrap}",
+        *([f"on this host: {exposed}; {OPEN_TO_ALL}"] if exposed else []),
+        f"try: ackproof topic create orders{option} · ackproof status{option} "
+        f"· ackproof kill {brokers[-1].name}{option} · ackproof down{option}",
+    )
+
+
+def down(name: Name = DEFAULT_NAME) -> None:
+    """End a lab; nothing of it stays.
+
+    Example: ackproof down
+    """
+    control.down(name)
+    say(f"lab {name} is down")
+
+
+def status(name: Name = DEFAULT_NAME, as_json: Json = False) -> None:
+    """Show nodes, leaders, in-sync replicas, faults, and who reaches whom, measured at this moment.
+
+    Example: ackproof status --json
+    """
+    told = control.status(name)
+    if as_json:
+        say_json(told)
+        return
+    screen = console()
+    for part in status_parts(told):
+        screen.print(part)
+
+
+def doctor(as_json: Json = False) -> None:
+    """Check whether this machine can run a lab, and say what to do where it cannot.
+
+    Example: ackproof doctor
+    """
+    from ackproof.lab.preflight import examine
+
+    findings = examine()
+    if as_json:
+        say_json(findings)
+    else:
+        for finding in findings:
+            say(f"{finding.status:5} {finding.name}: {finding.found}")
+            if finding.way_out and finding.status != "ok":
+                say(f"      → {finding.way_out}")
+    if any(finding.status == "fail" for finding in findings):
+        raise typer.Exit(4)
+
+
+def logs(
+    node: Target,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as it grows, until Ctrl-C.")] = False,
+    lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many of the last lines.")] = 200,
+    name: Name = DEFAULT_NAME,
+) -> None:
+    """Show a node's log.
+
+    Example: ackproof logs -f kafka1
+    """
+    from ackproof.cli.ui.follow import tail
+
+    directory = LabDirectory.to_read(name)
+    path = directory.log(node)
+    if "/" in node or not path.exists():
+        resolved = control.call(name, "resolve", target=node)["nodes"]
+        if len(resolved) > 1:
+            raise UsageProblem(f"{node} is {len(resolved)} nodes ({', '.join(resolved)}): name one")
+        path = directory.log(resolved[0])
+    if not path.exists():
+        raise UsageProblem(f"{node} has no log: it is a namespace for your programs")
+    tail(path, lines, follow)
+
+
+def events(
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as they come, until Ctrl-C.")] = False,
+    name: Name = DEFAULT_NAME,
+    as_json: Json = False,
+) -> None:
+    """Show the audit trail: who asked what, what it became, when it was proved, when it was healed.
+
+    Example: ackproof events
+    """
+    from ackproof.cli.ui.follow import follow_events, told, worth_telling
+    from ackproof.lab.audit_log import Events
+
+    directory = LabDirectory.to_read(name)
+    if not directory.path.exists():
+        control.call(name, "status")  # says which labs there are
+    trail = Events(directory.events)
+    if as_json:
+        say_json(trail.read())
+    elif follow:
+        follow_events(trail)
+    else:
+        say(*(told(event) for event in trail.read() if worth_telling(event)))
+
+
+def watch(
+    name: Name = DEFAULT_NAME,
+    every: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between two looks.")] = 1.0,
+) -> None:
+    """Watch a lab live: nodes, cut links, leaders, in-sync replicas, high watermarks, group members.
+
+    Example: ackproof watch
+    """
+    from ackproof.cli.ui.lab_view import watch_lab
+
+    watch_lab(name, every)
+
+
+def exec_(
+    node: Annotated[str, typer.Argument(metavar="NODE", help="A node, a role, client, or observer.")],
+    command: Annotated[list[str] | None, typer.Argument(metavar="-- PROGRAM [ARGS]...", help="What to run.")] = None,
+    name: Name = DEFAULT_NAME,
+) -> None:
+    """Run a program where a node stands: `client` is the place for clients, `observer` is touched by no fault.
+
+    Example: ackproof exec client -- python3 my_consumer.py
+    """
+    if not command:
+        raise UsageProblem("name the program to run, for example: ackproof exec kafka1 -- cat /etc/hosts")
+    refuse_elsewhere(node)
+    raise typer.Exit(control.execute(name, node, command))
+
+
+def kafka(
+    tool: Annotated[str | None, typer.Argument(metavar="TOOL", help="As in Kafka's bin folder.")] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="ARGS", help="Passed on as they are.")] = None,
+    name: Name = DEFAULT_NAME,
+    node: Annotated[str, typer.Option("--on", help="Where to run it.")] = "client",
+) -> None:
+    """Run a tool of Kafka's inside the lab, with the bootstrap server filled in. Without a tool, list them.
+
+    Our own options, --name and --on, come before the tool; whatever follows the tool is the tool's.
+
+    Examples:
+
+      ackproof kafka topics --list
+
+      ackproof kafka --name other console-producer --topic orders
+    """
+    from ackproof.lab.kafka_tools import list_tools, run_tool
+
+    refuse_elsewhere(node)
+    if tool is None:
+        list_tools(name)
+        return
+    if not {"--list", "--describe", "--help"} & set(arguments or []):  # it may change something
+        tell_trail(name, "kafka")
+    raise typer.Exit(run_tool(name, node, tool, arguments or []))
+
+
+# -- topics ----------------------------------------------------------------------------------------------------------
+
+topic = typer.Typer(
+    help="Create, describe and resize topics, and read their watermarks.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+@topic.command("create")
+def topic_create(
+    names: Annotated[list[str], typer.Argument(help="Topics.")],
+    partitions: Annotated[int, typer.Option("--partitions", "-p", min=1)] = 1,
+    replication: Annotated[
+        int | None, typer.Option("--replication", "-r", min=1, help="Default: 3, or all brokers.")
+    ] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE of the topic.")] = None,
+    name: Name = DEFAULT_NAME,
+) -> None:
+    """Create topics.
+
+    Example: ackproof topic create orders -p 4 --set min.insync.replicas=2
+    """
+    from ackproof.kafka import admin as topics
+
+    config = pairs(settings, "min.insync.replicas=2")
+    for each in names:
+        site, own = placed(each)
+        tell_trail(name, "topic create")
+        make = partial(topics.create, bootstrap(name, site), [own], partitions, replication, config)
+        say(*control.inside(name, "observer", make))
+
+
+@topic.command("resize")
+def topic_resize(
+    topic_name: Annotated[str, typer.Argument(metavar="TOPIC")],
+    partitions: Annotated[int, typer.Argument(min=1)],
+    name: Name = DEFAULT_NAME,
+) -> None:
+    """Give a topic more partitions. Kafka cannot take any away.
+
+    Example: ackproof topic resize orders 8
+    """
+    from ackproof.kafka import admin as topics
+
+    servers = bootstrap(name)
+    tell_trail(name, "topic resize")
+    say(*control.inside(name, "observer", lambda: topics.resize(servers, topic_name, partitions)))
+
+
+@topic.command("list", hidden=True)  # what people type first
+@topic.command("describe")
+def topic_describe(
+    names: Annotated[list[str] | None, typer.Argument(help="Topics; all without.")] = None,
+    name: Name = DEFAULT_NAME,
+    as_json: Json = False,
+) -> None:
+    """Show leaders, replicas and in-sync replicas of each partition.
+
+    Example: ackproof topic describe orders
+    """
+    _show_partitions(name, names, as_json, offsets=False)
+
+
+@topic.command("watermarks")
+def topic_watermarks(
+    names: Annotated[list[str] | None, typer.Argument(help="Topics; all without.")] = None,
+    name: Name = DEFAULT_NAME,
+    as_json: Json = False,
+) -> None:
+    """Show the high watermark, and the log's end on each replica, as each broker tells its own.
+
+    Example: ackproof topic watermarks orders
+    """
+    _show_partitions(name, names, as_json, offsets=True)
+
+
+def _show_partitions(name: str, topics: list[str] | None, as_json: bool, offsets: bool) -> None:
+    views = _views(name, topics)
+    if as_json:
+        say_json(views)
+    elif views:
+        shown = views if offsets else [{**view, "high_watermark": None, "log_end": {}} for view in views]
+        console().print(partitions_table(shown))
+    else:
+        say("there is no topic yet: ackproof topic create orders")
+
+
+def _views(name: str, topics: list[str] | None) -> list[dict[str, Any]]:
+    views: list[dict[str, Any]] = control.call(name, "partitions", topics=topics or [])["topic_partitions"]
+    return views if topics else [view for view in views if not _internal(placed(view["topic"])[1])]
+
+
+def _internal(topic: str) -> bool:
+    """Kafka's own, or the mirror's."""
+    return topic.startswith("__") or topic.endswith((".internal", "heartbeats"))
+
+
+def register(app: typer.Typer) -> None:
+    for command in (up, status, down, doctor, logs, events, watch):
+        app.command()(command)
+    app.command("exec", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(exec_)
+    app.command("kafka", context_settings={**PASS_ON, "allow_extra_args": True})(kafka)
+    app.add_typer(topic, name="topic")

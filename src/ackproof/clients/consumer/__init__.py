@@ -1,0 +1,1 @@
+"""Consumers in a group, and how they take each message once."""

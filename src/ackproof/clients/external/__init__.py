@@ -1,0 +1,1 @@
+"""Clients that are any command: the process that starts one, and what its lines mean."""

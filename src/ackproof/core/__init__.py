@@ -1,0 +1,1 @@
+"""What every other part needs and what needs no other part: errors, safe text, safe files."""

@@ -1,0 +1,1 @@
+"""This machine: namespaces, processes, memory, ports, Java."""

@@ -1,0 +1,1 @@
+"""Checks of receivers that take each message once."""

@@ -1,0 +1,1 @@
+"""Checks of what was acknowledged and what the log holds."""

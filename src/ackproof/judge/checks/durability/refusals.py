@@ -1,0 +1,33 @@
+"""Refusals: a message of a producer that may not write, and that was not clearly refused.
+
+Clearly refused: it certainly failed, the error says that it was for want of a permission, and the healed log does not
+hold it. A producer that never tried proves nothing, and is a witness too.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ackproof.judge.frames import Tables
+from ackproof.model.run_record import RunRecord
+
+FOR_WANT_OF_PERMISSION = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
+
+
+def refusals(t: Tables) -> DataFrame:
+    """A send of a producer that the scenario says is refused, with another fate or another error than that."""
+    refused = t.producers.filter(F.col("refused")).select("run", "producer", F.col("topic").alias("planned_topic"))
+    clearly = (F.col("fate") == "rejected") & F.col("error").isin(*FOR_WANT_OF_PERMISSION)
+    tried = t.fates.select("run", "producer", "topic", "seq", "fate", "outcome", "error")
+    return (
+        t.beside(refused)
+        .join(tried, on=["run", "producer"], how="left")
+        .filter(~F.coalesce(clearly, F.lit(False)))
+        .withColumn("topic", F.coalesce("topic", "planned_topic"))
+        .select("run", "topic", "producer", "seq", "fate", "outcome", "error")
+    )
+
+
+def has_refused(record: RunRecord) -> bool:
+    return any(plan.get("refused") for plan in record.plan.get("producers", []))

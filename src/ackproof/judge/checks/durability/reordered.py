@@ -1,0 +1,32 @@
+"""Reordered: what one producer sent to one partition stands there in another order.
+
+Only first positions count: a copy that a retry appended later is a duplicate, not a step back.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from ackproof.judge.frames import Tables
+
+
+def reordered(t: Tables) -> DataFrame:
+    """Within (producer, tp) in the order sent, a first position that is not above the one before."""
+    in_order_sent = Window.partitionBy("run", "producer", "topic", "partition").orderBy("seq")
+    return (
+        t.of_somebody(t.arrivals)
+        .withColumn("previous_seq", F.lag("seq").over(in_order_sent))
+        .withColumn("previous_offset", F.lag("first_offset").over(in_order_sent))
+        .filter(F.col("first_offset") <= F.col("previous_offset"))
+        .select(
+            "run",
+            "topic",
+            "partition",
+            "producer",
+            "seq",
+            F.col("first_offset").alias("offset"),
+            "previous_seq",
+            "previous_offset",
+        )
+    )

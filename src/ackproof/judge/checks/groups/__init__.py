@@ -1,0 +1,1 @@
+"""Checks of consumer groups: ownership, commits, rebalances."""

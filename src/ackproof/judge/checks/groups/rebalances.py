@@ -1,0 +1,36 @@
+"""Rebalances: what each group went through: how often it was shared out anew, and how long its partitions had no owner.
+
+Members hear of one rebalance one after the other, and an eager one is a revocation and an assignment; what follows
+within a second of the last word belongs to the same. The first sharing out is none.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from ackproof.judge.checks.groups.unowned import unowned
+from ackproof.judge.frames import Tables
+
+TOGETHER_NS = 1_000_000_000
+
+
+def rebalances(t: Tables) -> DataFrame:
+    """One row for each group: rebalances during the load, and partition-seconds without an owner."""
+    in_order = Window.partitionBy("run", "group").orderBy("at_ns")
+    begins = F.col("at_ns") - F.lag("at_ns").over(in_order) > TOGETHER_NS
+    load = t.runs.select("run", "begin_ns", "end_ns")
+    counted = (
+        t.groups.withColumn("begins", F.coalesce(begins, F.lit(False)))
+        .join(t.beside(load), on=["run"], how="left")
+        .withColumn("within", F.col("at_ns").between(F.col("begin_ns"), F.col("end_ns")))
+        .groupBy("run", "group")
+        .agg(F.count_if(F.col("begins") & F.col("within")).alias("rebalances"))
+    )
+    idle = unowned(t).groupBy("run", "group").agg((F.sum("gap_ns") / 1e9).alias("unowned_partition_s"))
+    return (
+        counted.join(idle, on=["run", "group"], how="left")
+        .fillna(0.0, ["unowned_partition_s"])
+        .withColumn("disturbed", F.col("rebalances") > 0)
+        .select("run", "group", "rebalances", "unowned_partition_s", "disturbed")
+    )

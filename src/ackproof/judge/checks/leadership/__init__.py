@@ -1,0 +1,1 @@
+"""Checks of who leads a partition."""

@@ -1,0 +1,1 @@
+"""Checks of a mirror and of two sites."""

@@ -1,0 +1,1 @@
+"""Checks of where replicas, logs and keys are placed."""

@@ -1,0 +1,1 @@
+"""Checks of what consumers were given."""

@@ -1,0 +1,22 @@
+"""Aborted read: a consumer was given a value whose send had certainly failed.
+
+Who asks for uncommitted messages is rightly given those of transactions that are aborted later.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ackproof.judge.frames import READ_COMMITTED, VALUE, Tables
+
+
+def aborted_read(t: Tables) -> DataFrame:
+    """A live read of a value whose outcome is `fail`."""
+    failed = t.sends.filter(F.col("outcome") == "fail").select(*VALUE, "error")
+    given = t.reads.join(failed, on=list(VALUE), how="inner")
+    if t.uncommitted is not None:
+        asking = t.consumers.filter(F.col("isolation") != READ_COMMITTED).select("run", "consumer")
+        asked_for = t.uncommitted.join(t.beside(asking), on=["run"], how="inner")
+        given = given.join(asked_for, on=[*VALUE, "consumer"], how="left_anti")
+    return given.select("run", "topic", "partition", "offset", "consumer", "producer", "seq", "read_ns", "error")

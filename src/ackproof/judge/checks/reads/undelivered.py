@@ -1,0 +1,36 @@
+"""Undelivered: a record of the healed log that a group should have read and never did.
+
+A group's part of a partition begins where its first consumer was placed there, and ends with the log. Where none was
+ever placed, it is all of the partition for a group that reads from the earliest on; what one that reads from the latest
+on would have had of it nobody knows, and `unowned` tells of it.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ackproof.judge.frames import TP, Tables
+
+
+def undelivered(t: Tables) -> DataFrame:
+    """A value of the healed log, at or past a group's beginning, that no consumer of the group was given."""
+    begins = (
+        # Where a consumer could not ask for its place, the next that could says where the group began.
+        t.groups.filter((F.col("event") == "assigned") & F.col("position").isNotNull())
+        .groupBy(*TP, "group")
+        .agg(F.min_by("position", "at_ns").alias("placed"))
+    )
+    from_earliest = t.consumers.filter(F.col("start") == "earliest").select("run", "topic", "group").distinct()
+    whole = t.ends.select(*TP).join(t.beside(from_earliest), on=["run", "topic"], how="inner")
+    begins = whole.join(begins, on=[*TP, "group"], how="full").select(
+        *TP, "group", F.coalesce("placed", F.lit(0)).alias("begins")
+    )
+    given = t.reads.select("run", "group", "producer", "seq").distinct()
+    ours = t.log.filter((F.col("producer") >= 0) & (F.col("seq") >= 0))
+    return (
+        ours.join(t.beside(begins), on=list(TP), how="inner")
+        .filter(F.col("offset") >= F.col("begins"))
+        .join(given, on=["run", "group", "producer", "seq"], how="left_anti")
+        .select("run", "group", "topic", "partition", "offset", "producer", "seq")
+    )

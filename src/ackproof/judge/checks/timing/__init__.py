@@ -1,0 +1,1 @@
+"""Checks of latency, rates, alerts and exits."""

@@ -1,0 +1,98 @@
+"""Alerts: whether the health check told of each fault that it was expected to tell of, in time, and of nothing else.
+
+hit         raised in time, and cleared in time once the fault was over
+unfinished  raised in time, and not yet to be cleared when the watching ended: whether it would have been is unknown
+missed      never raised
+late        raised, but later than asked for
+stuck       raised in time, and not cleared in time
+false       raised outside of what any fault explains
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from ackproof.health.rules import RULES
+from ackproof.judge.frames import Tables
+
+_EXPECTED = ("run", "rule", "fault", "from_ns", "proved_ns", "raise_by_ns", "clear_by_ns", "watched_ns")
+_GOOD = ("hit", "unfinished")
+_WAKES = [rule.name for rule in RULES if rule.wakes]
+
+
+def alerts(t: Tables) -> DataFrame:
+    """One row for each alert that was expected, and for each that was not; `bad` where it should not be so."""
+    both = t.awaited.join(t.beside(_spans(t)), on=["run", "rule"], how="left").withColumn("its", _its_own())
+    told = (
+        both.groupBy(*_EXPECTED)
+        .agg(
+            F.min(F.when(F.col("its"), F.col("raised_ns"))).alias("raised_ns"),
+            F.max(F.when(F.col("its"), F.col("cleared_ns"))).alias("cleared_ns"),
+            F.coalesce(F.bool_or(F.col("its") & F.col("cleared_ns").isNull()), F.lit(False)).alias("stands"),
+        )
+        .withColumn("result", _result())
+    )
+    return t.together(_shown(told), _shown(_false(t)))
+
+
+def _spans(t: Tables) -> DataFrame:
+    """From each alert that was raised until it was cleared."""
+    in_order = Window.partitionBy("run", "rule").orderBy("at_ns")
+    return (
+        t.alerts.filter(F.col("event").isin("raised", "cleared"))
+        .withColumn("cleared_ns", F.lead("at_ns").over(in_order))
+        .filter(F.col("event") == "raised")
+        .select("run", "rule", F.col("at_ns").alias("raised_ns"), "cleared_ns")
+    )
+
+
+def _its_own() -> Column:
+    """It stood after the fault began, and was raised before its effects had to be gone."""
+    stood = F.col("cleared_ns").isNull() | (F.col("cleared_ns") > F.col("from_ns"))
+    return F.coalesce(F.col("from_ns").isNotNull() & stood & _before_its_end(), F.lit(False))
+
+
+def _before_its_end() -> Column:
+    return F.col("clear_by_ns").isNull() | (F.col("raised_ns") <= F.col("clear_by_ns"))
+
+
+def _result() -> Column:
+    too_long = F.col("stands") | (F.col("cleared_ns") > F.col("clear_by_ns"))
+    return (
+        F.when(F.col("raised_ns").isNull(), "missed")
+        .when(F.col("raised_ns") > F.col("raise_by_ns"), "late")
+        .when(F.col("stands") & (F.col("clear_by_ns") > F.col("watched_ns")), "unfinished")
+        .when(F.col("clear_by_ns").isNotNull() & too_long, "stuck")
+        .otherwise("hit")
+    )
+
+
+def _false(t: Tables) -> DataFrame:
+    """Alerts that nothing explains, with the fault that had begun last, for whoever looks into it."""
+    windows = t.awaited.select("run", "rule", "from_ns", "clear_by_ns")
+    explained = (
+        _spans(t)
+        .join(t.beside(windows), on=["run", "rule"], how="inner")
+        .filter((F.col("raised_ns") >= F.col("from_ns")) & _before_its_end())
+        .select("run", "rule", "raised_ns")
+    )
+    asked = t.faults.filter(F.col("event") == "asked").select("run", "fault", F.col("at_ns").alias("from_ns"))
+    begun = F.when(F.col("from_ns") <= F.col("raised_ns"), F.struct("from_ns", "fault"))
+    return (
+        _spans(t)
+        .join(t.beside(explained), on=["run", "rule", "raised_ns"], how="left_anti")
+        .join(t.beside(asked), on=["run"], how="left")
+        .groupBy("run", "rule", "raised_ns", "cleared_ns")
+        .agg(F.max(begun)["fault"].alias("fault"))
+        .withColumn("proved_ns", F.lit(None).cast("long"))
+        .withColumn("result", F.lit("false"))
+    )
+
+
+def _shown(frame: DataFrame) -> DataFrame:
+    after_s = ((F.col("raised_ns") - F.col("proved_ns")) / 1e9).alias("after_s")
+    stood_s = ((F.col("cleared_ns") - F.col("raised_ns")) / 1e9).alias("stood_s")
+    bad = (~F.col("result").isin(*_GOOD)).alias("bad")
+    told = F.when(F.col("rule").isin(*_WAKES), "at once").otherwise("in the morning").alias("told")
+    return frame.select("run", "rule", "fault", "result", "raised_ns", "cleared_ns", after_s, stood_s, told, bad)

@@ -1,0 +1,51 @@
+"""Throughput: how many messages a second each table of producers got acknowledged, where they come one after the other.
+
+Of what was acknowledged: from the first such send of any of its producers to the last acknowledgement of any; who got
+none is not counted among its producers. `threads` is null where producers have none beside the one that hears of
+acknowledgements.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ackproof.judge.frames import Tables
+from ackproof.model.run_record import RunRecord
+
+
+def throughput(t: Tables) -> DataFrame:
+    """One row for each [[producers]] table."""
+    known = t.producers.select("run", "producer", "table", "threads")
+    seconds = (F.col("end_ns") - F.col("begin_ns")) / 1e9
+    return (
+        (t.produced if t.produced is not None else _produced(t))
+        .join(t.beside(known), on=["run", "producer"], how="inner")
+        .groupBy("run", "table")
+        .agg(
+            F.count("*").alias("producers"),
+            F.max("threads").alias("threads"),
+            F.sum("acked").alias("acked"),
+            F.min("begin_ns").alias("begin_ns"),
+            F.max("end_ns").alias("end_ns"),
+        )
+        .withColumn("seconds", seconds)
+        .withColumn("per_second", F.when(seconds > 0, F.col("acked") / seconds))
+        .select("run", "table", "producers", "threads", "acked", "begin_ns", "seconds", "per_second")
+    )
+
+
+def _produced(t: Tables) -> DataFrame:
+    return (
+        t.sends.filter(F.col("outcome") == "ok")
+        .groupBy("run", "producer")
+        .agg(
+            F.count("*").alias("acked"),
+            F.min("sent_ns").alias("begin_ns"),
+            F.max("done_ns").alias("end_ns"),
+        )
+    )
+
+
+def in_turn(record: RunRecord) -> bool:
+    return any(plan.get("after") for plan in record.plan.get("producers", []))

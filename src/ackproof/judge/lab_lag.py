@@ -1,0 +1,186 @@
+"""How late the laboratory was itself, for want of a processor: what it measured then says little of Kafka.
+
+Each of its processes tells. The observer wants to ask each broker again and again; a producer of ours wants to wait so
+long and no longer, and writes down by how much it missed that; and a thread of each client, the observer and the final
+read wants to wake ten times a second (`lateness`). None counts what it waited for Kafka.
+
+Kafka's own nodes may wait for a processor while the laboratory is on time. So the lab looks every second which of their
+threads waited longest, and tells where that is a fifth of the time or more. Such looks in a row add up: what one thread
+did not do in time the next one gets late.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ackproof.judge.run_source import Source, by_groups
+
+LOOKS_EVERY_NS = 125_000_000  # the observer asks each broker so often, if it answers
+LOOKS_MOST = 6_000_000  # of one topic on three brokers those of 69 hours
+MERGED_LOOKS = 1_000_000
+BEHIND_MS = 1_000.0
+IN_A_ROW_NS = 2_500_000_000  # the lab looks at the nodes every second, or somewhat later
+FOREVER = 2**63 - 1
+Stretch = tuple[int, int]  # from one moment to another, in nanoseconds
+Moments = npt.NDArray[np.int64]
+
+
+class TooManyLooks(Exception):
+    """The table `state` has more looks at brokers than the judge holds in memory."""
+
+
+@dataclass(frozen=True)
+class Looks:
+    """When brokers were asked, and how long that took: topic by topic of each broker, in the order of time."""
+
+    at: Moments
+    took: Moments
+    again: npt.NDArray[np.bool_]  # of each look but the first: whether the one before was at the same
+
+
+def is_behind(ms: float, line_ms: float = BEHIND_MS) -> bool:
+    """Whether that is late enough to be taken for something that takes longer than a line."""
+    return ms >= min(line_ms, BEHIND_MS)
+
+
+def behind_ms(source: Source) -> float:
+    """How late the laboratory was at its latest during the load."""
+    return max(_observer_ms(source), _producers_ms(source), _told_ms(source))
+
+
+def waited_ms(source: Source) -> float:
+    """How long the nodes waited for a processor during the load: the most that looks in a row add up to."""
+    begun, ended = source.record.marks.load_begun_ns or 0, source.record.marks.load_ended_ns
+    longest = together = before = 0
+    for at, waited in sorted(look for looks in _told(source, servers=True).values() for look in looks):
+        in_load = (at if ended is None else min(at, ended)) - max(at - waited, begun)
+        if in_load > 0:
+            together = in_load if at - before > IN_A_ROW_NS else together + in_load
+            longest, before = max(longest, together), at
+    return longest / 1e6
+
+
+def frozen(source: Source) -> dict[str, list[Stretch]]:
+    """When a fault of the scenario froze each process: lateness in that time is the scenario's doing."""
+    pauses = [row for row in source.small["faults"] if row["kind"] == "pause"]
+    ends = {row["fault"]: row["at_ns"] for row in pauses if row["event"] == "healed"}
+    begins = {row["fault"]: row["at_ns"] for row in pauses if row["event"] == "asked"}
+    found: dict[str, list[Stretch]] = {}
+    for fault, name in sorted({(row["fault"], name) for row in pauses for name in row["targets"]}):
+        found.setdefault(name, []).append((begins.get(fault, 0), ends.get(fault, FOREVER)))
+    return found
+
+
+def latest_ms(source: Source) -> dict[str, float]:
+    """How late each process was at its latest from the beginning of the load on, as it told itself."""
+    return _latest_ms(source, FOREVER)
+
+
+def _latest_ms(source: Source, last: int) -> dict[str, float]:
+    """The same until `last`, without the time in which a fault had frozen the process."""
+    begun, pauses = source.record.marks.load_begun_ns or 0, frozen(source)
+    found = {}
+    for client, told in _told(source).items():
+        own = pauses.get(client, [])
+        found[client] = max(_outside(max(at - behind, begun), min(at, last), own) for at, behind in told) / 1e6
+    return found
+
+
+def _outside(begin: int, end: int, pauses: list[Stretch]) -> int:
+    """How much of a stretch of time lies in no pause."""
+    found = 0
+    for paused, resumed in sorted(pauses):
+        found += max(0, min(end, paused) - begin)
+        begin = max(begin, resumed)
+    return found + max(0, end - begin)
+
+
+def _told(source: Source, servers: bool = False) -> dict[str, list[tuple[int, int]]]:
+    """By process of the laboratory: when it noticed, and by how much it was late then. Or by server, of the cluster:
+    when the lab looked, and how long it had waited for a processor."""
+    found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for path in source.files["lateness"]:
+        for row in pq.read_table(path, columns=["client", "at_ns", "behind_ns"]).to_pylist():
+            if source.record.is_server(row["client"]) == servers:
+                found[row["client"]].append((row["at_ns"], row["behind_ns"]))
+    return dict(found)
+
+
+def _told_ms(source: Source) -> float:
+    """During the load, as far as it lay in it."""
+    ended = source.record.marks.load_ended_ns
+    return max(_latest_ms(source, FOREVER if ended is None else ended).values(), default=0.0)
+
+
+def _observer_ms(source: Source) -> float:
+    """From the moment at which it wanted to ask a broker again, which is no earlier than the last answer, until it
+    did; and where it asked nobody before the load began, or after it ended, from there, or until then."""
+    begun, ended = source.record.marks.load_begun_ns, source.record.marks.load_ended_ns
+    looks = _looks(source)
+    if not len(looks.at):
+        return 0.0
+    wanted = looks.at + np.maximum(looks.took, LOOKS_EVERY_NS)
+    first, last = looks.at.min(), wanted.max()
+    begun, ended = first if begun is None else begun, last if ended is None else ended
+    late = (np.minimum(looks.at[1:], ended) - np.maximum(wanted[:-1], begun))[looks.again]
+    return float(max(first - begun, ended - max(last, begun), late.max(initial=0))) / 1e6
+
+
+def _producers_ms(source: Source) -> float:
+    """As they wrote it down themselves. They do not say when they were late, so those that the scenario froze are left
+    out here; `lateness` tells of those too."""
+    paused = frozen(source)
+    others = [producer.id for producer in source.record.producers if producer.name not in paused]
+    latest_ns = 0
+    for path in source.files["blocks"]:
+        if "behind_ns" in pq.read_schema(path).names:
+            told = pq.read_table(path, columns=["behind_ns"], filters=pc.field("producer").isin(others))
+            latest_ns = max(latest_ns, pc.max(told["behind_ns"]).as_py() or 0)
+    return latest_ns / 1e6
+
+
+def gaps_ms(source: Source) -> npt.NDArray[np.float64]:
+    """From each look at a broker during the load to the next."""
+    marks, looks = source.record.marks, _looks(source)
+    during = (looks.at >= (marks.load_begun_ns or 0)) & (looks.at <= (marks.load_ended_ns or FOREVER))
+    return np.diff(looks.at)[looks.again & during[1:] & during[:-1]] / 1e6
+
+
+def _looks(source: Source) -> Looks:
+    """By topic too: brokers of two clusters may have the same number, and no topic in common. The partitions of a topic
+    share their looks, so thousands of partitions take no more memory than one."""
+    names = ["broker", "topic", "at_ns", "took_ns"]
+    chunks = [[np.zeros(0, np.int64) for _ in names]]
+    for rows in by_groups(source.files["state"], names):
+        chunks.append(_once([rows[name].to_numpy() for name in names]))
+        if sum(len(chunk[0]) for chunk in chunks[1:]) > max(MERGED_LOOKS, len(chunks[0][0]) // 2):
+            _merge(chunks)
+    _merge(chunks)
+    broker, topic, at, took = chunks[0]
+    return Looks(at, took, (np.diff(broker) == 0) & (np.diff(topic) == 0))
+
+
+def _merge(chunks: list[list[Moments]]) -> None:
+    """Into one, in place: what is no longer needed is free before the next array is made."""
+    columns = [np.concatenate(own) for own in zip(*chunks, strict=True)]
+    chunks.clear()
+    chunks.append(_once(columns))
+    if len(chunks[0][0]) > LOOKS_MOST:
+        raise TooManyLooks(f"the table `state` has more than {LOOKS_MOST:,} looks at brokers")
+
+
+def _once(columns: list[Moments]) -> list[Moments]:
+    """Rows of broker, topic, time and duration in this order, each look once: the row of it that came first."""
+    order = np.lexsort(columns[2::-1])
+    fresh = np.ones(len(order), bool)
+    fresh[1:] = np.logical_or.reduce([np.diff(column[order]) != 0 for column in columns[:3]])
+    order = order[fresh]
+    for place, column in enumerate(columns):
+        columns[place] = column[order]
+    return columns

@@ -1,0 +1,1 @@
+"""Kafka's jars: fetched, checked, cached."""

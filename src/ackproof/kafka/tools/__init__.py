@@ -1,0 +1,1 @@
+"""Kafka's own command line tools, without their shell scripts."""

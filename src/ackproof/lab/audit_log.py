@@ -1,0 +1,65 @@
+"""The audit trail of a lab: who asked what, what it became, when it was proved, when it was healed.
+
+One JSON object a line, appended whole, so that several processes may write and anybody may read at any moment. A disk
+that is full keeps nobody from healing: what it does not take is written with the next event for which there is room.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ackproof.core.errors import FULL
+
+
+class Events:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._turn = threading.Lock()
+        self._unwritten = b""
+
+    def add(self, event: str, **facts: Any) -> None:
+        record = {
+            "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "at_ns": time.monotonic_ns(),
+            "event": event,
+            **{name: fact for name, fact in facts.items() if fact is not None},
+        }
+        with self._turn:
+            self._unwritten += msgspec.json.encode(record) + b"\n"
+            try:
+                self._write()
+            except OSError as problem:
+                if problem.errno not in FULL:
+                    raise
+
+    def _write(self) -> None:
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            while self._unwritten:
+                self._unwritten = self._unwritten[os.write(descriptor, self._unwritten) :]
+        finally:
+            os.close(descriptor)
+
+    def read(self) -> list[dict[str, Any]]:
+        """Every event so far."""
+        return self.read_from(0)[0]
+
+    def read_from(self, place: int) -> tuple[list[dict[str, Any]], int]:
+        """The events since a place in the file, and the place behind them.
+
+        A line that is still being written is left for the next time.
+        """
+        try:
+            with self._path.open("rb") as trail:
+                trail.seek(place)
+                whole, newline, _ = trail.read().rpartition(b"\n")
+        except FileNotFoundError:
+            return [], place
+        return [msgspec.json.decode(line) for line in whole.split(b"\n") if line], place + len(whole) + len(newline)

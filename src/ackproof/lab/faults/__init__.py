@@ -1,0 +1,1 @@
+"""Faults: each breaks something, proves that it is broken, and mends it."""

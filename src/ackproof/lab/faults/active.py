@@ -1,0 +1,251 @@
+"""A running lab: the cluster, its network, the faults that stand in it, and the trail of what happened.
+
+A fault that stands is a context manager held open: `begin` enters it, `end` leaves it. While it stands it is proved
+again every second, by a thread that does nothing else; one that no longer holds is told, never passed over. A node that
+was killed or stopped is no such fault, for nothing heals it but its start; until then the same thread asks its port.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Collection
+from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ackproof.core.errors import NotProved, UsageProblem
+from ackproof.host.processes import Exit, Halt, Processes
+from ackproof.lab.audit_log import Events
+from ackproof.lab.cluster import Cluster
+from ackproof.lab.conditions import LOOK_EVERY_S, Conditions, Proc
+from ackproof.lab.faults import network as faults
+from ackproof.lab.network.nftables import Match
+from ackproof.lab.network.router import Network
+from ackproof.lab.spec import Node
+from ackproof.lab.topology import Link
+from ackproof.model.run_record import RELAY
+
+PROVE_EVERY_S = 1.0
+# After a fault's time is up, before we look: the kernel forgets a link on time, a watchdog wakes and writes first.
+_KERNEL_GRACE_S = 0.05
+_WATCHDOG_GRACE_S = 0.5
+_KNOCK_S = 0.2  # within a node's own namespace, where a port refuses or takes a connection at once
+
+
+@dataclass
+class Standing:
+    """A fault that stands, as asked for and as it became."""
+
+    name: str
+    kind: str
+    targets: list[str]
+    held: faults.Held
+    stack: ExitStack
+    links: frozenset[Link] = frozenset()
+    match: Match = field(default_factory=Match)
+    until: float | None = None
+    since: float = field(default_factory=time.monotonic)
+    broken: str | None = None
+    ended_by_kernel: bool = False
+
+    @property
+    def over(self) -> float:
+        """When its time is up and whoever should end it has had the time to."""
+        grace_s = _KERNEL_GRACE_S if self.links else _WATCHDOG_GRACE_S
+        return math.inf if self.until is None else self.until + grace_s
+
+    def told(self) -> dict[str, Any]:
+        return {
+            "fault": self.name,
+            "kind": self.kind,
+            "targets": self.targets,
+            "links": sorted(self.links),
+            "only": {name: value for name, value in asdict(self.match).items() if value},
+            "proved": self.held.proved,
+            "for_s": round(time.monotonic() - self.since, 3),
+            "left_s": None if self.until is None else round(max(0.0, self.until - time.monotonic()), 3),
+            "broken": self.broken,
+        }
+
+
+class Lab:
+    def __init__(self, network: Network, events: Events, proc: Proc | None = None) -> None:
+        self.network = network
+        self.events = events
+        self.processes = Processes(self._on_exit, self._on_halt)
+        self.conditions = Conditions(self.processes, events, proc or Proc(os.getpid()))
+        self.cluster: Cluster  # set once, by the supervisor, before anybody can ask
+        self.turn = threading.RLock()  # one change of a node's state at a time
+        self.standing: dict[str, Standing] = {}
+        self.down: dict[str, Exit] = {}  # nodes that a verb ended and none has started since
+        self.clients: set[str] = set()  # programs of a run's
+        self._count = 0
+
+    def _on_exit(self, name: str, how: Exit) -> None:
+        with suppress(OSError):  # a full disk must not end the lab
+            self._tell_exit(name, how)
+
+    def _tell_exit(self, name: str, how: Exit) -> None:
+        if name in self.cluster.nodes or name in self.clients:
+            exit_facts = {"how": str(how), "code": how.code, "signal": how.signal, "by_itself": not how.asked}
+            self.events.add("exited", node=name, **exit_facts)
+        elif not how.asked and name.startswith(RELAY):
+            self.events.add("exited", node=name, how=str(how), code=how.code, signal=how.signal, by_itself=True)
+        elif not how.asked and how.code != 0:
+            self.events.add("helper failed", helper=name, how=str(how))
+
+    def _on_halt(self, halt: Halt) -> None:
+        """Runs in the thread that reaps, so it takes no lock that a verb may hold."""
+        with suppress(OSError):
+            if not halt.ours:
+                (self.conditions.stopped if halt.stopped else self.conditions.continued)(halt.name)
+            elif halt.woken:
+                self._tell_if_woken(halt.name)
+
+    def _tell_if_woken(self, name: str) -> None:
+        """A pause that is to be healed no longer stands among the faults, and one whose time is up is not due."""
+        for standing in list(self.standing.values()):
+            its_pause = standing.kind == "pause" and standing.targets == [name]
+            if its_pause and standing.broken is None and self._still_due(standing):
+                standing.broken = f"somebody let {name} go on"
+                self.events.add("no longer holds", fault=standing.name, problem=standing.broken)
+
+    # -- nodes that are down ---------------------------------------------------------------------------------------
+
+    def keep_down(self, name: str) -> None:
+        """A verb ended it: from here on nobody may serve there until we launch it."""
+        with self.turn:
+            if (how := self.processes.last_exit(name)) is not None:  # else it was started again meanwhile
+                self.down[name] = how
+
+    def launch(self, node: Node) -> None:
+        """In your turn."""
+        self.down.pop(node.name, None)
+        self.cluster.launch(node)
+
+    def _knock(self, name: str, how: Exit) -> None:
+        port = self.cluster.nodes[name].port
+        try:
+            with self.network.lock:  # a proof of ours may listen there in the node's place
+                self.network.connect((name, name), port, _KNOCK_S).close()
+        except OSError:
+            return  # it refuses; of a node that is not reached nothing can be said
+        with self.turn:
+            if self.down.get(name) is how:  # else it was our own, launched since we looked
+                del self.down[name]  # told once
+                problem = f"{name} is down ({how}), and yet somebody serves on its port {port}"
+                self.events.add("no longer holds", node=name, problem=problem)
+
+    # -- faults ----------------------------------------------------------------------------------------------------
+
+    def next_name(self) -> str:
+        with self.turn:
+            self._count += 1
+            return f"f{self._count}"
+
+    def begin(
+        self,
+        name: str,
+        kind: str,
+        targets: list[str],
+        fault: AbstractContextManager[faults.Held],
+        *,
+        links: Collection[Link] = (),
+        match: Match | None = None,
+        for_s: float | None = None,
+    ) -> Standing:
+        """Enter the fault; it stands from here on, and its time counts from here on."""
+        with ExitStack() as stack:
+            held = stack.enter_context(fault)
+            left_s = self.network.left_s(name) if links and for_s is not None else for_s
+            until = None if for_s is None else time.monotonic() + (left_s or 0.0)  # its time may be up already
+            standing = Standing(name, kind, targets, held, stack.pop_all(), frozenset(links), match or Match(), until)
+        with self.turn:
+            self.standing[name] = standing
+        self.events.add("proved", fault=name, kind=kind, targets=targets, proof=held.proved, for_s=for_s)
+        return standing
+
+    def end(self, name: str, by: str = "heal") -> str:
+        """Leave the fault and prove that it is over. What was mended stays mended whatever the proof says."""
+        standing = self.mend(name)
+        return f"{name} is over already" if standing is None else self.prove_over(standing, by)
+
+    def look_once_more(self, name: str) -> None:
+        """Right before it is ended by somebody: what broke since the last look would never be seen."""
+        standing = self.standing.get(name)
+        if standing is not None and self._still_due(standing):
+            self._look_after(standing)
+
+    def mend(self, name: str) -> Standing | None:
+        with self.turn:
+            standing = self.standing.pop(name, None)
+        if standing is not None:
+            expired = standing.until is not None and time.monotonic() >= standing.until
+            standing.ended_by_kernel = expired and bool(standing.links) and not self._taken(name)
+            # First its watchdog, which must not end some later fault.
+            self.processes.send(f"watchdog-{name}", signal.SIGKILL, ends=True)
+            standing.stack.close()
+        return standing
+
+    def prove_over(self, standing: Standing, by: str) -> str:
+        name = standing.name
+        by = "the kernel" if standing.ended_by_kernel else by
+        try:
+            proof = standing.held.prove_over()
+        except (NotProved, OSError) as problem:
+            self.events.add("not healed", fault=name, by=by, problem=str(problem))
+            raise NotProved(f"{name} ({standing.kind}): {problem}") from problem
+        # The kernel tells nobody: that it was over, and when, is found when somebody looks.
+        over_ns = int(standing.until * 1e9) if standing.ended_by_kernel and standing.until is not None else None
+        self.events.add("healed", fault=name, kind=standing.kind, by=by, proof=proof, over_ns=over_ns)
+        return proof
+
+    def _taken(self, name: str) -> dict[Link, int]:
+        return self.network.taken(name) if name in self.network.cuts else {}
+
+    def find(self, names: Collection[str]) -> list[str]:
+        with self.turn:
+            if unknown := [name for name in names if name not in self.standing]:
+                standing = ", ".join(self.standing) or "none"
+                raise UsageProblem(f"no fault {', '.join(unknown)} stands; standing: {standing}")
+            return list(names) or list(self.standing)
+
+    def keep_proving(self) -> None:
+        """The thread's life: end what has run its time, prove the rest again, and that who was ended stays down."""
+        while True:
+            begun = time.monotonic()
+            for standing in list(self.standing.values()):
+                self._look_after(standing)
+            for name, how in list(self.down.items()):
+                self._knock(name, how)
+            time.sleep(max(0.1, self._next_wake(begun) - time.monotonic()))
+
+    def keep_watching(self) -> None:
+        """Another thread's life: look under which conditions the nodes run, as proofs may take their time."""
+        while True:
+            begun = time.monotonic()
+            with suppress(OSError):  # a full disk must not end the watching
+                self.conditions.look([node.name for node in self.cluster.servers])
+            time.sleep(max(0.1, begun + LOOK_EVERY_S - time.monotonic()))
+
+    def _next_wake(self, begun: float) -> float:
+        return min([begun + PROVE_EVERY_S, *(standing.over for standing in list(self.standing.values()))])
+
+    def _look_after(self, standing: Standing) -> None:
+        try:
+            if time.monotonic() >= standing.over:
+                self.end(standing.name, by="its time")
+            elif standing.name in self.standing and standing.broken is None and self._still_due(standing):
+                self.events.add("held", fault=standing.name, proof=standing.held.prove())
+        except Exception as problem:  # noqa: BLE001  # a proof that breaks, however, must not end the proving of others
+            if standing.name in self.standing and self._still_due(standing):
+                standing.broken = str(problem)
+                self.events.add("no longer holds", fault=standing.name, problem=str(problem))
+
+    def _still_due(self, standing: Standing) -> bool:
+        """A proof that failed because the fault's time ran out meanwhile says nothing against it."""
+        return standing.until is None or time.monotonic() < standing.until

@@ -1,0 +1,63 @@
+"""Kafka's own tools, run where clients stand: `ackproof kafka TOOL ARGS`."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from ackproof.cli.ui.console import say
+from ackproof.core.cluster_guard import refuse_arguments
+from ackproof.kafka.tools import invocation as tools
+from ackproof.lab import client as control
+from ackproof.lab import node_config as config
+from ackproof.lab.directory import LabDirectory, Started
+
+
+def list_tools(name: str) -> None:
+    jars = Path(LabDirectory.of(name).started().jars) if LabDirectory.of(name).alive() else None
+    if jars is None:
+        control.call(name, "status")
+    else:
+        say(*(f"{tool.name:32} {tool.summary}" for tool in tools.tools(jars)))
+
+
+def run_tool(name: str, node: str, tool: str, arguments: Sequence[str]) -> int:
+    plan = planned(name, tool, arguments)
+    if isinstance(plan, tools.Verb):  # a server's start or stop: our own verb
+        result = control.call(name, plan.verb, nodes=list(plan.nodes))
+        say(*result["said"])
+        return 0
+    with command(name, plan) as argv:
+        return control.execute(name, node, argv)
+
+
+def planned(name: str, tool: str, arguments: Sequence[str]) -> tools.Plan | tools.Verb:
+    where = control.call(name, "bootstrap")
+    jars = Path(LabDirectory.of(name).started().jars)
+    plan = tools.plan(tool, arguments, jars, where["bootstrap"], zookeeper=where["zookeeper"])
+    if isinstance(plan, tools.Plan):
+        nodes = control.call(name, "nodes")["nodes"]
+        refuse_arguments(plan.argv, {node[which] for node in nodes for which in ("name", "address")})
+    return plan
+
+
+@contextmanager
+def command(name: str, plan: tools.Plan) -> Iterator[list[str]]:
+    """The program that is the tool; what it needs on disk goes afterwards, and with the lab if we are killed."""
+    directory = LabDirectory.of(name)
+    with tempfile.TemporaryDirectory(prefix="ackproof-tool-", dir=directory.path) as folder:
+        yield java_command(directory.started(), plan, Path(folder))
+
+
+def java_command(started: Started, plan: tools.Plan, folder: Path) -> list[str]:
+    """Java as a tool wants it; its own files are in this folder."""
+    logging = config.logging(started.spec.kafka, level="WARN")
+    path = folder / logging.file_name
+    path.write_text(logging.text)
+    return [
+        started.java, *config.JVM_ALWAYS, f"-Djava.io.tmpdir={folder}", logging.option.format(path=path), *plan.jvm,
+        *os.environ.get("KAFKA_OPTS", "").split(), "-cp", f"{started.jars}/*", plan.main_class, *plan.argv,
+    ]  # fmt: skip

@@ -1,0 +1,1 @@
+"""The lab's network: its router, and the rules that cut links."""

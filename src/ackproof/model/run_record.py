@@ -1,0 +1,156 @@
+"""`run.json`: what was run, so that a run directory explains itself to whoever judges or reports it.
+
+Written when the run begins and again, whole, at each step; `ended` says how it ended, and is null while it runs or
+where everything was killed.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from ackproof.core.errors import naming
+from ackproof.core.run_files import require_own
+from ackproof.core.safe_json import json_text, read_json
+from ackproof.model.journal_tables import SCHEMA_VERSION
+from ackproof.model.run_record_bounds import (
+    PARTITIONS_MOST,
+    Each,
+    Id,
+    Index,
+    Many,
+    Moment,
+    Name,
+    Some,
+    Text,
+    check_plan,
+)
+
+Expected = Literal["required", "allowed", "forbidden"]
+RELAY = "relay-"  # before the name of the broker that a relay offers on the host
+
+
+class ProducerRecord(msgspec.Struct, frozen=True):
+    id: Id
+    name: Name
+    topic: Index
+    acks: Name  # "0", "1" or "all"
+    count: Some
+    rate: float | None  # messages a second; null: as fast as it goes
+    settings: dict[str, Any] = {}
+
+
+class ConsumerRecord(msgspec.Struct, frozen=True):
+    id: Id
+    name: Name
+    topic: Index
+    group: Index
+    settings: dict[str, Any] = {}
+    start: Literal["earliest", "latest"] = "earliest"
+
+
+class FaultRecord(msgspec.Struct, frozen=True):
+    id: Id
+    kind: Name
+    asked: Many[Name]
+    apart_from: Many[Name] = []
+    when: Text = ""  # in words: "at 30,000 messages"
+    heals: Text = ""  # in words: "after the last send, and not before a new leader epoch was seen or 30 s have passed"
+    step: Text | None = None  # of a runbook, in words
+
+
+class Clock(msgspec.Struct, frozen=True):
+    """The two clocks read together: how monotonic times become times of day, and whether the clocks agree."""
+
+    wall_ns: Moment
+    monotonic_ns: Moment
+
+
+class Marks(msgspec.Struct, frozen=True):
+    """Moments of the run on the monotonic clock; null where it did not come to that."""
+
+    ready_ns: Moment | None = None
+    load_begun_ns: Moment | None = None
+    load_ended_ns: Moment | None = None
+    healed_ns: Moment | None = None
+    drained_ns: Moment | None = None
+    verdict_ns: Moment | None = None  # printed, by the run itself; judged later, there is none
+
+
+class RunRecord(msgspec.Struct, frozen=True):
+    run: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+    name: Name  # the directory's name
+    scenario: Name
+    section: Name
+    title: Text
+    shape: Name  # base, slow or crowd
+    mode: Name  # zookeeper or kraft
+    kafka: Name
+    seed: int
+    argv: Many[Text]  # how to run it again
+    versions: Each[Name]
+    expect: dict[str, Expected]  # per check, resolved for this mode and shape
+    topics: Many[Name]  # their numbers are the places in this list; so for groups
+    groups: Many[Name]
+    producers: Many[ProducerRecord]
+    consumers: Many[ConsumerRecord]
+    faults: Many[FaultRecord]
+    nodes: Each[int]  # Kafka's id: the node's name
+    began: Clock
+    plan: dict[str, Any]  # the scenario as it was resolved, every field
+    schema: int = SCHEMA_VERSION
+    ended_at: Clock | None = None
+    ended: Literal["complete", "interrupted", "failed"] | None = None
+    problems: Many[Text] = []
+    marks: Marks = Marks()
+    mirrors: dict[Index, Index] = {}  # the number of a topic that a mirror made: the topic that it was made from
+    others: Many[Text] = []  # what somebody else asked of the lab while the run went on, and who
+    unread: dict[Index, Text] = {}  # a group whose consumers ended before they had read everything: what they lacked
+    rows: dict[Name, Some] = {}  # of each table, when the journal was sealed: a file may be gone since
+
+    def is_server(self, node: str) -> bool:
+        """Brokers by their names here; ZooKeeper's and KRaft's own by how the lab calls them, whichever cluster's. A
+        broker's relay counts too: without it clients on the host do not reach the broker."""
+        own = node.removeprefix(RELAY).rsplit(".", 1)[-1]
+        return node in self.nodes.values() or own.startswith(("zk", "controller", "kafka", "mirror"))
+
+    def each(self, kind: Literal["producers", "consumers"]) -> list[dict[str, Any]]:
+        """The plan of each producer or consumer, in the order of their numbers."""
+        return [plan for plan in self.plan.get(kind, []) for _ in range(plan.get("copies", 1))]
+
+    def partitions(self, topic: int) -> int:
+        """How many a topic has in the end, by the plan; without one, at least one."""
+        topics = self.plan.get("topics") or []
+        if not topics:
+            return 1
+        planned = topics[self.mirrors.get(topic, topic)]
+        resized = [fault for fault in self.plan.get("faults", []) if fault.get("to_partitions")]
+        grown = [fault["to_partitions"] for fault in resized if f"{planned['name']}/*" in fault["partitions"]]
+        return int(max([planned["partitions"], *grown]))
+
+
+def write_record(run_directory: Path, record: RunRecord) -> None:
+    temporary = run_directory / ".run.json.new"
+    try:
+        with naming(temporary), temporary.open("wb") as out:
+            out.write(json_text(record))
+            out.flush()
+            os.fsync(out.fileno())
+        temporary.rename(run_directory / "run.json")
+    except BaseException:
+        temporary.unlink(missing_ok=True)  # it may be what fills the disk
+        raise
+
+
+def read_record(run_directory: Path) -> RunRecord:
+    """What a run directory says of itself, within the bounds that any run keeps."""
+    path = run_directory / "run.json"
+    require_own(path, run_directory)
+    record = read_json(path, RunRecord)
+    check_plan(record.plan)
+    if sum(map(record.partitions, {*range(len(record.topics)), *record.mirrors})) > PARTITIONS_MOST:
+        raise msgspec.ValidationError(f"its plan has more than {PARTITIONS_MOST:,} partitions")
+    return record

@@ -1,0 +1,137 @@
+"""`verdict/verdict.json`: what the judge found, compared with what the scenario expects. Pure; no Spark here.
+
+    confirmed   every required anomaly was found, no forbidden one was, and the run is fit to say so
+    refuted     a forbidden one was found, or a required one was not: the fault did not bite
+    unknown     the run is unfit, nothing was acknowledged, or a check broke: no evidence either way, never a pass
+
+A check may also be "not applicable": a client does not tell what it asks about. It then says nothing either way, and
+where the scenario expects something of it, it is unknown.
+
+The document holds nothing of the place or the moment of judging, so that judging again gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from ackproof.core.run_files import require_own
+from ackproof.core.safe_json import read_json
+from ackproof.model.run_record import Expected, RunRecord
+
+Result = Literal["confirmed", "refuted", "unknown"]
+EXIT_CODES: dict[Result, int] = {"confirmed": 0, "refuted": 1, "unknown": 3}
+WITNESSES_SHOWN = 100
+
+
+class CheckResult(msgspec.Struct, frozen=True):
+    name: str
+    expected: Expected
+    found: int | None  # witnesses; null where the check broke, had nothing to look at, or is not applicable
+    result: Result | Literal["not applicable"]
+    text: str  # one sentence
+    witnesses: list[dict[str, Any]] = []  # the first hundred; all are in verdict/<name>/*.parquet
+    broke: str | None = None
+
+
+class Fitness(msgspec.Struct, frozen=True):
+    name: str
+    fit: bool
+    text: str
+
+
+class FaultSummary(msgspec.Struct, frozen=True):
+    kind: str
+    targets: list[str]
+    proved: bool
+    text: str = ""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    run: str
+    scenario: str
+    shape: str
+    mode: str
+    kafka: str
+    result: Result
+    sentence: str
+    sent: int
+    acked: int
+    failed: int
+    unknown: int
+    # Null, and the next two empty, where the final log was not read to its end: nobody counted.
+    high_watermark: int | None
+    log_start: int | None
+    lost: int | None
+    duplicated: int | None
+    reordered: int | None
+    fates: dict[str, int]
+    identity: dict[str, int]  # the parts that add up to high watermark - log start
+    unavailable_ms: float | None  # null where the check `unavailable` is not applicable, or has no answer
+    checks: list[CheckResult]
+    fitness: list[Fitness]
+    faults: list[FaultSummary]
+    failover: list[dict[str, Any]] = []
+    moves: list[dict[str, Any]] = []  # who led each partition at each moment, and who was in sync
+    latency_ms: dict[str, dict[str, float]] = {}  # "due" and "sent": p50, p90, p99, p999, max
+    runbook: list[dict[str, Any]] = []  # the steps of a runbook as they were carried out
+
+
+def not_judged(record: RunRecord | None, why: Fitness, name: str = "") -> Verdict:
+    """What can be said of a run that nobody could judge, or has judged yet: unknown."""
+    expected: dict[str, Expected] = dict(record.expect) if record else {}
+    return Verdict(
+        run=record.name if record else name,
+        scenario=record.scenario if record else "",
+        shape=record.shape if record else "",
+        mode=record.mode if record else "",
+        kafka=record.kafka if record else "",
+        result="unknown",
+        sentence=f"Unknown: {why.text[:1].lower()}{why.text[1:]}",
+        sent=0,
+        acked=0,
+        failed=0,
+        unknown=0,
+        high_watermark=None,
+        log_start=None,
+        lost=None,
+        duplicated=None,
+        reordered=None,
+        fates={},
+        identity={},
+        unavailable_ms=None,
+        checks=[
+            CheckResult(check, expected[check], None, "unknown", "Not judged.", broke=why.text) for check in expected
+        ],
+        fitness=[why],
+        faults=[],
+    )
+
+
+def judge_check(expected: Expected, found: int | None) -> Result:
+    if found is None:
+        return "unknown"
+    if expected == "forbidden":
+        return "confirmed" if found == 0 else "refuted"
+    if expected == "required":
+        return "confirmed" if found > 0 else "refuted"
+    return "confirmed"
+
+
+def overall(fitness: Sequence[Fitness], checks: Sequence[CheckResult], acked: int) -> Result:
+    """Unfit comes before anything: a run without evidence neither confirms nor refutes."""
+    if not all(entry.fit for entry in fitness) or acked == 0 or not checks:
+        return "unknown"
+    results = {check.result for check in checks}
+    if "refuted" in results:
+        return "refuted"
+    return "unknown" if "unknown" in results else "confirmed"
+
+
+def read_verdict(run_directory: Path) -> Verdict:
+    path = run_directory / "verdict" / "verdict.json"
+    require_own(path, run_directory)
+    return read_json(path, Verdict)

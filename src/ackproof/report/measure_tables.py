@@ -1,0 +1,167 @@
+"""Tables of what the judge measured, for terminal and page alike: a check's rows, with the columns that a person reads.
+
+A new one is a line in MEASURES.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ackproof.model.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Measure:
+    title: str
+    columns: Mapping[str, str]  # of the check's rows: the heading
+    formats: Mapping[str, str] = field(default_factory=dict)  # where a number is not told as it is
+    least: int = 1  # with fewer rows there is nothing to see
+
+
+@dataclass(frozen=True)
+class Measured:
+    name: str
+    title: str
+    headings: list[str]
+    rows: list[list[str]]
+    numbers: list[bool]  # which columns are numbers
+
+
+MEASURES: dict[str, Measure] = {
+    "shares": Measure(
+        "How the groups shared",
+        {"group": "group", "consumer": "member", "read": "read", "share": "share", "partitions": "partitions"},
+        {"share": ".0%"},
+        least=2,
+    ),
+    "rebalances": Measure(
+        "Rebalances",
+        {"group": "group", "rebalances": "rebalances", "unowned_partition_s": "partition-seconds without an owner"},
+        {"unowned_partition_s": ",.2f"},
+    ),
+    "eligible": Measure(
+        "Who may lead without being in sync",
+        {
+            "topic": "topic",
+            "partition": "partition",
+            "moment": "at",
+            "eligible": "eligible",
+            "last_known": "last known",
+        },
+    ),
+    "alerts": Measure(
+        "Alerts: whether the health check told of each fault in time, and of nothing else",
+        {
+            "rule": "alert",
+            "told": "a person is told",
+            "fault": "fault",
+            "result": "result",
+            "after_s": "raised after s",
+            "stood_s": "stood s",
+        },
+        {"after_s": ",.1f", "stood_s": ",.1f"},
+    ),
+    "site_gap": Measure(
+        "How long nobody wrote, and nobody of a group read, while clients moved",
+        {"what": "gap of", "group": "group", "from_site": "from", "to_site": "to", "ms": "ms", "again": "read again"},
+        {"ms": ",.0f"},
+    ),
+    "mirrored_as": Measure(
+        "How the mirrors differ where they may",
+        {
+            "topic": "topic",
+            "partition": "partition",
+            "mirror": "mirror",
+            "records": "records",
+            "mirror_records": "in the mirror",
+            "least_shift": "offsets differ by at least",
+            "most_shift": "at most",
+        },
+    ),
+    "translated": Measure(
+        "Where groups go on at a mirror",
+        {
+            "group": "group",
+            "topic": "topic",
+            "partition": "partition",
+            "offset": "offset",
+            "mirror": "mirror",
+            "mirror_offset": "offset there",
+            "again": "would read again",
+            "missed": "would miss",
+        },
+    ),
+    "phases": Measure(
+        "What became of the messages of each phase",
+        {
+            "topic": "topic",
+            "after": "after",
+            "sent": "sent",
+            "written": "written",
+            "refused": "refused",
+            "unknown": "unknown",
+            "lost": "lost",
+            "settled": "in the end",
+        },
+    ),
+    "receivers": Measure(
+        "What each receiver took, and at what cost",
+        {
+            "strategy": "strategy",
+            "topic": "topic",
+            "messages": "given",
+            "accepted": "taken",
+            "copies_through": "copies through",
+            "copies_expected": "expected",
+            "wrongly_dropped": "wrongly dropped",
+            "drops_expected": "expected",
+            "us_each": "µs each",
+            "deciding_us_each": "of it deciding",
+            "memory_bytes": "memory, bytes",
+            "disk_bytes": "database, bytes",
+        },
+        {"us_each": ",.1f", "deciding_us_each": ",.1f"},
+    ),
+    "throughput": Measure(
+        "Throughput of producers, one after the other",
+        {
+            "producers": "producers",
+            "threads": "threads that share each",
+            "acked": "acknowledged",
+            "seconds": "seconds",
+            "per_second": "a second",
+        },
+        {"seconds": ",.2f", "per_second": ",.0f"},
+    ),
+}
+
+
+def measured(verdict: Verdict) -> list[Measured]:
+    """Those of which this verdict has rows."""
+    rows_of = {check.name: check.witnesses for check in verdict.checks}
+    return [
+        _measured(name, measure, rows_of[name])
+        for name, measure in MEASURES.items()
+        if len(rows_of.get(name, [])) >= measure.least
+    ]
+
+
+def _measured(name: str, measure: Measure, rows: list[dict[str, Any]]) -> Measured:
+    numbers = [all(isinstance(row.get(column), int | float) for row in rows) for column in measure.columns]
+    return Measured(
+        name,
+        measure.title,
+        list(measure.columns.values()),
+        [[_told(row.get(column), measure.formats.get(column, ",")) for column in measure.columns] for row in rows],
+        numbers,
+    )
+
+
+def _told(value: Any, form: str) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return " ".join(map(str, value)) or "-"
+    return format(value, form) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

@@ -1,0 +1,186 @@
+"""The report's sentences: what a result, a fate and a range of losses mean, for somebody who was not there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ackproof.model.verdict import CheckResult, Verdict
+from ackproof.report.lost_ranges import LostRange, Story
+from ackproof.report.run_reader import SECOND, Run
+
+RESULTS = {
+    "confirmed": ("✓", "Confirmed"),
+    "refuted": ("✗", "Refuted"),
+    "unknown": ("?", "Unknown"),
+    "not judged": ("!", "Not judged"),
+    "not applicable": ("-", "Not applicable"),
+}
+
+HEADLINE = ("lost", "duplicated", "reordered")
+# What no scenario permits is told where it was found, and else only among all checks.
+_NEVER = ("phantom", "aborted_read", "resurrected", "offset_gap", "exits", "claims")
+
+FATES = {
+    "survived": "acknowledged, and there at its own offset",
+    "survived_moved": "acknowledged, and there, but at another offset",
+    "lost_overwritten": "acknowledged, gone; another message stands at its offset",
+    "lost_truncated": "acknowledged, gone; its offset is at or past the end of what is left",
+    "lost_hole": "acknowledged, gone; nothing explains why",
+    "lost_unplaced": "acknowledged without an offset (acks=0), gone",
+    "expired": "acknowledged, and rightly gone by retention or compaction",
+    "recovered": "outcome unknown to the client, and there",
+    "not_written": "outcome unknown to the client, not there",
+    "resurrected": "certainly failed, said the client, and there all the same",
+    "rejected": "failed, and not there",
+}
+
+FAILOVER_STEPS = (
+    ("first_error_ms", "first error at a client", "no client saw an error"),
+    ("new_epoch_ms", "a new leader epoch", "no new leader was seen"),
+    ("first_ack_ms", "first acknowledgement from it", "nothing was acknowledged by a new leader"),
+    ("isr_full_ms", "all replicas in sync again", "never complete again"),
+)
+
+
+def is_fit(verdict: Verdict) -> bool:
+    """Otherwise what its checks found or did not find is no evidence, and must not look like some."""
+    return all(entry.fit for entry in verdict.fitness)
+
+
+def expected_besides(verdict: Verdict) -> list[CheckResult]:
+    """What a scenario requires or forbids besides what everybody asks for: its own question, with its answer."""
+    known = (*HEADLINE, *_NEVER)
+    return [
+        check
+        for check in verdict.checks
+        if check.name not in known and check.expected != "allowed" and check.found is not None
+    ]
+
+
+def fate_kind(fate: str) -> str:
+    """Which of the bar's colours a fate has."""
+    if fate.startswith("lost"):
+        return "lost"
+    if fate in ("survived", "survived_moved"):
+        return "kept"
+    return "odd" if fate == "resurrected" else "other"
+
+
+def fate_rows(fates: Mapping[str, int]) -> list[dict[str, Any]]:
+    """In the order of the table above; one that this version does not know comes last."""
+    known = [name for name in FATES if fates.get(name)]
+    names = known + [name for name in fates if name not in FATES and fates[name]]
+    return [{"name": n, "count": fates[n], "meaning": FATES.get(n, ""), "kind": fate_kind(n)} for n in names]
+
+
+def moment(run: Run, at_ns: float) -> str:
+    return f"{run.seconds(at_ns):,.2f} s"
+
+
+def time_of_day(run: Run, at_ns: float) -> str:
+    return run.wall(at_ns).strftime("%H:%M:%S.%f")[:-3] + " UTC"
+
+
+def range_title(run: Run, lost: LostRange) -> str:
+    where = f"{run.topic(lost.topic)}/{lost.partition}" if lost.partition >= 0 else run.topic(lost.topic)
+    span = f"{lost.first:,}" if lost.first == lost.last else f"{lost.first:,} to {lost.last:,}"
+    if lost.by_offset:
+        return f"{where}, offset{'s' if lost.first != lost.last else ''} {span}"
+    return f"{where}, offsets unknown: messages {span} of {producer_name(run, lost.producers[0])}"
+
+
+def producer_name(run: Run, number: int) -> str:
+    return next((entry.name for entry in run.record.producers if entry.id == number), f"producer {number}")
+
+
+def range_story(run: Run, lost: LostRange, story: Story) -> list[tuple[str, str]]:
+    """The story in order: when (seconds since the load began, or nothing), and what."""
+    told = [(_span(run, lost), _acked(run, lost, story))]
+    if story.new_leader is not None and story.new_leader_ns is not None:
+        after = f" {story.acked_after:,} of these acknowledgements came after that." if story.acked_after else ""
+        taken = f"{run.node(story.new_leader)} was seen to lead in epoch {story.new_epoch}, without them.{after}"
+        told.append((moment(run, story.new_leader_ns), taken))
+    if story.gone_ns is not None:
+        ended = f"which had ended at {story.log_end_before:,}, was seen to end at or before {lost.first:,}."
+        cut = f"{run.node(story.acked_by)}'s log, {ended}"
+        told.append((moment(run, story.gone_ns), cut))
+    told.append(("at the end", _now(lost)))
+    return told
+
+
+def _span(run: Run, lost: LostRange) -> str:
+    first, last = (run.seconds(int(lost.done_ns[place])) for place in (0, -1))
+    return f"{first:,.2f} s" if f"{first:.2f}" == f"{last:.2f}" else f"{first:,.2f} to {last:,.2f} s"
+
+
+def _acked(run: Run, lost: LostRange, story: Story) -> str:
+    if len(lost.producers) == 1:
+        several = lost.first_seq != lost.last_seq
+        numbers = f"numbers {lost.first_seq:,} to {lost.last_seq:,}" if several else f"number {lost.first_seq:,}"
+        what = f"{_messages(lost.count)} of {producer_name(run, lost.producers[0])} ({numbers})"
+    else:
+        what = f"{_messages(lost.count)} of {len(lost.producers)} producers"
+    what += " was" if lost.count == 1 else " were"
+    if story.acked_by is None:
+        return f"{what} acknowledged; which leader did it cannot be told from what the brokers said."
+    return f"{what} acknowledged by {run.node(story.acked_by)}, which said that it led in epoch {story.acked_epoch}."
+
+
+def _messages(count: int) -> str:
+    return "1 message" if count == 1 else f"{count:,} messages"
+
+
+def _now(lost: LostRange) -> str:
+    if not lost.by_offset:
+        return "None of them is in the healed log."
+    if lost.standing == 0:
+        return "Nothing stands at these offsets in the healed log."
+    epochs = ", ".join(str(epoch) for epoch in lost.standing_epochs)
+    where = "all" if lost.standing == lost.count else f"{lost.standing:,}"
+    return f"Other messages, written in epoch {epochs}, stand at {where} of these offsets in the healed log."
+
+
+def rate_times_time(ranges: Sequence[LostRange]) -> dict[str, float] | None:
+    """Loss as rate times time: over how long the lost ones were acknowledged, and how many a second."""
+    done = [entry.done_ns for entry in ranges]
+    count = sum(map(len, done))
+    if count < 2:
+        return None
+    span_s = float(np.max([part[-1] for part in done]) - np.min([part[0] for part in done])) / SECOND
+    return {"count": count, "seconds": span_s, "rate": count / span_s} if span_s > 0 else None
+
+
+def moves_table(run: Run, moves: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Who led, and who was in sync: a row for each partition, a column for each moment."""
+    moments = list(dict.fromkeys(move["moment"] for move in sorted(moves, key=lambda move: int(move["place"]))))
+    rows: dict[str, dict[str, dict[str, str]]] = {}
+    for move in moves:
+        in_sync = [run.node(broker) for broker in sorted(move["isr"] or ())]
+        missing = [run.node(broker) for broker in sorted(set(move["replicas"] or ()) - set(move["isr"] or ()))]
+        cell = {"leader": run.node(move["leader"]), "in_sync": " ".join(in_sync), "missing": " ".join(missing)}
+        rows.setdefault(f"{move['topic']}/{move['partition']}", {})[move["moment"]] = cell
+    return {"moments": moments, "rows": [(name, [cells.get(each) for each in moments]) for name, cells in rows.items()]}
+
+
+def failover_steps(run: Run, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """proved, then each step with its distance from the proof; a step that never came says so, and one that nobody can
+    tell of is left out."""
+    steps: list[dict[str, Any]] = []
+    proved = row.get("proved_ns")
+    if isinstance(proved, int | float):
+        steps.append({"name": "fault proved", "at": moment(run, proved), "after_ms": None, "never": ""})
+    for key, name, never in FAILOVER_STEPS:
+        if key not in row:
+            continue
+        after = row[key]
+        if not isinstance(after, int | float):
+            steps.append({"name": name, "at": "", "after_ms": None, "never": never})
+            continue
+        at = moment(run, proved + after * 1e6) if isinstance(proved, int | float) else ""
+        with_epochs = key == "new_epoch_ms" and row.get("new_epoch") is not None
+        epochs = f" ({row.get('old_epoch')} → {row['new_epoch']})" if with_epochs else ""
+        steps.append({"name": name + epochs, "at": at, "after_ms": after, "never": ""})
+    return steps

@@ -1,0 +1,1 @@
+"""A run: a scenario carried out in a lab of its own, with everything written down."""

@@ -1,0 +1,117 @@
+"""What a run does with mirrors: waits for their topics, waits until they have caught up, asks where groups go on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ackproof.clients import mirror_probe as mirror
+from ackproof.clients.mirror_probe import Pair, Stands
+from ackproof.core.errors import CannotHere
+from ackproof.core.sites import placed
+from ackproof.journal import writer as journal
+from ackproof.lab import client as control
+from ackproof.model.run_record import RunRecord
+from ackproof.model.scenario import FaultPlan, Scenario
+
+MADE_S = 60.0
+CAUGHT_UP_S = 60.0
+STILL_S = 30.0
+
+
+class Mirrors:
+    def __init__(self, scenario: Scenario, record: RunRecord, directory: Path, lab: str) -> None:
+        self._scenario = scenario
+        self._record = record
+        self._lab = lab
+        self._table = journal.Writer(directory, "translated", record.run, "run") if scenario.mirrors else None
+
+    def close(self) -> None:
+        if self._table is not None:
+            self._table.close(seal=False)
+
+    def wait_until_made(self) -> None:
+        """A mirror looks for new topics once a second; a client that comes before it would meet none."""
+        wanted = {(name, number) for name in self._scenario.mirrors for number in self._numbers(name)}
+        deadline = time.monotonic() + MADE_S
+        while wanted:
+            views = control.call(self._lab, "leaders")["topic_partitions"]
+            wanted -= {(view["topic"], view["partition"]) for view in views if view["leader"] is not None}
+            if wanted and time.monotonic() > deadline:
+                names = ", ".join(sorted({name for name, _ in wanted}))
+                raise CannotHere(f"the mirror did not make {names} within {MADE_S:.0f} s: logs/mirror.log says why")
+            time.sleep(0.1)
+
+    def wait_until_caught_up(self, partitions: list[str]) -> dict[str, Any]:
+        pairs = self._pairs(partitions)
+        if lacking := self._inside(partial(mirror.behind, list(pairs.values()), CAUGHT_UP_S)):
+            names = ", ".join(f"{pair.mirror}/{pair.partition}" for pair in lacking)
+            raise CannotHere(f"the mirror had not caught up in {names} after {CAUGHT_UP_S:.0f} s")
+        said = [f"{name}: ends with the same record as {self._source(name)}" for name in pairs]
+        return {"nodes": list(pairs), "said": said}
+
+    def tell_group(self, plan: FaultPlan) -> dict[str, Any]:
+        group, pairs = plan.group or "", self._pairs(plan.partitions)
+        found = self._inside(partial(mirror.stands_still, group, list(pairs.values()), STILL_S))
+        self._journal(group, list(pairs), found)
+        said = [f"{name}: {_told(group, each, self._source(name))}" for name, each in zip(pairs, found, strict=True)]
+        return {"nodes": list(pairs), "said": said}
+
+    def settle(self, tell: Callable[[str], None]) -> None:
+        """Before the final read: a mirror that is still at work lacks nothing yet. One that stays behind is told."""
+        every = [f"{name}/*" for name in self._scenario.mirrors]
+        if not every:
+            return
+        try:
+            self.wait_until_caught_up(every)
+        except CannotHere as problem:
+            tell(problem.message)
+        pairs = self._pairs(every)
+        for group in self._record.groups:
+            self._journal(group, list(pairs), self._inside(partial(mirror.stands, group, list(pairs.values()))))
+
+    def _journal(self, group: str, names: list[str], found: list[Stands]) -> None:
+        assert self._table is not None  # noqa: S101 - there is a mirror
+        for name, each in zip(names, found, strict=True):
+            topic, _, number = name.rpartition("/")
+            made = self._record.topics.index(topic)
+            self._table.add(
+                at_ns=time.monotonic_ns(),
+                group=self._record.groups.index(group),
+                topic=self._record.mirrors[made],
+                partition=int(number),
+                mirror=made,
+                mirror_offset=each.mirror_offset,
+                offset=each.offset,
+            )
+        self._table.flush()
+
+    def _inside(self, question: Callable[[], Any]) -> Any:
+        return control.inside(self._lab, "observer", question)
+
+    def _numbers(self, topic: str) -> range:
+        return range(self._scenario.topic(topic).partitions)
+
+    def _source(self, partition: str) -> str:
+        topic, _, number = partition.rpartition("/")
+        return f"{self._scenario.mirrors[topic]}/{number}"
+
+    def _pairs(self, partitions: list[str]) -> dict[str, Pair]:
+        """By the name of the mirror's partition."""
+        sites = control.call(self._lab, "bootstrap")["sites"]
+        pairs = {}
+        for name in partitions:
+            made, _, asked = name.rpartition("/")
+            (mirror_site, own), (site, topic) = placed(made), placed(self._scenario.mirrors[made])
+            for number in self._numbers(made) if asked == "*" else [int(asked)]:
+                pairs[f"{made}/{number}"] = Pair(sites[site], topic, sites[mirror_site], own, number)
+        return pairs
+
+
+def _told(group: str, found: Stands, source: str) -> str:
+    there = "nothing is written down" if found.mirror_offset is None else f"{group} goes on at {found.mirror_offset:,}"
+    own = "nowhere" if found.offset is None else f"at {found.offset:,}"
+    return f"{there} (in {source} {own})"

@@ -1,0 +1,1 @@
+"""Scenario files: found, read, overridden and checked. The bundled ones are in `library`."""

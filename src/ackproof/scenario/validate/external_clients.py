@@ -1,0 +1,175 @@
+"""Clients that we did not write: any command, judged by what it prints. What it is given, and what it cannot tell.
+
+A scenario names the command of a producer or a consumer. `{topic}` and its like are filled in; a first word such as
+`kafka-verifiable-producer` is Kafka's own tool, of the very Kafka that the lab runs. What the command prints is one
+JSON event a line, in the format of that tool.
+
+A value is text, PRODUCER.NUMBER: the producer as scenarios count them, from 1, and the number of the message, counted
+from 0 in the order sent. So a record of the log says by itself whose it is; and since a producer is asked for `count`
+messages, the numbers that it may use are known, and reserved, before it starts. A record that none of them explains is
+a phantom; one that the client never told of is recovered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from importlib import resources
+from typing import Any
+
+import msgspec
+
+from ackproof.core.errors import did_you_mean
+from ackproof.core.sites import FIRST_SITE, placed
+from ackproof.kafka.tools.catalogue import TOOLS
+from ackproof.model.scenario import ConsumerPlan, FaultPlan, ProducerPlan, Scenario
+
+PRODUCER_WORDS = ("bootstrap", "topic", "count", "rate", "acks", "producer", "examples")
+CONSUMER_WORDS = ("bootstrap", "topic", "group", "start", "consumer", "examples")
+KAFKA_TOOL = "kafka-"  # how the first word of a command begins where it is one of Kafka's tools
+
+# Settings of our own clients, for which a foreign one has its command.
+_OURS = {
+    ProducerPlan: (
+        "size", "keys", "print", "pauses", "topic_check", "topic_timeout_s", "outbox", "transactions", "user",
+        "from_host", "refused", "partition", "threads", "settings",
+    ),
+    ConsumerPlan: (
+        "also", "protocol", "static", "commit", "isolation", "user", "from_host", "print", "receiver", "settings",
+    ),
+}  # fmt: skip
+_FAULTS = {"producer": ("kill", "stop", "pause"), "consumer": ("kill", "stop", "pause", "start", "restart")}
+
+# Of each check that needs more than a foreign client's events hold: what is missing.
+UNTOLD_BY_PRODUCERS = {
+    "realtime_order": "when a send began",
+    "late": "when a send was due, nor when it began",
+    "rate": "when a send was made",
+    "dips": "when an acknowledgement reached it",
+    "throughput": "when a send began, nor when an acknowledgement reached it",
+    "phases": "when a send was made",
+    "unavailable": "since when a send waited",
+    "zombie_ack": "when an acknowledgement reached it",
+    "failover": "when an acknowledgement or an error reached it",
+    "aborted_read": "which sends certainly failed",
+    "resurrected": "which sends certainly failed",
+}
+UNTOLD_BY_CONSUMERS = {
+    "two_owners": "when exactly it owned a partition",
+    "unowned": "when exactly it owned a partition",
+    "rebalances": "when exactly it owned a partition",
+    "commit_back": "when exactly it committed",
+}
+UNTOLD_FROM_THE_END = {"undelivered": "from where on a partition was read"}
+
+_VALUE = re.compile(rb"([1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,17})")
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
+Plan = ProducerPlan | ConsumerPlan
+Problem = tuple[str, str]
+
+
+def value_of(producer: int, seq: int) -> str:
+    return f"{producer + 1}.{seq}"
+
+
+def unpack_text(value: bytes | None, foreign: Collection[int]) -> tuple[int, int]:
+    """Producer and number of a foreign client's value, or (-1, -1) where it is none of these producers'."""
+    if value is None or (match := _VALUE.fullmatch(value)) is None:
+        return -1, -1
+    producer, seq = int(match[1]) - 1, int(match[2])
+    return (producer, seq) if producer in foreign else (-1, -1)
+
+
+def filled(command: list[str], values: Mapping[str, Any]) -> list[str]:
+    """The command with its placeholders filled in; braces around anything else are the command's own."""
+    return [_PLACEHOLDER.sub(lambda match: str(values.get(match[1], match[0])), word) for word in command]
+
+
+def examples() -> str:
+    return str(resources.files("ackproof.clients.external") / "examples")
+
+
+# -- what can be judged ----------------------------------------------------------------------------------------------
+
+
+def not_applicable(plan: Mapping[str, Any]) -> dict[str, str]:
+    """Each check that this plan's clients do not tell enough for, and why, in words."""
+    foreign: dict[str, Mapping[str, Any]] = {}
+    for kind in ("producer", "consumer"):
+        every = [each for each in plan.get(f"{kind}s", []) for _ in range(each.get("copies", 1))]
+        foreign |= {f"{kind}{number}": each for number, each in enumerate(every, start=1) if each.get("command")}
+    producers = [name for name in foreign if name.startswith("producer")]
+    consumers = [name for name in foreign if name.startswith("consumer")]
+    from_the_end = [name for name in consumers if foreign[name].get("start") == "latest"]
+    reasons: dict[str, str] = {}
+    for names, untold in (
+        (producers, UNTOLD_BY_PRODUCERS),
+        (consumers, UNTOLD_BY_CONSUMERS),
+        (from_the_end, UNTOLD_FROM_THE_END),
+    ):
+        tell = "does not tell" if len(names) == 1 else "do not tell"
+        reasons |= {check: f"{', '.join(names)} {tell} {what}" for check, what in untold.items() if names}
+    return reasons
+
+
+# -- what can be wrong with a scenario ---------------------------------------------------------------------------------
+
+
+def problems(scenario: Scenario) -> Iterator[Problem]:
+    for number, producer in enumerate(scenario.producers):
+        yield from _client(producer, f"producers.{number}", PRODUCER_WORDS)
+    for number, consumer in enumerate(scenario.consumers):
+        yield from _client(consumer, f"consumers.{number}", CONSUMER_WORDS)
+        if consumer.command and any(each.topic == consumer.topic and not each.command for each in scenario.producers):
+            told = "our own producer's values are no text, so a command could not show them: give the producer one too"
+            yield f"consumers.{number}.command", f"{told}, such as kafka-verifiable-producer"
+    for number, fault in enumerate(scenario.faults):
+        yield from _fault(scenario, fault, f"faults.{number}.targets")
+    untold = not_applicable(msgspec.to_builtins(scenario))
+    for field in ("expect", "expect_zookeeper", "expect_kraft"):
+        for check, word in getattr(scenario, field).items():
+            if check in untold and word != "allowed":
+                yield f"{field}.{check}", f"{check} cannot be {word}: it is not applicable, for {untold[check]}"
+    for number, claim in enumerate(scenario.claims):
+        if claim.acked is not None and "zombie_ack" in untold:
+            yield f"claims.{number}.acked", f"acked cannot be claimed, for {untold['zombie_ack']}"
+
+
+def _client(plan: Plan, where: str, words: tuple[str, ...]) -> Iterator[Problem]:
+    if not plan.command:
+        if plan.where != "client":
+            yield f"{where}.where", f'where = "{plan.where}" is for a client with a command'
+        return
+    for name in (name for word in plan.command for name in _PLACEHOLDER.findall(word)):
+        if name not in words:
+            known = ", ".join(f"{{{each}}}" for each in words)
+            yield (
+                f"{where}.command",
+                f"nothing is filled in for {{{name}}}{did_you_mean(name, words)}: known are {known}",
+            )
+    if placed(plan.topic)[0] != FIRST_SITE:
+        yield f"{where}.topic", f"a command is given the brokers of {FIRST_SITE}: use a topic of theirs"
+    first = plan.command[0]
+    if first.startswith(KAFKA_TOOL) and (tool := first.removeprefix(KAFKA_TOOL)) not in TOOLS:
+        yield f"{where}.command", f"Kafka has no tool {first}{did_you_mean(tool, list(TOOLS))}"
+    usual = type(plan)(plan.topic, plan.count) if isinstance(plan, ProducerPlan) else type(plan)(plan.topic, plan.group)
+    for name in _OURS[type(plan)]:
+        if getattr(plan, name) != getattr(usual, name):
+            yield f"{where}.{name}", f"{name} is for our own clients: say it in the command"
+
+
+def _fault(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem]:
+    every: dict[str, Plan] = {
+        **{f"producer:{number}": plan for number, plan in enumerate(scenario.each_producer, start=1)},
+        **{f"consumer:{number}": plan for number, plan in enumerate(scenario.each_consumer, start=1)},
+    }
+    for target in fault.targets:
+        plan = every.get(target)
+        if plan is None or not plan.command:
+            continue
+        possible = _FAULTS[target.partition(":")[0]]
+        if plan.where == "host":
+            yield where, f"{target} runs on the host, where the laboratory does nothing to anybody"
+        elif fault.kind not in possible:
+            yield where, f"{target} is a command: what can be done to it is {', '.join(possible)}"

@@ -1,0 +1,1 @@
+"""Spark sessions, and the Java process that they live in."""

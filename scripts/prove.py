@@ -190,7 +190,7 @@ def processes_of_ci(tests: Iterable[Test]) -> list[Process]:
 
 
 def run_recorded(options: list[str], tests: list[Test], sitting: Sitting) -> int:
-    """Run exactly these cases; the plugin in tests/proving.py records each when it ends."""
+    """Run exactly these cases; the plugin in tests/support/proving.py records each when it ends."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as chosen:
         json.dump([test.case for test in tests], chosen)
         chosen.flush()
@@ -200,11 +200,22 @@ def run_recorded(options: list[str], tests: list[Test], sitting: Sitting) -> int
 
 
 def run_pytest(arguments: list[str], sitting: Sitting, out: Any = sys.stderr, apart: bool = False) -> Done:
-    paths = [str(HOME / "src"), str(HOME / "tests"), os.environ.get("PYTHONPATH", "")]
+    paths = [str(HOME / "src"), str(HOME), os.environ.get("PYTHONPATH", "")]
     about = {"size": sitting.size, "commit": sitting.commit, "machine": machine(), "command": shlex.join(sys.argv)}
     environment = {"ACKPROOF_JUDGE_MEMORY": MEMORY[sitting.size], **os.environ, "ACKPROOF_PROVE": sitting.size}
     environment |= {"PYTHONPATH": ":".join(filter(None, paths)), "ACKPROOF_PROOF": json.dumps(about)}
-    command = [*[APART] * apart, sys.executable, "-P", "-m", "pytest", "-p", "proving", "-p", "no:cacheprovider", "-q"]
+    command = [
+        *[APART] * apart,
+        sys.executable,
+        "-P",
+        "-m",
+        "pytest",
+        "-p",
+        "tests.support.proving",
+        "-p",
+        "no:cacheprovider",
+        "-q",
+    ]
     command += [f"--rootdir={HOME}", "-m", "not long" if sitting.size == "quick" else "", *arguments]
     return subprocess.run(command, cwd=HOME, env=environment, stdout=out, text=True, check=False)
 

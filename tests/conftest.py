@@ -45,5 +45,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The judge's tests start Spark, which takes a while: `scripts/check` leaves them to `scripts/test`."""
     for item in items:
-        if "judge" in item.path.parts:
+        if {"spark", "oracle"} & set(item.path.parts):
             item.add_marker(pytest.mark.spark)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_lab import User, ourselves
 
 from ackproof.model.verdict import Verdict, read_verdict
+from tests.support.real_lab import User, ourselves
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 

@@ -7,9 +7,9 @@ import socket
 from collections.abc import Callable
 
 import pytest
-from real_lab import lab, ourselves
 
-from furnished_host import on_a_host, standing
+from tests.support.furnished_host import on_a_host, standing
+from tests.support.real_lab import lab, ourselves
 
 SECONDS_MAX = 240
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(SECONDS_MAX + 30)]

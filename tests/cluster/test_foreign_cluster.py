@@ -7,7 +7,6 @@ import json
 import os
 import re
 import stat
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,18 +17,16 @@ from pathlib import Path
 import msgspec
 import pytest
 from confluent_kafka import Producer
-from real_lab import Done, RealLab, User, lab, ourselves
-from standalone_spark import Standalone, spark_environment, standalone_spark
 
 from ackproof.clients.runtime import pack
 from ackproof.kafka.distribution.jars import cache_root
 from ackproof.lab.spec import USERS_PORT
 from ackproof.model.run_record import Clock, read_record, write_record
 from ackproof.model.verdict import read_verdict
-from proving import size
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "judge"))
-from histories import FIRST_RUN, History
+from tests.support.histories import FIRST_RUN, History
+from tests.support.proving import size
+from tests.support.real_lab import Done, RealLab, User, lab, ourselves
+from tests.support.standalone_spark import Standalone, spark_environment, standalone_spark
 
 pytestmark = [pytest.mark.cluster, pytest.mark.in_one_process, pytest.mark.timeout(400)]
 Told = Callable[[str, object], None]

@@ -14,7 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from real_lab import RealLab, lab, ourselves, processes_of, wait_until
+
+from tests.support.real_lab import RealLab, lab, ourselves, processes_of, wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 

@@ -11,15 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_lab import User, an_ordinary_user, assert_clean, on_the_host, ourselves, with_stand_ins_that_serve
 
-from proving import size
+from tests.support.proving import size
+from tests.support.real_lab import (
+    User,
+    an_ordinary_user,
+    assert_clean,
+    on_the_host,
+    ourselves,
+    with_stand_ins_that_serve,
+)
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 KINDS = ["real", "stand-ins", "stand-ins", "stand-ins", "dying"] * size(1, 10)
 LABS = len(KINDS)
 GROWTH_MB = 5.0
-ROW = (Path(__file__).parent / "row.py").read_text()
+ROW = (Path(__file__).parents[1] / "support" / "row.py").read_text()
 
 
 @pytest.mark.proves("A8")

@@ -21,7 +21,13 @@ from itertools import count, cycle, islice, product
 from pathlib import Path
 
 import pytest
-from real_lab import (
+
+from ackproof.kafka.distribution.jars import MANIFEST
+from ackproof.model.run_record import read_record
+from ackproof.model.verdict import read_verdict
+from tests.support.fake_ivy import fake_ivy, publish
+from tests.support.proving import size
+from tests.support.real_lab import (
     Identity,
     User,
     a_java,
@@ -37,12 +43,6 @@ from real_lab import (
     with_stand_ins,
     with_stand_ins_that_serve,
 )
-
-from ackproof.kafka.distribution.jars import MANIFEST
-from ackproof.model.run_record import read_record
-from ackproof.model.verdict import read_verdict
-from fake_ivy import fake_ivy, publish
-from proving import size
 
 pytestmark = pytest.mark.cluster
 Told = Callable[[str, object], None]
@@ -328,7 +328,7 @@ def begun(user: User, nodes: str, out: Path, phase: str) -> subprocess.Popen[str
 # -- a judge ---------------------------------------------------------------------------------------------------------
 
 JUDGED = size(3, 20)
-RECORDED = Path(__file__).parents[1] / "runs" / "loss-isolated"
+RECORDED = Path(__file__).parents[1] / "recorded" / "runs" / "loss-isolated"
 
 
 @pytest.mark.long

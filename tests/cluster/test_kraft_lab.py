@@ -10,7 +10,8 @@ from itertools import permutations
 from typing import Any
 
 import pytest
-from real_lab import (
+
+from tests.support.real_lab import (
     DAEMON,
     GONE_S,
     RealLab,

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from real_lab import User, added_up, ourselves
 
-from proving import size
+from tests.support.proving import size
+from tests.support.real_lab import User, added_up, ourselves
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 Told = Callable[[str, object], None]

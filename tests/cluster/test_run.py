@@ -14,7 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_lab import (
+
+from ackproof.clients.runtime import Progress
+from ackproof.host import namespaces as kernel
+from ackproof.lab.directory import LabDirectory
+from ackproof.model.run_record import read_record
+from ackproof.model.verdict import read_verdict
+from ackproof.run.execution import GRACE_S
+from tests.support.lab_network import in_a_child
+from tests.support.proving import size
+from tests.support.real_lab import (
     Host,
     RealLab,
     User,
@@ -32,16 +41,7 @@ from real_lab import (
     told_torn,
     wait_until,
 )
-
-from ackproof.clients.runtime import Progress
-from ackproof.host import namespaces as kernel
-from ackproof.lab.directory import LabDirectory
-from ackproof.model.run_record import read_record
-from ackproof.model.verdict import read_verdict
-from ackproof.run.execution import GRACE_S
-from lab_network import in_a_child
-from proving import size
-from small_disk import mount_small_disk
+from tests.support.small_disk import mount_small_disk
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 

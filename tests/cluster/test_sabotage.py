@@ -14,14 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from real_lab import User, mentioning, ourselves
 
-import lab_network
 from ackproof.lab.network.nftables import TABLE
 from ackproof.lab.network.router import NOT_ONLY_OURS
 from ackproof.lab.spec import EXPOSED_PORT
 from ackproof.model.run_record import read_record
 from ackproof.model.verdict import read_verdict
+from tests.support.real_lab import User, mentioning, ourselves
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
@@ -40,8 +39,8 @@ with NFTables(nfgen_family=2) as nft:
 """
 LET_CONNECTIONS_THROUGH = f"""
 import sys
-sys.path.insert(0, {str(Path(lab_network.__file__).parent)!r})
-from lab_network import let_connections_through
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+from tests.support.lab_network import let_connections_through
 let_connections_through(None)
 """
 

@@ -16,12 +16,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from real_lab import User, mentioning, ourselves, wait_until
 
 from ackproof.model.run_record import read_record
 from ackproof.model.verdict import Verdict, read_verdict
-from conftest import cannot_run
-from proving import size
+from tests.conftest import cannot_run
+from tests.support.proving import size
+from tests.support.real_lab import User, mentioning, ourselves, wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1500)]
 Told = Callable[[str, object], None]

@@ -14,11 +14,11 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from real_lab import User, added_up, ourselves
 
 from ackproof.journal.writer import sealed_files
 from ackproof.model.verdict import read_verdict
-from proving import size
+from tests.support.proving import size
+from tests.support.real_lab import User, added_up, ourselves
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 Told = Callable[[str, object], None]

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from standalone_spark import Standalone, said, spark_environment, standalone_spark, started
 
 from ackproof.model.verdict import read_verdict
-from conftest import cannot_run
-from scripts_as_modules import script
+from tests.conftest import cannot_run
+from tests.support.scripts_as_modules import script
+from tests.support.standalone_spark import Standalone, said, spark_environment, standalone_spark, started
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 EVENTS = 240_000

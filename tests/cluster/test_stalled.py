@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from real_lab import User, mentioning, ourselves
 
 from ackproof.model.verdict import Verdict, read_verdict
+from tests.support.real_lab import User, mentioning, ourselves
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1200)]
 Told = Callable[[str, object], None]

@@ -17,7 +17,14 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from real_lab import (
+
+from ackproof.kafka.distribution.jars import DEFAULT_ZOOKEEPER
+from ackproof.lab.cluster import START_S
+from ackproof.lab.launch import EXPOSED_PORT_FIRST
+from ackproof.model.run_record import read_record
+from tests.support import crippled
+from tests.support.proving import size
+from tests.support.real_lab import (
     NEVER_SERVES,
     Identity,
     RealLab,
@@ -39,13 +46,6 @@ from real_lab import (
     with_loopback_only,
     without_network,
 )
-
-import crippled
-from ackproof.kafka.distribution.jars import DEFAULT_ZOOKEEPER
-from ackproof.lab.cluster import START_S
-from ackproof.lab.launch import EXPOSED_PORT_FIRST
-from ackproof.model.run_record import read_record
-from proving import size
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 

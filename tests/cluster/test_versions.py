@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from real_lab import User, lab, ourselves
+
+from tests.support.real_lab import User, lab, ourselves
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 

@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from real_lab import (
+
+from ackproof.lab.audit_log import Events
+from ackproof.lab.directory import LabDirectory
+from tests.support.lab_network import in_a_child
+from tests.support.listeners import Place, listening, on_loopback
+from tests.support.proving import size
+from tests.support.real_lab import (
     DAEMON,
     ORDINARY_UID,
     RealLab,
@@ -33,12 +39,6 @@ from real_lab import (
     stopped,
     wait_until,
 )
-
-from ackproof.lab.audit_log import Events
-from ackproof.lab.directory import LabDirectory
-from lab_network import in_a_child
-from listeners import Place, listening, on_loopback
-from proving import size
 
 pytestmark = [pytest.mark.cluster, pytest.mark.in_one_process, pytest.mark.timeout(180)]
 

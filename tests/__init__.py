@@ -1,0 +1,1 @@
+"""The tests. They are chosen by marker; each imports from the others' folder `support` alone."""

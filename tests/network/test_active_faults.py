@@ -1,0 +1,799 @@
+"""Faults that stand in a lab: proved again, told when they no longer hold, ended on time. With stand-ins for nodes."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from msgspec.structs import replace
+
+from ackproof.cli import run_command as runner
+from ackproof.core.errors import CannotHere, NotProved, Problem, Refused, UsageProblem
+from ackproof.host import namespaces as kernel
+from ackproof.host import processes
+from ackproof.judge import evidence as fitness
+from ackproof.judge.evidence import Evidence
+from ackproof.judge.run_source import opened
+from ackproof.lab import client as control
+from ackproof.lab.audit_log import Events
+from ackproof.lab.cluster import Cluster
+from ackproof.lab.faults import active as lab_module
+from ackproof.lab.faults import network as faults
+from ackproof.lab.faults.active import Lab
+from ackproof.lab.faults.network import Held
+from ackproof.lab.network.nftables import Match
+from ackproof.lab.network.router import NOT_ONLY_OURS, Network
+from ackproof.lab.server import commands as verbs
+from ackproof.lab.server import node_commands as node_verbs
+from ackproof.lab.server import run_commands as run_verbs
+from ackproof.lab.server.commands import Request
+from ackproof.lab.spec import LabSpec, Node
+from ackproof.lab.topology import severed_between
+from ackproof.model.run_record import write_record
+from ackproof.run.execution import Ongoing
+from ackproof.scenario.load import find, load
+from tests.support.lab_network import (
+    NODES,
+    in_a_lab_network,
+    let_connections_through_for_a_moment,
+    remove_rules,
+    rule_set,
+    wait_until,
+)
+
+ECHO = (
+    "import socket; s = socket.create_server(('{}', 9092))\nwhile True: c, _ = s.accept(); c.send(c.recv(9)); c.close()"
+)
+SPEC = LabSpec(kafka="3.9.2")
+LINKS = severed_between(["kafka1"], ["kafka2"])
+
+
+class StandInCluster:
+    """Nodes whose program is an echo."""
+
+    def __init__(self) -> None:
+        self.nodes = {name: SPEC.broker(number) for number, name in enumerate(NODES[:3], start=1)}
+
+    def answers(self, node: Node, timeout_s: float = 1.0) -> bool:
+        try:
+            with socket.create_connection((node.address, node.port), timeout=timeout_s) as connection:
+                connection.send(b"hello")
+                return connection.recv(9) == b"hello"
+        except OSError:
+            return False
+
+
+@contextmanager
+def a_lab(network: Network) -> Iterator[Lab]:
+    with tempfile.TemporaryDirectory() as folder:
+        lab = Lab(network, Events(Path(folder) / "events.jsonl"))
+        lab.cluster = cast(Cluster, StandInCluster())
+        for node in list(lab.cluster.nodes.values())[:2]:
+            launch(lab, node)
+        try:
+            yield lab
+        finally:
+            for name in lab.cluster.nodes:
+                lab.processes.send(name, signal.SIGKILL, ends=True)
+            wait_until(lambda: reaped(lab, *lab.cluster.nodes), "all have ended")
+
+
+def launch(lab: Lab, node: Node) -> None:
+    namespace = lab.network.endpoints[node.name].namespace
+    argv = [sys.executable, "-c", ECHO.format(node.address)]
+    lab.processes.spawn(node.name, argv, namespace=namespace, output=Path("/dev/null"), environment={})
+    wait_until(lambda: lab.cluster.answers(node), f"{node.name} answers")
+
+
+def reaped(lab: Lab, *names: str) -> bool:
+    lab.processes.reap()
+    return all(lab.processes.state(name) == "down" for name in names)
+
+
+def in_a_lab(work: Callable[[Lab], None]) -> None:
+    def inside(network: Network) -> None:
+        with a_lab(network) as lab:
+            work(lab)
+
+    in_a_lab_network(inside)
+
+
+def paused(lab: Lab, name: str = "kafka1") -> lab_module.Standing:
+    return lab.begin(lab.next_name(), "pause", [name], node_verbs._paused(lab, lab.cluster.nodes[name], True))
+
+
+def cut(lab: Lab, for_s: float | None = None) -> lab_module.Standing:
+    name = lab.next_name()
+    fault = faults.severed(lab.network, name, sorted(LINKS), Match(), for_s)
+    return lab.begin(name, "cut", ["kafka1", "kafka2"], fault, links=LINKS, for_s=for_s)
+
+
+def told(lab: Lab, event: str) -> list[dict[str, Any]]:
+    return [each for each in lab.events.read() if each["event"] == event]
+
+
+def keep_proving(lab: Lab) -> None:
+    lab_module.PROVE_EVERY_S = 0.2
+    threading.Thread(target=lab.keep_proving, daemon=True).start()
+
+
+def test_a_pause_stops_every_thread_and_leaves_the_others_alone() -> None:
+    def work(lab: Lab) -> None:
+        standing = paused(lab)
+        assert lab.processes.state("kafka1") == "paused"
+        assert lab.processes.state("kafka2") == "running"
+        assert not lab.cluster.answers(lab.cluster.nodes["kafka1"], 0.1)
+        assert lab.cluster.answers(lab.cluster.nodes["kafka2"])
+        standing.held.prove()
+        lab.end(standing.name)
+        assert lab.processes.state("kafka1") == "running"
+        assert lab.cluster.answers(lab.cluster.nodes["kafka1"])
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("D1")
+def test_a_pause_that_somebody_else_ended_is_found_out() -> None:
+    def work(lab: Lab) -> None:
+        standing = paused(lab)
+        process = lab.processes.get("kafka1")
+        assert process is not None
+        os.kill(process.pid, signal.SIGCONT)
+        with pytest.raises(NotProved, match="not every thread is stopped"):
+            standing.held.prove()
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("D1")
+def test_a_pause_of_a_process_that_died_is_found_out() -> None:
+    def work(lab: Lab) -> None:
+        standing = paused(lab)
+        process = lab.processes.get("kafka1")
+        assert process is not None
+        os.kill(process.pid, signal.SIGKILL)
+        wait_until(lambda: reaped(lab, "kafka1"), "it is reaped")
+        with pytest.raises(NotProved):
+            standing.held.prove()
+        assert told(lab, "exited")[0]["by_itself"] is True
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("D1")
+@pytest.mark.parametrize("fault", [paused, cut])
+def test_a_node_that_is_restarted_behind_a_fault_is_found_out(fault: Callable[[Lab], lab_module.Standing]) -> None:
+    def work(lab: Lab) -> None:
+        standing = fault(lab)
+        keep_proving(lab)
+        process, node = lab.processes.get("kafka1"), lab.cluster.nodes["kafka1"]
+        assert process is not None
+        os.kill(process.pid, signal.SIGKILL)
+        wait_until(lambda: reaped(lab, "kafka1"), "its process is reaped")  # and its port free
+        with started_by_somebody(lab, node):
+            wait_until(lambda: lab.cluster.answers(node), "another answers")
+            assert [each["by_itself"] for each in told(lab, "exited")] == [True]
+            if standing.kind == "pause":
+                wait_until(lambda: bool(told(lab, "no longer holds")), "the pause is found out")
+            else:
+                standing.held.prove()  # the network's fault holds for whoever stands there
+
+    in_a_lab(work)
+
+
+@contextmanager
+def started_by_somebody(lab: Lab, node: Node) -> Iterator[None]:
+    with kernel.inside(lab.network.endpoints[node.name].namespace):
+        other = subprocess.Popen([sys.executable, "-c", ECHO.format(node.address)])
+    try:
+        yield
+    finally:
+        other.kill()
+        other.wait()
+
+
+@pytest.mark.proves("D1")
+def test_a_fault_that_no_longer_holds_is_told_in_the_status_and_in_the_trail() -> None:
+    def work(lab: Lab) -> None:
+        standing = cut(lab)
+        remove_rules(lab.network)  # not between the probes of a proof and its look at the rules
+        keep_proving(lab)
+        wait_until(lambda: standing.told()["broken"] is not None, "the broken fault is found out")
+        assert "still reachable" in told(lab, "no longer holds")[0]["problem"]
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("D1")
+@pytest.mark.parametrize("sabotaged", [True, False])
+def test_a_fault_is_looked_at_once_more_right_before_it_is_healed(sabotaged: bool) -> None:
+    def work(lab: Lab) -> None:
+        standing = cut(lab)  # and nobody looks until it is healed
+        if sabotaged:
+            remove_rules(lab.network)
+        with suppress(NotProved):  # of rules that are not ours alone nothing can be said afterwards
+            asked(lab, verbs.heal, faults=[standing.name])
+        assert lab.standing == {}
+        assert [len(told(lab, event)) for event in ("held", "no longer holds")] == [not sabotaged, sabotaged]
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("D1")
+def test_that_somebody_else_changed_the_rules_is_told_once_of_each_fault_and_again_when_it_is_healed() -> None:
+    def work(lab: Lab) -> None:
+        standing = [cut(lab), cut(lab)]
+        let_connections_through_for_a_moment(lab.network)
+        for fault in standing * 2:
+            lab._look_after(fault)
+        broken = [(each["fault"], each["problem"]) for each in told(lab, "no longer holds")]
+        assert broken == [(fault.name, NOT_ONLY_OURS) for fault in standing]
+        with pytest.raises(NotProved, match=NOT_ONLY_OURS):
+            lab.end(standing[0].name)
+        assert [each["problem"] for each in told(lab, "not healed")] == [NOT_ONLY_OURS]
+
+    in_a_lab(work)
+
+
+# -- signals that do nothing -----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def deaf(lab: Lab) -> Iterator[None]:
+    """Signals are sent and nobody hears them; nor does whoever waits for their effect wait for long."""
+    send, lab.processes.send = lab.processes.send, lambda *_, **__: True  # type: ignore[method-assign]
+    node_verbs.KILL_S = run_verbs.END_S = processes.FREEZE_S = 0.2
+    try:
+        yield
+    finally:
+        lab.processes.send = send  # type: ignore[method-assign]
+
+
+def asked(lab: Lab, verb: Callable[[Any, Request], Any], directory: object = None, **arguments: Any) -> Any:
+    server = SimpleNamespace(lab=lab, lab_names=lambda text: [text], directory=directory)
+    return verb(server, Request(arguments, print))
+
+
+@pytest.mark.proves("D1")
+@pytest.mark.parametrize(
+    ("verb", "said"),
+    [(node_verbs.kill, "still there"), (node_verbs.stop, "still there"), (node_verbs.pause, "not every thread")],
+)
+def test_a_node_whose_signal_does_nothing_is_found_out(verb: Callable[[Any, Request], Any], said: str) -> None:
+    def work(lab: Lab) -> None:
+        with deaf(lab), pytest.raises(NotProved, match=said):
+            asked(lab, verb, nodes=["kafka1"], timeout_s=0.2)
+        assert (told(lab, "proved"), lab.standing) == ([], {})
+        assert lab.processes.state("kafka1") == "running"
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("D1")
+@pytest.mark.parametrize("there", [True, False], ids=["its child serves on", "its network is gone"])
+def test_a_node_that_was_killed_must_be_reached_and_refuse(there: bool) -> None:
+    def work(lab: Lab) -> None:
+        node, program = lab.cluster.nodes["kafka3"], ECHO.replace("\n", "\nimport os; os.fork()\n" if there else "\n")
+        argv = [sys.executable, "-c", program.format(node.address)]
+        namespace = lab.network.endpoints[node.name].namespace
+        lab.processes.spawn(node.name, argv, namespace=namespace, output=Path("/dev/null"), environment={})
+        process = lab.processes.get(node.name)
+        assert process is not None
+        wait_until(lambda: lab.cluster.answers(node) and len(processes.below(process.pid)) == there, "it serves")
+        if not there:
+            lab.network.detach(node.name)
+        keep_reaping(lab)
+        with pytest.raises(NotProved, match="somebody serves on its port" if there else "so is its network"):
+            asked(lab, node_verbs.kill, nodes=[node.name])
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+    in_a_lab(work)
+
+
+def ended(lab: Lab, verb: Callable[[Any, Request], Any]) -> processes.Exit:
+    asked(lab, verb, nodes=["kafka1"])
+    return lab.down["kafka1"]
+
+
+@pytest.mark.proves("D1")
+@pytest.mark.parametrize("verb", [node_verbs.kill, node_verbs.stop])
+def test_that_somebody_serves_on_the_port_of_a_dead_node_is_told_once(verb: Callable[[Any, Request], Any]) -> None:
+    def work(lab: Lab) -> None:
+        keep_reaping(lab)
+        how, node = ended(lab, verb), lab.cluster.nodes["kafka1"]
+        lab._knock("kafka1", how)
+        assert told(lab, "no longer holds") == []
+        keep_proving(lab)
+        with started_by_somebody(lab, node):
+            wait_until(lambda: bool(told(lab, "no longer holds")), "somebody is found out")
+            lab._knock("kafka1", how)
+        ((name, problem),) = [(each["node"], each["problem"]) for each in told(lab, "no longer holds")]
+        assert (name, problem) == ("kafka1", f"kafka1 is down ({how}), and yet somebody serves on its port 9092")
+        assert lab.down == {}
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("D1")
+def test_a_dead_node_that_the_lab_starts_is_nobody_else() -> None:
+    """Nor if it looked before the start, and heard the answer after it; nor if the node was killed again meanwhile."""
+
+    def work(lab: Lab) -> None:
+        lab.cluster.launch = lambda node: launch(lab, node)  # type: ignore[method-assign]
+        keep_reaping(lab)
+        before = ended(lab, node_verbs.kill)
+        asked(lab, node_verbs.start, nodes=["kafka1"], wait=False)
+        assert lab.down == {}
+        lab._knock("kafka1", before)
+        asked(lab, node_verbs.restart, nodes=["kafka1"], kill=True, wait=False)
+        assert lab.down == {}
+        ended(lab, node_verbs.kill)
+        with started_by_somebody(lab, lab.cluster.nodes["kafka1"]):
+            wait_until(lambda: lab.cluster.answers(lab.cluster.nodes["kafka1"]), "it answers")
+            lab._knock("kafka1", before)
+        assert told(lab, "no longer holds") == []
+
+    in_a_lab(work)
+
+
+def test_a_node_that_was_started_before_its_end_was_proved_is_not_looked_at() -> None:
+    def work(lab: Lab) -> None:
+        lab.keep_down("kafka1")
+        assert lab.down == {}
+
+    in_a_lab(work)
+
+
+def test_what_stands_in_for_a_dead_node_in_a_proof_of_ours_is_nobody_else() -> None:
+    def work(lab: Lab) -> None:
+        keep_reaping(lab)
+        how = ended(lab, node_verbs.kill)
+        looking = threading.Thread(target=lab._knock, args=("kafka1", how))
+        with lab.network.served("kafka1", 9092) as stand_in:
+            assert stand_in is not None
+            looking.start()
+            looking.join(0.3)
+        looking.join()
+        assert told(lab, "no longer holds") == []
+        assert lab.down == {"kafka1": how}
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("D1")
+def test_a_disk_that_was_not_emptied_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = SPEC.broker(1)
+    (tmp_path / node.name).mkdir()
+    monkeypatch.setattr("shutil.rmtree", lambda *_, **__: None)
+    with pytest.raises(CannotHere, match="could not be emptied"):
+        Cluster.wipe(cast(Cluster, SimpleNamespace(_directory=SimpleNamespace(data=tmp_path))), node)
+
+
+def keep_reaping(lab: Lab) -> None:
+    """As the lab's first process does."""
+
+    def reap() -> None:
+        while True:
+            lab.processes.reap()
+            time.sleep(0.01)
+
+    threading.Thread(target=reap, daemon=True).start()
+
+
+def a_client(lab: Lab, argv: list[str]) -> int:
+    asked(lab, run_verbs.spawn, process="producer1", node="client", argv=argv, output="/dev/null")
+    process = lab.processes.get("producer1")
+    assert process is not None
+    return process.pid
+
+
+@contextmanager
+def ended_afterwards(lab: Lab, pid: int) -> Iterator[None]:
+    """The client leads a group of its own: whatever it started ends too."""
+    try:
+        yield
+    finally:
+        os.killpg(pid, signal.SIGKILL)
+        wait_until(lambda: reaped(lab, "producer1"), "the client has ended")
+
+
+@pytest.mark.proves("D1")
+@pytest.mark.parametrize(
+    ("kind", "said"), [("kill", "still there"), ("stop", "still there"), ("pause", "not every thread")]
+)
+def test_a_client_whose_signal_does_nothing_is_found_out(kind: str, said: str) -> None:
+    def work(lab: Lab) -> None:
+        pid = a_client(lab, ["/bin/sleep", "60"])
+        with ended_afterwards(lab, pid):
+            with deaf(lab), pytest.raises(NotProved, match=said):
+                asked(lab, run_verbs.disturb, processes=["producer1"], kind=kind, heard=[])
+            assert (told(lab, "proved"), lab.standing) == ([], {})
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("D1")
+@pytest.mark.parametrize("heard", [False, True], ids=["ours", "of others"])
+def test_a_client_whose_pause_somebody_else_ended_is_found_out(heard: bool) -> None:
+    """Of those of others it is what their listener started that is paused."""
+
+    def work(lab: Lab) -> None:
+        pid = a_client(lab, ["/bin/sh", "-c", "sleep 60; true"])
+        with ended_afterwards(lab, pid):
+            wait_until(lambda: bool(processes.below(pid)), "it has started its own")
+            asked(lab, run_verbs.disturb, processes=["producer1"], kind="pause", heard=["producer1"] * heard)
+            keep_proving(lab)
+            wait_until(lambda: bool(told(lab, "held")), "it is proved again")
+            os.kill(processes.below(pid)[0] if heard else pid, signal.SIGCONT)
+            wait_until(lambda: bool(told(lab, "no longer holds")), "the pause is found out")
+            assert "not every thread is stopped" in told(lab, "no longer holds")[0]["problem"]
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("D1")
+@pytest.mark.parametrize("heard", [False, True], ids=["ours", "of others"])
+def test_a_client_that_is_still_stopped_when_its_pause_was_healed_is_found_out(heard: bool) -> None:
+    def work(lab: Lab) -> None:
+        pid = a_client(lab, ["/bin/sh", "-c", "sleep 60 & sleep 60; true"])
+        with ended_afterwards(lab, pid):
+            wait_until(lambda: len(processes.below(pid)) == 2, "it has started its own")
+            those = processes.below(pid) if heard else [pid]
+            asked(lab, run_verbs.disturb, processes=["producer1"], kind="pause", heard=["producer1"] * heard)
+            (name,) = lab.standing
+            standing = lab.mend(name)
+            assert standing is not None
+            for each in those:
+                os.kill(each, signal.SIGSTOP)
+            wait_until(lambda: all(map(processes.stopped_threads, those)), "they are stopped")
+            processes.FREEZE_S = 0.2
+            with pytest.raises(NotProved, match="producer1 is still stopped"):
+                lab.prove_over(standing, "heal")
+            for each in those:
+                os.kill(each, signal.SIGCONT)
+            assert lab.prove_over(standing, "heal") == "producer1 is running"
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("D1")
+def test_of_several_clients_none_stays_paused_if_not_all_of_them_are() -> None:
+    def work(lab: Lab) -> None:
+        def fails(*_: Any, **__: Any) -> None:
+            raise NotProved("the next one is not stopped")
+
+        pid = a_client(lab, ["/bin/sleep", "60"])
+        with ended_afterwards(lab, pid):
+            run_verbs.wake_in_time = fails  # type: ignore[attr-defined]
+            with pytest.raises(NotProved):
+                asked(lab, run_verbs.disturb, processes=["producer1"], kind="pause", heard=[], for_s=60.0)
+            assert lab.standing == {}
+            wait_until(lambda: not processes.stopped_threads(pid), "it is awake")
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("A4")
+@pytest.mark.parametrize("heard", [False, True], ids=["ours", "of others"])
+def test_a_client_that_is_paused_for_a_time_wakes_though_nobody_looks(heard: bool, tmp_path: Path) -> None:
+    def work(lab: Lab) -> None:
+        pid = a_client(lab, ["/bin/sh", "-c", "sleep 60 & sleep 60; true"])
+        directory = SimpleNamespace(events=tmp_path / "events.jsonl", supervisor_log=tmp_path / "supervisor.log")
+        with ended_afterwards(lab, pid):
+            wait_until(lambda: len(processes.below(pid)) == 2, "it has started its own")
+            asked(
+                lab,
+                run_verbs.disturb,
+                directory=directory,
+                processes=["producer1"],
+                kind="pause",
+                heard=["producer1"] * heard,
+                for_s=1.0,
+            )
+            those = processes.below(pid) if heard else [pid]
+            assert [processes.stopped_threads(each) for each in those] == [True] * len(those)
+            wait_until(lambda: not any(map(processes.stopped_threads, those)), "all of them are awake")
+            wait_until(lambda: '"watchdog"' in text_of(directory.events), "the watchdog says so")
+
+    in_a_lab(work)
+
+
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+# -- from the lab's trail to the judge -------------------------------------------------------------------------------
+
+
+@contextmanager
+def a_run(lab: Lab, **changes: Any) -> Iterator[Ongoing]:
+    """A run of a scenario with one fault, to which this lab belongs."""
+    scenario = load(find("acks1-leader-isolated"))
+    scenario = replace(scenario, faults=[replace(scenario.faults[0], **changes)])
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder)
+        wanted = runner.Asked(
+            given=scenario.name, scenario=scenario, mode="zookeeper", shape="base", seed=1, out=directory, keep=False,
+            judged=False, kafka=None, settings=[],
+        )  # fmt: skip
+        record = runner._record(wanted, SPEC, directory)
+        write_record(directory, record)
+        ongoing = Ongoing(scenario, record, directory, "none", lambda _: None)
+        ongoing._trail = lab.events
+        yield ongoing
+
+
+def what_the_judge_says(ongoing: Ongoing) -> tuple[list[str], bool, str]:
+    """What the journal tells of the fault, whether that is evidence, and the sentence about it."""
+    ongoing.close()
+    with opened(ongoing.directory) as source:
+        (line,) = fitness.faults(Evidence(source, [], {}, {}, {}))
+        return [row["event"] for row in source.small["faults"]], line.fit, line.text.partition(") ")[2]
+
+
+@pytest.mark.proves("D1")
+@pytest.mark.parametrize("sabotaged", [True, False])
+def test_a_fault_that_no_longer_holds_reaches_the_judge_by_the_runs_journal(sabotaged: bool) -> None:
+    def work(lab: Lab) -> None:
+        with a_run(lab) as ongoing:
+            other, standing, (fault,) = cut(lab), cut(lab), ongoing.faults
+            control.call = lambda *_, **__: {"faults": [standing.name], "nodes": ["kafka1"], "said": ["severed"]}
+            fault.begin()
+            lab._look_after(standing)
+            ongoing.follow_lab()
+            lab.end(other.name)
+            if sabotaged:
+                remove_rules(lab.network)
+            lab._look_after(standing)
+            control.call = lambda *_, **__: {"said": ["open again"]}
+            fault.end()
+            events, fit, text = what_the_judge_says(ongoing)
+            assert events == ["asked", "proved", *["broken"] * sabotaged, "healing", "healed"]
+            assert fit is not sabotaged
+            if sabotaged:
+                when_and_what = (
+                    r"did not hold for all of its time: \d+\.\d s after its proof, still reachable: kafka1 →"
+                )
+                assert re.match(when_and_what, text)
+            else:
+                assert text == "was proved and healed."
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("D1")
+@pytest.mark.parametrize("sabotaged", [True, False])
+def test_a_dead_node_where_somebody_came_and_went_reaches_the_judge_by_the_runs_journal(sabotaged: bool) -> None:
+    def work(lab: Lab) -> None:
+        kill = {"kind": "kill", "targets": ["kafka1"], "until": None, "not_before_new_epoch": None}
+        with a_run(lab, **kill) as ongoing:
+            keep_reaping(lab)
+            control.call = lambda *_, **__: asked(lab, node_verbs.kill, nodes=["kafka1"])
+            ongoing.faults[0].begin()
+            keep_proving(lab)
+            if sabotaged:
+                with started_by_somebody(lab, lab.cluster.nodes["kafka1"]):
+                    wait_until(lambda: bool(told(lab, "no longer holds")), "somebody is found out")
+            else:
+                time.sleep(0.5)
+            events, fit, text = what_the_judge_says(ongoing)
+            assert events == ["asked", "proved", "healed", *["broken"] * sabotaged]
+            assert (fit, ongoing.doubts() == ["fault 1 did not hold"]) == (not sabotaged, sabotaged)
+            assert ("and yet somebody serves on its port 9092" in text) is sabotaged
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("D1")
+def test_a_fault_that_no_proof_was_found_for_reaches_the_judge_by_the_runs_journal() -> None:
+    def work(lab: Lab) -> None:
+        def refused(*_: Any, **__: Any) -> dict[str, Any]:
+            raise NotProved("kafka1 is still there")
+
+        with a_run(lab) as ongoing:
+            control.call = refused
+            ongoing.faults[0].begin()
+            assert ongoing.faults[0].over
+            assert what_the_judge_says(ongoing) == (
+                ["asked", "not proved"],
+                False,
+                "was not proved: kafka1 is still there.",
+            )
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("D1")
+@pytest.mark.parametrize(
+    ("ours", "came", "fit"),
+    [(False, None, False), (False, "refused", True), (False, "failed", False), (True, None, True)],
+)
+def test_what_somebody_else_does_to_the_lab_reaches_the_judge_by_the_runs_record(
+    ours: bool, came: str | None, fit: bool
+) -> None:
+    def work(lab: Lab) -> None:
+        with a_run(lab) as ongoing:
+            by = f"somebody, pid {os.getpid() if ours else os.getppid()}"
+            who = {"verb": "start", "asked": "ackproof start kafka1", "by": by}
+            lab.events.add("asked", **who)
+            if came:
+                lab.events.add(came, **who, problem="kafka1 runs")
+            ongoing.close()
+            assert ongoing.doubts() == ([] if fit else ["somebody else changed the lab"])
+            with opened(ongoing.directory) as source:
+                lines = fitness.others(Evidence(source, [], {}, {}, {}))
+            told = f"Somebody else changed the laboratory while the run went on: ackproof start kafka1 ({by})."
+            assert [(line.fit, line.text) for line in lines] == [(False, told)] * (not fit)
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("D1")
+@pytest.mark.parametrize(
+    ("problem", "event"),
+    [(UsageProblem, "refused"), (Refused, "refused"), (NotProved, "failed"), (CannotHere, "failed")],
+)
+def test_a_verb_that_was_not_begun_is_told_from_one_that_failed(
+    problem: type[Problem], event: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`stop --timeout 1s` of a broker that takes longer has sent its signal before it fails."""
+
+    def work(lab: Lab) -> None:
+        def fails(*_: Any) -> Any:
+            raise problem("kafka3 is still there")
+
+        monkeypatch.setitem(verbs.VERBS, "stop", fails)
+        server: Any = SimpleNamespace(lab=lab)
+        with pytest.raises(problem):
+            verbs.Server._do(server, "stop", {"asked": "stop kafka3", "by": "somebody"}, None, None)  # type: ignore[arg-type]
+        assert [each["event"] for each in lab.events.read()] == ["asked", event]
+
+    in_a_lab(work)
+
+
+def test_a_proof_that_breaks_in_an_unforeseen_way_does_not_end_the_proving_of_others() -> None:
+    def work(lab: Lab) -> None:
+        def breaks() -> str:
+            raise KeyError("198.18.1.9")
+
+        @contextmanager
+        def fault() -> Iterator[Held]:
+            yield Held("held", breaks, breaks)
+
+        standing = lab.begin("f0", "odd", ["kafka1"], fault())
+        lab._look_after(standing)
+        assert standing.broken is not None
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("A4")
+def test_a_fault_with_a_time_ends_in_the_kernel_and_the_trail_says_so() -> None:
+    def work(lab: Lab) -> None:
+        before = rule_set(lab.network)
+        keep_proving(lab)
+        standing = cut(lab, for_s=0.5)
+        assert standing.told()["left_s"] > 0
+        wait_until(lambda: bool(told(lab, "healed")), "the fault has ended")
+        assert standing.until is not None
+        over_ns = int(standing.until * 1e9)
+        assert [(each["by"], each["over_ns"]) for each in told(lab, "healed")] == [("the kernel", over_ns)]
+        assert not told(lab, "no longer holds")
+        assert rule_set(lab.network) == before
+
+    in_a_lab(work)
+
+
+def test_healing_is_proved_and_told_and_a_second_time_does_no_harm() -> None:
+    def work(lab: Lab) -> None:
+        first, second = cut(lab), cut(lab)
+        assert "other faults still stand" in lab.end(first.name)
+        assert "open again" in lab.end(second.name)
+        assert "over already" in lab.end(second.name)
+        assert len(told(lab, "healed")) == 2
+
+    in_a_lab(work)
+
+
+def test_a_fault_that_nobody_knows_cannot_be_healed() -> None:
+    def work(lab: Lab) -> None:
+        standing = cut(lab)
+        with pytest.raises(UsageProblem, match=rf"no fault f99 stands; standing: {standing.name}"):
+            lab.find(["f99"])
+        assert lab.find([]) == [standing.name]
+
+    in_a_lab(work)
+
+
+def test_a_link_that_stays_shut_after_healing_is_told_as_not_healed() -> None:
+    def work(lab: Lab) -> None:
+        standing = cut(lab)
+        lab.network.rules.add("stray", Match(), [lab.network._addresses(link) for link in LINKS])
+        with pytest.raises(NotProved, match="nothing gets through"):
+            lab.end(standing.name)
+        assert told(lab, "not healed")
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("D2")
+def test_a_node_that_dies_by_itself_is_named_as_that_and_one_that_was_killed_is_not() -> None:
+    def work(lab: Lab) -> None:
+        lab.processes.send("kafka1", signal.SIGKILL, ends=True)
+        process = lab.processes.get("kafka2")
+        assert process is not None
+        os.kill(process.pid, signal.SIGKILL)
+        wait_until(lambda: reaped(lab, *lab.cluster.nodes), "both have ended")
+        assert {each["node"]: each["by_itself"] for each in told(lab, "exited")} == {"kafka1": False, "kafka2": True}
+        assert lab.processes.wait_for_exit("kafka2", time.monotonic())
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("D2")
+def test_a_relay_that_dies_by_itself_is_named_like_a_node_and_one_that_was_ended_is_not() -> None:
+    """Without it clients on the host do not reach its broker. Of other helpers a run hears nothing."""
+
+    def work(lab: Lab) -> None:
+        namespace = lab.network.endpoints["kafka1"].namespace
+        names = ("relay-kafka1", "relay-kafka2", "watchdog-f1")
+        for name in names:
+            argv = ["/bin/sleep", "600"]
+            lab.processes.spawn(name, argv, namespace=namespace, output=Path("/dev/null"), environment={})
+        for name in ("relay-kafka1", "watchdog-f1"):
+            process = lab.processes.get(name)
+            assert process is not None
+            os.kill(process.pid, signal.SIGKILL)
+        lab.processes.send("relay-kafka2", signal.SIGKILL, ends=True)
+        wait_until(lambda: reaped(lab, *names), "all have ended")
+        assert [(each["node"], each["by_itself"]) for each in told(lab, "exited")] == [("relay-kafka1", True)]
+        assert [each["helper"] for each in told(lab, "helper failed")] == ["watchdog-f1"]
+
+    in_a_lab(work)
+
+
+@pytest.mark.proves("A8")
+def test_fifty_cuts_leave_as_many_open_descriptors_as_before() -> None:
+    def work(lab: Lab) -> None:
+        def one() -> None:
+            lab.end(cut(lab).name)
+
+        def descriptors() -> int:
+            return len(list(Path("/proc/self/fd").iterdir()))
+
+        one()
+        before = descriptors()
+        for _ in range(50):  # each in a thread of its own, as every verb is
+            thread = threading.Thread(target=one)
+            thread.start()
+            thread.join()
+        assert descriptors() == before
+
+    in_a_lab(work)
+
+
+def test_a_cut_upon_a_cut_of_new_connections_breaks_neither() -> None:
+    def work(lab: Lab) -> None:
+        name, match = lab.next_name(), Match(new_connections=True)
+        fault = faults.severed(lab.network, name, sorted(LINKS), match)
+        first = lab.begin(name, "cut", ["kafka1", "kafka2"], fault, links=LINKS, match=match)
+        second = cut(lab)
+        first.held.prove()
+        lab.end(second.name)
+        first.held.prove()
+
+    in_a_lab(work)

@@ -1,0 +1,35 @@
+"""What stands on the host before a lab stands there afterwards, to the last byte. With the lab's real network, and
+without Kafka."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from ackproof.lab.faults import network as faults
+from ackproof.lab.network.nftables import Match
+from ackproof.lab.network.router import Network
+from tests.support.furnished_host import on_a_host
+from tests.support.lab_network import NODES, in_a_lab_network
+
+Told = Callable[[str, object], None]
+
+
+def two_faults(network: Network) -> int:
+    pair = [("kafka1", "kafka2"), ("kafka2", "kafka1")]
+    with faults.severed(network, "f1", pair, Match()), faults.severed(network, "f2", pair[:1], Match(reset=True)):
+        pass
+    return len(NODES)
+
+
+@pytest.mark.proves("A7")
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can furnish a host")
+def test_what_others_have_is_as_before(record_property: Told) -> None:
+    before, after, done = on_a_host(
+        lambda: [in_a_lab_network(two_faults, rootless=rootless) for rootless in (False, True)]
+    )
+    assert done == [len(NODES)] * 2
+    assert after == before
+    record_property("figure", f"{len(before)} things of others equal to the last byte after two labs' networks")

@@ -1,0 +1,136 @@
+"""A run directory may come from a stranger: reading it takes little memory, and waits for nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from ackproof.journal.bounds import TEXT_MOST, parquet_bomb
+from ackproof.journal.writer import Writer, sealed_files
+from tests.support.bombs import BOMBS, NOTHING, Plant, a_number_without_end, many_files, nested, spaces
+from tests.support.histories import History
+
+Told = Callable[[str, object], None]
+MOST = 2**30
+
+READS = """
+import json, resource, sys
+from pathlib import Path
+from ackproof.judge.engine import numbers
+from ackproof.judge.lab_lag import behind_ms, gaps_ms, latest_ms
+from ackproof.judge.doubts import doubts
+from ackproof.judge.engine.kept import Kept, kept_folder
+from ackproof.judge.engine.suspect_blocks import first_seen
+from ackproof.judge.run_source import Unreadable, opened
+
+said = []
+def asked(question):
+    try:
+        return question()
+    except MemoryError:
+        raise
+    except Exception as problem:
+        said.append(str(problem))
+
+try:
+    with opened(Path(sys.argv[1])) as source:
+        said += [remark.text for remark in source.remarks if not remark.fit]
+        for question in (behind_ms, gaps_ms, latest_ms, doubts):
+            asked(lambda: question(source))
+        asked(lambda: first_seen(source.files["state"]))
+        asked(lambda: numbers.fold_reserved(numbers.reservations(source.files["blocks"])))
+        with kept_folder(source) as kept:
+            assert Kept(kept / "_folds").find("parts-0") is None
+except Unreadable as problem:
+    said.append(str(problem))
+print(json.dumps([said, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024]))
+"""
+
+
+def limited() -> None:
+    """Several times what is allowed: so a bomb ends the test, and not the machine."""
+    resource.setrlimit(resource.RLIMIT_DATA, (5 * MOST, 5 * MOST))
+
+
+def measured(command: list[str]) -> tuple[int, str, str, int]:
+    """Exit code, both outputs and the most memory that it had."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = subprocess.Popen(command, stdout=out, stderr=err, preexec_fn=limited)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        for file in (out, err):
+            file.seek(0)
+        return process.returncode, out.read(), err.read(), used.ru_maxrss * 1024
+
+
+def a_run(directory: Path) -> Path:
+    history = History()
+    for seq in range(5):
+        history.send(seq, seq).log(seq, seq)
+    return history.write(directory)
+
+
+@pytest.mark.proves("F3")
+@pytest.mark.parametrize("plant", BOMBS, ids=[plant.__name__ for plant in BOMBS])
+def test_a_bomb_is_named_in_a_sentence_and_takes_no_memory(plant: Plant, tmp_path: Path, record_property: Told) -> None:
+    run = a_run(tmp_path / "run")
+    plant(run)
+    status, out, err, memory = measured([sys.executable, "-c", READS, str(run)])
+    assert status == 0, err[-2_000:]
+    said, _ = json.loads(out)
+    assert BOMBS[plant] == NOTHING or any(BOMBS[plant] in text for text in said), said
+    assert all(text.count("\n") == 0 and len(text) < 400 for text in said)
+    assert memory < MOST
+    record_property("figure", f"{len(BOMBS)} bombs in run directories: each named, under 1 GiB in the judge's Python")
+
+
+@pytest.mark.parametrize("plant", BOMBS, ids=[plant.__name__ for plant in BOMBS])
+def test_a_report_of_a_bomb_takes_no_memory(plant: Plant, tmp_path: Path) -> None:
+    """It says on its page what it left out; of a run.json that cannot be read, or too many files, there is no page."""
+    run = a_run(tmp_path / "run")
+    plant(run)
+    status, _, err, memory = measured([sys.executable, "-P", "-m", "ackproof", "report", str(run)])
+    no_page = plant is many_files or "plan." in BOMBS[plant] or plant in (a_number_without_end, nested, spaces)
+    assert (status, err.count("\n")) == ((2, 1) if no_page else (0, 0)), err
+    assert (run / "report.html").exists() == (not no_page)
+    assert memory < MOST
+
+
+def test_a_text_of_ours_is_cut_where_the_judge_would_not_read_it(tmp_path: Path) -> None:
+    writer = Writer(tmp_path, "probes", 7, "run")
+    for text in ("é" * TEXT_MOST, "short", "x" * TEXT_MOST):
+        writer.add(fault=1, at_ns=1, held=True, text=text)
+    writer.close()
+    (path,) = sealed_files(tmp_path, "probes")
+    assert parquet_bomb(path) is None
+    with pq.ParquetFile(path) as file:
+        texts = file.read(["text"])["text"].to_pylist()
+    assert sorted(map(len, texts)) == [5, TEXT_MOST // 4, TEXT_MOST // 4]
+
+
+def test_what_is_no_regular_file_is_named_and_not_waited_for(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run")
+    os.mkfifo(run / "journal" / "sends" / "pipe.parquet")
+    os.mkfifo(run / "journal" / "log" / "pipe.arrows")
+    (run / "journal" / "reads" / "zeros.parquet").parent.mkdir(exist_ok=True)
+    (run / "journal" / "reads" / "zeros.parquet").symlink_to("/dev/zero")
+    (run / "journal" / "state" / "folder.parquet").mkdir(parents=True)
+    done = subprocess.run(
+        [sys.executable, "-c", READS, str(run)], capture_output=True, text=True, check=True, timeout=100
+    )
+    said, _ = json.loads(done.stdout)
+    ends = "cannot be read and was left out: it is no regular file."
+    link = "cannot be read and was left out: it is a link that leads out of the run directory, and is not followed."
+    assert sorted(said)[:4] == [
+        f"log/pipe.arrows {ends}", f"reads/zeros.parquet {link}",
+        f"sends/pipe.parquet {ends}", f"state/folder.parquet {ends}",
+    ]  # fmt: skip

@@ -1,0 +1,218 @@
+"""A broken judge is caught: each operator of each check, and of what decides whether a run is evidence, is broken in
+turn (`mutation.py`), and the histories written by hand for that check must notice. `survivors.toml` names the mutants
+that they do not notice, each with the reason why it makes no difference."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType, SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+
+from ackproof.core.errors import CannotHere
+from ackproof.judge.registry import CHECKS
+from tests.support import asking
+from tests.support.mutation import Mutant, mutants
+from tests.support.proving import size
+
+Told = Callable[[str, object], None]
+HERE = Path(__file__).parent
+SURVIVORS = HERE / "survivors.toml"
+ELSEWHERE = {"moves": "test_claims"}
+SHARED = {  # without a check of their own: what several of them ask
+    "fates": ("test_fates",),
+    "ownership": ("test_two_owners", "test_unowned"),
+    "read_steps": ("test_skipped_read", "test_repeated_read"),
+    "site_moves": ("test_site_gap", "test_left_behind"),
+    "tables": ("test_phantom", "test_reordered"),
+    "transacted": ("test_torn", "test_hung", "test_uncommitted_read", "test_skipped_read"),
+}
+# Plain Python: whether a run is evidence.
+WITHOUT_SPARK = {"fitness": ("test_fitness",), "interference": ("test_interference",)}
+GIVEN_A_FOLDER = ("test_fitness", "test_interference")  # which others ask for only to have a whole run judged
+ONLY = {"tables": ("of_somebody", "of_nobody", "_by_number")}  # functions; the rest of the file only carries rows
+
+
+def modules() -> dict[str, tuple[str, ...]]:
+    """Each file of checks, and those that they share, with the files of its tests."""
+    found = SHARED | WITHOUT_SPARK
+    for check in CHECKS.values():
+        name = check.function.__module__.rpartition(".")[2]
+        for tests in (f"test_{name}", f"test_judge_{name}", ELSEWHERE.get(name)):
+            if tests and (HERE / f"{tests}.py").exists():
+                found[name] = (tests,)
+    return found
+
+
+def failure(tests: Sequence[ModuleType]) -> Exception | None:
+    """The first failure of the tests in these files. A check that raises counts too, but a Spark that died does not."""
+    asking._ANSWERS.clear()
+    try:
+        for name, test in (member for file in tests for member in inspect.getmembers(file, inspect.isfunction)):
+            if name.startswith("test_"):
+                _ask(test)
+    except Exception as error:
+        if is_of_a_dead_spark(error):
+            raise
+        return error
+    finally:
+        asking._ANSWERS.clear()
+    return None
+
+
+def is_of_a_dead_spark(error: Exception) -> bool:
+    """By what it is, or by what Spark says now, for a test may only have missed its answer; a dead one says nothing,
+    which is an error too."""
+    if isinstance(error, Py4JNetworkError | ConnectionError | CannotHere):
+        return True
+    return bool(asking.session().spark.sparkContext._jsc.sc().isStopped())
+
+
+def _ask(test: Any) -> None:
+    """As pytest would, each time with what it is to be given; not if it wants more than a folder besides."""
+    marks = [mark for mark in getattr(test, "pytestmark", []) if mark.name == "parametrize"]
+    names = [mark.args[0] if isinstance(mark.args[0], tuple) else (mark.args[0],) for mark in marks]
+    wants = set(inspect.signature(test).parameters) - {name for each in names for name in each}
+    if wants and (wants != {"tmp_path"} or test.__module__ not in GIVEN_A_FOLDER):
+        return
+    for values in product(*(mark.args[1] for mark in marks)):
+        given: dict[str, Any] = {}
+        for own, value in zip(names, values, strict=True):
+            given |= dict(zip(own, value if len(own) > 1 else (value,), strict=True))
+        with TemporaryDirectory() as folder:
+            test(**given, **({"tmp_path": Path(folder)} if wants else {}))
+
+
+def broken(original: ModuleType, source: str) -> ModuleType:
+    """The same file, made from the changed source."""
+    module = ModuleType(original.__name__)
+    module.__file__ = original.__file__
+    exec(compile(source, f"{original.__name__}, broken", "exec"), module.__dict__)  # noqa: S102 - our own, with one word changed
+    return module
+
+
+def put_in_place(module: ModuleType, tests: Sequence[ModuleType], patched: pytest.MonkeyPatch) -> None:
+    """Its functions and classes for the whole ones, wherever they are used: a check, another file, the tests."""
+    users = [user for name, user in list(sys.modules.items()) if name.startswith("ackproof.judge.")]
+    for user in (*users, asking, *tests):
+        for name, used in list(vars(user).items()):
+            if (inspect.isfunction(used) or inspect.isclass(used)) and used.__module__ == module.__name__:
+                patched.setattr(user, name, getattr(module, used.__name__))
+    for name, check in CHECKS.items():
+        if check.function.__module__ == module.__name__:
+            patched.setitem(CHECKS, name, replace(check, function=getattr(module, check.function.__name__)))
+
+
+def mutants_of(name: str) -> list[Mutant]:
+    source = Path(inspect.getfile(importlib.import_module(f"ackproof.judge.{name}"))).read_text(encoding="utf-8")
+    return list(mutants(source, ONLY.get(name), plain=name in WITHOUT_SPARK))
+
+
+def survivors() -> dict[str, dict[str, str]]:
+    """Of each file: the names of its mutants that survive, with the reason."""
+    return tomllib.loads(SURVIVORS.read_text(encoding="utf-8"))
+
+
+def problems(tried: Mapping[Mutant, bool], explained: Mapping[str, str]) -> list[str]:
+    """What is wrong with mutants that were tried and caught, or not."""
+    return [
+        f"{mutant.name}: " + ("caught by now, take its line out of survivors.toml" if caught else mutant.difference)
+        for mutant, caught in tried.items()
+        if caught == (mutant.name in explained)
+    ]
+
+
+ASKED = size(["reordered"], sorted(modules()))
+
+
+@pytest.mark.proves("C5")
+@pytest.mark.in_one_process(10)
+@pytest.mark.parametrize("name", ASKED)
+def test_a_broken_check_is_caught(name: str, monkeypatch: pytest.MonkeyPatch, record_property: Told) -> None:
+    tests = [importlib.import_module(file) for file in modules()[name]]
+    original = importlib.import_module(f"ackproof.judge.{name}")
+    monkeypatch.setattr("os.fsync", lambda _: None)  # what a broken one is given need not last
+    assert failure(tests) is None, "the check as it is"
+    tried: dict[Mutant, bool] = {}
+    for mutant in mutants_of(name)[:: size(2, 1)]:
+        with monkeypatch.context() as patched:
+            try:
+                module = broken(original, mutant.source)
+            except Exception as error:
+                if is_of_a_dead_spark(error):
+                    raise
+                tried[mutant] = True  # it does not even load
+            else:
+                put_in_place(module, tests, patched)
+                tried[mutant] = failure(tests) is not None
+    assert failure(tests) is None, "the check as it is, after all of this"
+    assert tried, "nothing was broken: it proves nothing"
+    caught = sum(tried.values())
+    survived = f", {len(tried) - caught} explained" if caught < len(tried) else ""
+    record_property("figure", f"{name} {len(tried)}: {caught} caught{survived}")
+    wrong = problems(tried, survivors().get(name, {}))
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_survivor_is_still_a_mutant() -> None:
+    stale = [
+        f"{name}: {each}"
+        for name, own in survivors().items()
+        for each in set(own) - {one.name for one in mutants_of(name)}
+    ]
+    assert stale == []
+
+
+def test_a_survivor_without_a_reason_and_one_that_is_caught_are_both_wrong() -> None:
+    one, other = list(mutants("def f(a, b): return a < b, a == b"))
+    assert problems({one: True, other: False}, {other.name: "why"}) == []
+    assert problems({one: False, other: False}, {other.name: "why"}) == [f"{one.name}: {one.difference}"]
+    (wrong,) = problems({one: True, other: True}, {other.name: "why"})
+    assert wrong == "f: comparison 2: caught by now, take its line out of survivors.toml"
+
+
+def test_the_name_of_a_mutant_outlives_other_words_and_other_functions() -> None:
+    before = "def f(t):\n    return t.filter(F.col('a') < 1).join(t, on=['b'], how='left')\n"
+    after = "def f(rows):\n    'New.'\n    return rows.filter(F.col('new') < 2).join(new(rows), on=NEW, how='inner')\n"
+    names = ["f: number 1", "f: comparison 1", "f: filter 1", "f: join 1"]
+    assert [one.name for one in mutants(before)] == names
+    assert [one.name for one in mutants(f"def g(s):\n    return s.distinct()\n{after}")] == ["g: distinct 1", *names]
+
+
+def test_a_spark_that_died_has_noticed_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    tests, context = ModuleType("tests"), MagicMock()
+    error: Exception = AssertionError("3 == 4")
+    monkeypatch.setattr(asking, "session", lambda: SimpleNamespace(spark=SimpleNamespace(sparkContext=context)))
+
+    def test_one() -> None:
+        raise error
+
+    vars(tests)["test_one"] = test_one
+    context._jsc.sc().isStopped.return_value = False
+    assert failure([tests]) is error
+    context._jsc.sc().isStopped.return_value = True
+    with pytest.raises(AssertionError):
+        failure([tests])
+    context._jsc.sc().isStopped.side_effect = ConnectionRefusedError
+    with pytest.raises(ConnectionRefusedError):
+        failure([tests])
+    context._jsc.sc().isStopped = lambda: False  # one that was started since
+    for error in (Py4JNetworkError(), ConnectionResetError(), CannotHere("Spark did not start:")):
+        with pytest.raises(type(error)):
+            failure([tests])
+
+
+def test_every_check_has_histories_written_by_hand() -> None:
+    own = {check.function.__module__.rpartition(".")[2] for check in CHECKS.values()}
+    assert own - set(modules()) == set()

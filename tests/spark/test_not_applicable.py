@@ -1,0 +1,132 @@
+"""What a foreign client does not tell is never passed; what it does tell is judged as ours is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from ackproof.cli.ui.verdict_view import terminal_summary
+from ackproof.judge.pipeline import judge
+from ackproof.judge.registry import CHECKS
+from ackproof.model.verdict import CheckResult, Verdict
+from ackproof.report.json_junit import run_json, write_junit
+from ackproof.scenario.validate.external_clients import UNTOLD_BY_CONSUMERS, UNTOLD_BY_PRODUCERS
+from tests.support.asking import session
+from tests.support.histories import FIRST_RUN, History
+
+COMMAND = {"command": ["my-client"]}
+
+
+def foreign(run: int) -> History:
+    """A client that was asked for five: it told of three, and the log holds one more."""
+    history = History(run=FIRST_RUN + run, expect={"lost": "forbidden"}, producers=[COMMAND]).block(0, 5)
+    for seq in range(3):
+        history.send(seq, seq).log(seq, seq)
+    return history.log(3, 3)
+
+
+def _lossy(history: History) -> None:
+    del history.rows["log"][2]
+    history.rows["log"][2]["offset"] = 2
+    history.rows["ends"].clear()
+
+
+CASES: dict[str, Callable[[History], object]] = {
+    "good": lambda history: history,
+    "beyond what it was asked for": lambda history: history.log(4, 5),
+    "forbids what it does not tell": lambda history: history.expect.update(late="forbidden"),
+    "requires what it does not tell": lambda history: history.expect.update(unavailable="required"),
+    "lossy": _lossy,
+    "with a consumer": lambda history: history.consumers.append(COMMAND),
+    "ours": lambda history: history.producers.clear(),
+}
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdict]:
+    folder = tmp_path_factory.mktemp("runs")
+    directories: list[Path] = []
+    for number, (name, change) in enumerate(CASES.items()):
+        history = foreign(number)
+        change(history)
+        directories.append(history.write(folder / name.replace(" ", "-")))
+    return dict(zip(CASES, judge(directories, session=session()), strict=True))
+
+
+def check(verdict: Verdict, name: str) -> CheckResult:
+    return next(each for each in verdict.checks if each.name == name)
+
+
+def test_what_it_never_told_of_and_the_log_holds_is_recovered_and_no_phantom(verdicts: dict[str, Verdict]) -> None:
+    verdict = verdicts["good"]
+    assert (verdict.result, verdict.acked) == ("confirmed", 3)
+    assert {fate: count for fate, count in verdict.fates.items() if count} == {
+        "survived": 3, "recovered": 1, "not_written": 1,
+    }  # fmt: skip
+    assert check(verdict, "phantom").found == 0
+
+
+def test_what_nobody_asked_it_for_is_a_phantom_all_the_same(verdicts: dict[str, Verdict]) -> None:
+    verdict = verdicts["beyond what it was asked for"]
+    assert (verdict.result, check(verdict, "phantom").found) == ("refuted", 1)
+
+
+def test_an_acknowledgement_of_a_foreign_client_can_be_lost(verdicts: dict[str, Verdict]) -> None:
+    verdict = verdicts["lossy"]
+    assert (verdict.result, verdict.lost) == ("refuted", 1)
+
+
+def test_what_it_does_not_tell_is_not_applicable_and_found_by_nobody(verdicts: dict[str, Verdict]) -> None:
+    verdict = verdicts["good"]
+    untold = {each.name for each in verdict.checks if each.result == "not applicable"}
+    assert untold == set(UNTOLD_BY_PRODUCERS)
+    late = check(verdict, "late")
+    assert (late.found, late.witnesses, late.expected) == (None, [], "allowed")
+    assert late.text == "Not applicable: producer1 does not tell when a send was due, nor when it began; allowed."
+    assert check(verdict, "resurrected").expected == "allowed"  # by default it is forbidden
+    assert (verdict.unavailable_ms, verdict.latency_ms) == (None, {})
+    assert {"name": "late", "expected": "allowed", "found": None, "result": "not applicable"} in run_json(
+        verdict, None
+    )["checks"]
+
+
+@pytest.mark.parametrize(
+    ("case", "name"), [("forbids what it does not tell", "late"), ("requires what it does not tell", "unavailable")]
+)
+def test_whoever_expects_something_of_it_has_no_answer(verdicts: dict[str, Verdict], case: str, name: str) -> None:
+    verdict = verdicts[case]
+    assert (verdict.result, check(verdict, name).result, check(verdict, name).found) == ("unknown", "unknown", None)
+    assert "does not tell" in verdict.sentence
+
+
+def test_a_foreign_consumer_has_its_own(verdicts: dict[str, Verdict]) -> None:
+    untold = {each.name for each in verdicts["with a consumer"].checks if each.result == "not applicable"}
+    assert untold == {*UNTOLD_BY_PRODUCERS, *UNTOLD_BY_CONSUMERS}
+
+
+def test_of_our_own_clients_everything_is_asked_whoever_is_judged_beside_them(verdicts: dict[str, Verdict]) -> None:
+    verdict = verdicts["ours"]
+    assert all(each.result != "not applicable" for each in verdict.checks)
+    assert check(verdict, "late").found is not None
+    assert verdict.latency_ms
+
+
+def test_it_is_told_on_the_terminal_and_is_no_failure_for_ci(verdicts: dict[str, Verdict], tmp_path: Path) -> None:
+    screen = Console(width=200)
+    with screen.capture() as shown:
+        for part in terminal_summary(verdicts["good"]):
+            screen.print(part)
+    assert "- not applicable: aborted_read, resurrected, realtime_order" in shown.get()
+    page = write_junit(
+        [verdicts["good"], verdicts["forbids what it does not tell"]], tmp_path / "junit.xml"
+    ).read_text()
+    assert page.count("<error") == 1
+    assert "late: forbidden, no answer: Not applicable" in page
+    assert "resurrected" not in page
+
+
+def test_every_check_that_may_not_apply_exists() -> None:
+    assert {*UNTOLD_BY_PRODUCERS, *UNTOLD_BY_CONSUMERS} <= set(CHECKS)

@@ -1,0 +1,1 @@
+"""What several tests need: made runs, histories, stand-ins, a lab in namespaces."""

@@ -1,0 +1,1 @@
+"""Judges beside the judge, and planted anomalies, to hold the judge's answers against."""

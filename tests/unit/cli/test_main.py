@@ -1,0 +1,579 @@
+"""The command line's contract: exit codes, one sentence, no traceback, nothing started, nothing left."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from ackproof.cli import lab as cli_lab
+from ackproof.cli import main as cli
+from ackproof.cli.options import seconds, share
+from ackproof.cli.ui.console import plain
+from ackproof.core.errors import CannotHere, Ended, NotProved, Problem, Refused, UsageProblem, problem_of
+from ackproof.judge import worker as judging
+from ackproof.lab import client as control
+from ackproof.lab import launch
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where labs would keep their files; a test of bad input leaves nothing there."""
+    folder = tmp_path / "state"
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    yield folder
+    assert not [*folder.rglob("*")]
+
+
+@pytest.fixture
+def run(state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run the command line in this process: exit code, standard output, standard error."""
+
+    def run_(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["ackproof", *arguments])
+        code = cli._run()
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run_
+
+
+def commands() -> dict[str, Any]:
+    """Every command by the words that call it."""
+    found: dict[str, Any] = {}
+
+    def walk(command: Any, words: str) -> None:
+        for name, each in getattr(command, "commands", {}).items():
+            found[f"{words} {name}".strip()] = each
+            walk(each, f"{words} {name}".strip())
+
+    walk(typer.main.get_command(cli.app), "")
+    return found
+
+
+LEAVES = sorted(words for words, command in commands().items() if not hasattr(command, "commands"))
+
+
+@pytest.mark.proves("E1")
+@pytest.mark.parametrize(
+    "words", [["judge", "theirs"], ["report", "theirs"], ["report", "theirs", "--out", "theirs/p"]]
+)
+def test_a_run_that_may_not_be_looked_into_is_told(words: list[str], run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of another user's folder it may be seen that it is there, and nothing of what is in it."""
+
+    def stat(path: Path, **_: object) -> os.stat_result:
+        if path.parent.name == "theirs":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return os.stat("/" if path.name == "theirs" else path)  # noqa: PTH116 - path.stat is this
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "stat", stat)
+        code, _, said = run(*words)
+    assert code == 2, said
+    assert "cannot be looked at (Permission denied): ask its owner" in said
+
+
+# -- problems become exit codes --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("problem", "code"),
+    [
+        (UsageProblem("no such node"), 2),
+        (NotProved("not proved"), 3),
+        (CannotHere("no Java"), 4),
+        (Refused("not yours"), 5),
+    ],
+)
+def test_a_problem_exits_with_its_code_and_one_sentence(
+    problem: Problem, code: int, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "down", raising(problem))
+    assert run("down") == (code, "", f"ackproof: {problem.message}\n")
+
+
+def raising(problem: BaseException) -> Callable[..., Any]:
+    def raise_(*_: object, **__: object) -> Any:
+        raise problem
+
+    return raise_
+
+
+def test_evidence_stands_below_the_sentence(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "down", raising(CannotHere("kafka2 died; its log ends:", ["line 1", "line\x1b[2J 2"])))
+    assert run("down")[2].splitlines() == ["ackproof: kafka2 died; its log ends:", "  line 1", "  line�[2J 2"]
+
+
+@pytest.mark.parametrize("problem", [RuntimeError("boom"), KeyError("x"), Problem("the supervisor failed", ["why"])])
+def test_a_bug_exits_with_70_and_keeps_the_traceback_in_a_file(
+    problem: Exception, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(control, "down", raising(problem))
+    code, out, err = run("down")
+    assert (code, out) == (70, "")
+    assert "bug of ours" in err
+    assert "Traceback" not in err
+    assert err.count("\n") == 1
+    (report,) = tmp_path.glob("ackproof-bug-*.txt")
+    assert str(report) in err
+    assert str(problem.args[0]) in report.read_text()
+
+
+@pytest.fixture
+def no_temporary_folder(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each that could be one is full, or cannot be written."""
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/proc"])
+
+
+@pytest.mark.usefixtures("no_temporary_folder")
+def test_a_judge_without_a_temporary_folder_says_which_it_needs(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judging, "find_java", lambda: None)
+    (tmp_path / "journal").mkdir()
+    code, out, err = run("judge", str(tmp_path))
+    assert (code, out) == (4, "")
+    assert "set TMPDIR" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.usefixtures("no_temporary_folder")
+def test_a_bug_is_told_though_nothing_can_be_written_down(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "call", raising(RuntimeError("oops")))
+    code, out, err = run("heal")
+    assert (code, out) == (70, "")
+    assert "bug of ours (RuntimeError('oops')); what we need to mend it could not be written down" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_exits_with_128_and_its_number(
+    number: signal.Signals, code: int, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "down", raising(Ended(number)))
+    assert run("down")[0] == code
+
+
+def test_an_interrupt_exits_with_130(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "down", raising(KeyboardInterrupt()))
+    code, out, err = run("down")
+    assert (code, out) == (130, "")
+    assert "Traceback" not in err
+
+
+def test_an_interrupt_before_a_command_has_begun_exits_with_130(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "_command", raising(KeyboardInterrupt()))
+    code, out, err = run("down")
+    assert (code, out) == (130, "")
+    assert "Traceback" not in err
+
+
+@pytest.mark.proves("A2")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_that_comes_while_python_still_imports_ends_it_at_once(number: signal.Signals, code: int) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "ackproof", "list"]
+    early = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert early.stderr is not None
+        assert any("click" in line for line in early.stderr)  # of what the command line imports, one of the first
+        early.send_signal(number)
+        out, err = early.communicate(timeout=20)
+        assert (early.returncode, out) == (code, "")
+        assert "Traceback" not in err
+    finally:
+        early.kill()
+        early.communicate()
+
+
+SLOW_TO_END = """
+import sys, time
+from ackproof.cli import main as cli
+from ackproof.lab import client as control
+
+def linger():
+    for _ in range(600):  # a signal that comes just before a sleep is not heard until its end
+        time.sleep(0.1)
+
+def down(*_):
+    try:
+        print("begun", flush=True)
+        linger()
+    finally:
+        print("ending", flush=True)
+        linger()
+
+control.down = down
+sys.argv = ["ackproof", "down"]
+cli.main()
+"""
+
+
+@pytest.mark.proves("A2")
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupt_while_it_ends_in_good_order_ends_it_at_once(state: Path, first: signal.Signals) -> None:
+    slow = subprocess.Popen([sys.executable, "-c", SLOW_TO_END], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert slow.stdout is not None
+        assert slow.stdout.readline() == b"begun\n"
+        slow.send_signal(first)
+        assert slow.stdout.readline() == b"ending\n"
+        slow.send_signal(signal.SIGINT)
+        assert slow.wait(2) == 130
+        assert slow.communicate() == (b"", b"")
+    finally:
+        slow.kill()
+        slow.communicate()
+
+
+def test_what_nohup_started_outlives_its_terminal(state: Path) -> None:
+    deaf = subprocess.Popen(
+        ["nohup", sys.executable, "-c", SLOW_TO_END], stdin=subprocess.DEVNULL, stdout=-1, stderr=-1
+    )
+    try:
+        assert deaf.stdout is not None
+        assert deaf.stdout.readline() == b"begun\n"
+        deaf.send_signal(signal.SIGHUP)
+        deaf.send_signal(signal.SIGTERM)
+        assert deaf.stdout.readline() == b"ending\n"
+        deaf.send_signal(signal.SIGINT)
+        assert deaf.wait(2) == 130
+    finally:
+        deaf.kill()
+        deaf.communicate()
+
+
+def test_a_reader_that_went_away_is_no_bug(state: Path) -> None:
+    code = "import sys; sys.argv = ['ackproof', '--help']; from ackproof.cli.main import main; main()"
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([sys.executable, "-c", code], stdout=writing, stderr=subprocess.PIPE, check=False, timeout=60)
+    os.close(writing)
+    assert done.returncode in (0, 141)
+    assert done.stderr == b""
+
+
+@pytest.mark.parametrize("code", [2, 3, 4, 5])
+def test_a_problem_crosses_the_control_socket_with_its_code(code: int) -> None:
+    assert (problem_of(code, "x", ["y"]).exit_code, problem_of(code, "x", ["y"]).details) == (code, ("y",))
+
+
+def test_an_unknown_code_from_the_lab_is_a_bug() -> None:
+    assert problem_of(99, "x").exit_code == 70
+
+
+# -- wrong usage -----------------------------------------------------------------------------------------------------
+
+BAD_LINES = [
+    (["judge", "runs/any", "--master", "foo"], "write it as spark://HOST:7077, sc://HOST:PORT or local[*]"),
+    (["judge", "runs/any", "--from-kafka", "kafka1:9092,nonsense"], "--from-kafka nonsense: write it as HOST:PORT"),
+    (["nosuchverb"], "nosuchverb"),
+    (["status", "--nosuchoption"], "--nosuchoption"),
+    (["up", "--mode", "docker"], "docker"),
+    (["up", "--brokers", "many"], "integer"),
+    (["up", "--brokers", "0"], "1 to 9 brokers"),
+    (["up", "--quorum", "2"], "1, 3 or 5"),
+    (["up", "--kafka", "banana"], "full version"),
+    (["up", "--kafka", "4.3.1"], "no ZooKeeper mode"),
+    (["up", "--kafka", "3.0.0", "--mode", "kraft"], "3.3 or newer"),
+    (["up", "--name", "../x"], "cannot be named"),
+    (["up", "--name", "A"], "cannot be named"),
+    (["up", "--set", "x"], "SCOPE.KEY=VALUE"),
+    (["up", "--set", "broker.log.dirs=/x"], "sets log.dirs itself"),
+    (["up", "--set", "kafka7.x=1"], "no such scope"),
+    (["up", "--set", "controller.x=1"], "no controller nodes"),
+    (["kill"], "NODES"),
+    (["cut", "kafka1"], "RIGHT"),
+    (["cut", "kafka1", "kafka2", "--port", "0"], "port"),
+    (["cut", "kafka1", "kafka2", "--port", "70000"], "port"),
+    (["cut", "kafka1", "kafka2", "--for", "soon"], "no duration"),
+    (["pause", "kafka1", "--for", "0"], "no duration"),
+    (["pause", "kafka1", "--for", "-3s"], "no duration"),
+    (["stop", "kafka1", "--timeout", "1 day"], "no duration"),
+    (["flaky", "kafka1"], "--loss"),
+    (["flaky", "kafka1", "--loss", "0%"], "share"),
+    (["flaky", "kafka1", "--loss", "101%"], "share"),
+    (["flaky", "kafka1", "--loss", "5"], "share"),
+    (["slow", "kafka1", "--delay", "2m"], "out of range"),
+    (["topic", "create"], "NAMES"),
+    (["topic", "create", "x", "-p", "0"], "partitions"),
+    (["topic", "create", "x", "--set", "y"], "KEY=VALUE"),
+    (["topic", "nosuchverb"], "nosuchverb"),
+    (["exec", "client"], "name the program"),
+    (["exec", "client", "--"], "name the program"),
+    (["watch", "--every", "0"], "every"),
+    (["logs"], "NODE"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), BAD_LINES, ids=[" ".join(line) for line, _ in BAD_LINES])
+def test_wrong_usage_exits_with_2_and_one_sentence(arguments: list[str], said: str, run: Run) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("ackproof: ")
+    assert err.count("\n") == 1
+    assert said.lower() in err.lower()
+
+
+@pytest.mark.proves("E1")
+@pytest.mark.parametrize("word", ["acks1\udcff", "--set=producer.acks=\udcff", "\udce9.toml"])
+def test_bytes_that_are_no_text_are_refused_before_they_get_into_a_plan(word: str, run: Run) -> None:
+    code, out, err = run("run", "acks1-leader-isolated", word, "--dry-run")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"ackproof: {plain(word)}: not all of it is text")
+
+
+@pytest.mark.proves("F2")
+@pytest.mark.parametrize("words", [["no\x1b[31msuch"], ["status", "--no\x9bsuch"], ["up", "--brokers", "\x1b[2J\n\r7"]])
+def test_a_word_that_a_terminal_would_obey_is_told_as_text(words: list[str], run: Run) -> None:
+    code, _, err = run(*words)
+    assert (code, err.count("\n")) == (2, 1)
+    assert err[:-1].isprintable()
+
+
+AIMED_AT_A_LAB = [
+    ["status"],
+    ["status", "--json"],
+    ["down"],
+    ["kill", "kafka1"],
+    ["stop", "kafka1"],
+    ["start", "kafka1"],
+    ["restart", "kafka1"],
+    ["pause", "kafka1"],
+    ["resume", "kafka1"],
+    ["add"],
+    ["partition", "kafka1"],
+    ["join"],
+    ["cut", "kafka1", "kafka2"],
+    ["flaky", "kafka1", "--loss", "5%"],
+    ["slow", "kafka1", "--delay", "50ms"],
+    ["heal"],
+    ["reset"],
+    ["logs", "kafka1"],
+    ["logs", "../../../etc/passwd"],
+    ["events"],
+    ["exec", "--name", "nosuchlab", "client", "--", "true"],
+    ["kafka", "--name", "nosuchlab"],
+    ["kafka", "--name", "nosuchlab", "topics", "--list"],
+    ["topic", "create", "x"],
+    ["topic", "describe"],
+    ["topic", "watermarks"],
+    ["topic", "resize", "x", "3"],
+]
+
+
+@pytest.mark.parametrize("arguments", AIMED_AT_A_LAB, ids=[" ".join(line) for line in AIMED_AT_A_LAB])
+def test_a_lab_that_is_not_up_is_named_with_the_way_to_start_it(arguments: list[str], run: Run) -> None:
+    named = arguments if "nosuchlab" in arguments else [*arguments, "--name", "nosuchlab"]
+    code, out, err = run(*named)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert "no lab named 'nosuchlab' is up" in err
+    assert "ackproof up --name nosuchlab" in err
+
+
+def test_every_verb_of_the_contract_is_there() -> None:
+    assert set(LEAVES) >= {line[0] for line in AIMED_AT_A_LAB if line[0] != "topic"} | {"up", "doctor", "watch"}
+
+
+def test_an_impossible_lab_is_told_with_all_its_problems_at_once(run: Run) -> None:
+    code, out, err = run("up", "--brokers", "0", "--quorum", "2", "--log-dirs", "50", "--set", "nobody.x=1")
+    assert (code, out) == (2, "")
+    began = [line.split()[0] for line in err.splitlines()]
+    assert began == ["ackproof:", "--brokers", "--quorum", "--log-dirs", "--set"]
+
+
+@pytest.mark.parametrize("words", LEAVES)
+def test_the_help_of_every_command_has_an_example_of_it(words: str, run: Run) -> None:
+    code, out, err = run(*words.split(), "--help")
+    assert (code, err) == (0, "")
+    assert "Example" in out
+    assert f"ackproof {words}" in " ".join(out.split())
+
+
+def test_help_and_version_start_nothing(run: Run) -> None:
+    assert run("--version")[0] == 0
+    assert "ackproof up" in run("--help")[1]
+
+
+def test_an_unexpected_word_is_not_passed_over(run: Run) -> None:
+    code, _, err = run("down", "everything")
+    assert code == 2
+    assert "everything" in err
+
+
+def test_the_program_itself_exits_with_the_contracts_code_and_without_a_traceback(state: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ackproof", "cut", "kafka1", "kafka2", "--name", "nosuchlab"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Traceback" not in done.stderr
+
+
+def test_results_go_to_standard_output_and_json_stands_there_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def call(_: str, verb: str, progress: Callable[[str], None], **arguments: object) -> dict[str, Any]:
+        progress("half way")
+        return {"said": [f"{verb} {arguments['nodes']}"], "nodes": arguments["nodes"]}
+
+    monkeypatch.setattr(control, "call", call)
+    code, out, err = run("kill", "kafka1", "--json")
+    assert (code, json.loads(out)["nodes"]) == (0, ["kafka1"])
+    assert "half way" in err
+    assert run("kill", "kafka1")[1] == "kill ['kafka1']\n"
+
+
+def test_times_and_shares_reach_the_lab_as_numbers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+
+    def call(_: str, verb: str, __: object, **arguments: object) -> dict[str, Any]:
+        asked[verb] = arguments
+        return {"said": []}
+
+    monkeypatch.setattr(control, "call", call)
+    run("flaky", "kafka1", "--loss", "5%", "--for", "1m")
+    run("slow", "kafka1", "--delay", "50ms")
+    run("cut", "kafka1", "zk*", "--one-way", "--port", "2181", "--for", "1500ms")
+    run("partition", "kafka1,kafka2", "kafka3")
+    assert asked["flaky"] == {"nodes": "kafka1", "loss": 0.05, "for_s": 60.0}
+    assert asked["slow"] == {"nodes": "kafka1", "delay_ms": 50.0}
+    assert {key: value for key, value in asked["cut"].items() if value} == {
+        "left": "kafka1",
+        "right": "zk*",
+        "one_way": True,
+        "port": 2181,
+        "for_s": 1.5,
+    }
+    assert asked["partition"] == {"groups": ["kafka1,kafka2", "kafka3"]}
+
+
+@pytest.mark.proves("E3")
+def test_too_little_memory_is_told_before_anything_starts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ackproof.lab import node_config as config
+
+    monkeypatch.setattr(config, "MEMORY_MB", dict.fromkeys(config.MEMORY_MB, 10**9))
+    code, _, err = run("up", "--name", "nosuchlab")
+    assert code == 4
+    assert "fewer --brokers" in err
+
+
+@pytest.mark.proves("E3")
+def test_too_little_memory_for_the_clients_of_a_scenario_is_told_before_anything_starts(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from ackproof.lab import node_config as config
+
+    monkeypatch.setattr(config, "CLIENT_MB", 10**9)
+    code, _, err = run("run", "acks1-leader-killed", "--shape", "crowd", "--out", str(tmp_path / "runs"))
+    assert (code, (tmp_path / "runs").exists()) == (4, False)
+    assert f"this needs about {10 * 10**9 + 1560} MB of memory" in err
+    assert "fewer clients" in err
+
+
+@pytest.mark.proves("E3")
+def test_a_state_folder_that_cannot_be_written_is_told_with_the_way_out(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(cli_lab, "gather", lambda *_: launch.Ingredients("/bin/false", "/", "/", None))
+    code, _, err = run("up", "--name", "nosuchlab")
+    assert code == 4
+    assert "XDG_STATE_HOME" in err
+
+
+# -- durations and shares --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("30s", 30), ("500ms", 0.5), ("2m", 120), ("2min", 120), ("1h", 3600), ("7", 7), ("1.5s", 1.5), (" 3 s ", 3)],
+)
+def test_a_duration_is_read(text: str, value: float) -> None:
+    assert seconds(text) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("text", ["", "s", "0", "0s", "0.0ms", "-1s", "1d", "1e3", "1,5s", "1s2", "nan", "inf", "1 2s"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(UsageProblem, match="no duration"):
+        seconds(text)
+
+
+def test_a_duration_beyond_all_numbers_is_refused() -> None:
+    with pytest.raises(UsageProblem):
+        seconds("9" * 400)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("5 %", 0.05), ("0.05", 0.05), ("100%", 1), ("1", 1), ("0.1%", 0.001), ("2.5 %", 0.025)]
+)
+def test_a_share_is_read(text: str, value: float) -> None:
+    assert share(text) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("text", ["", "%", "0", "0%", "-5%", "5", "101%", "1.01", "0.09%", "five", "nan", "5%%"])
+def test_what_is_no_share_is_refused(text: str) -> None:
+    with pytest.raises(UsageProblem, match="no share"):
+        share(text)
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_an_index_is_written_where_it_was_asked_for(runs: int, run: Run, tmp_path: Path) -> None:
+    for number in range(2):
+        shutil.copytree(Path(__file__).parents[2] / "recorded" / "runs" / "no-loss", tmp_path / f"run{number}")
+    made = [str(tmp_path / f"run{number}") for number in range(runs)]
+    for asked, written in (("page.html", "page.html"), (".", "index.html")):
+        code, out, _ = run("report", *made, "--out", str(tmp_path / asked))
+        assert (code, out.strip()) == (0, f"report: {tmp_path / written}")
+        assert "run0/report.html" in (tmp_path / written).read_text(encoding="utf-8")
+
+
+def test_a_page_that_cannot_be_written_is_one_sentence(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = tmp_path / "run"
+    shutil.copytree(Path(__file__).parents[2] / "recorded" / "runs" / "no-loss", directory)
+
+    def refuses(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(directory / "report.html"))
+
+    monkeypatch.setattr("tempfile.mkstemp", refuses)
+    code, out, err = run("report", str(directory))
+    assert (code, out, err.count("\n")) == (4, "", 1)
+    assert f"{directory / 'report.html'}" in err
+
+
+WITHOUT_A_LAB = ("doctor", "topic", "run", "judge", "diff", "report", "list", "show", "check", "schema")
+
+
+def test_every_lab_verb_takes_a_name() -> None:
+    for words, command in commands().items():
+        if words not in WITHOUT_A_LAB and not hasattr(command, "commands"):
+            assert any("--name" in parameter.opts for parameter in command.params), words
+
+
+def test_a_program_that_a_scenario_needs_and_that_is_not_here_is_one_sentence(
+    run: Run, state: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    code, out, err = run("run", "foreign-kcat", "--out", str(tmp_path / "runs"))
+    assert (code, out, err.count("\n")) == (4, "", 1)
+    assert "foreign-kcat needs the program kcat" in err
+    assert not (tmp_path / "runs").exists()

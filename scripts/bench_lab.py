@@ -34,8 +34,9 @@ from typing import Any, NoReturn, cast
 
 import msgspec
 
-from ackproof.cli.ui.console import console, plain, say_json, table
+from ackproof.cli.ui.console import console, say_json, table
 from ackproof.core.errors import Problem
+from ackproof.core.text import plain
 from ackproof.host import namespaces as kernel
 from ackproof.host.java import find_java
 from ackproof.host.processes import Processes

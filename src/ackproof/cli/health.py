@@ -14,9 +14,10 @@ import msgspec
 import typer
 
 from ackproof.cli.options import Name, bootstrap
-from ackproof.cli.ui.console import Steps, console, plain
+from ackproof.cli.ui.console import Steps, console
 from ackproof.core.errors import UsageProblem, did_you_mean
 from ackproof.core.sites import named, placed
+from ackproof.core.text import plain
 from ackproof.host.own_program import own_program
 from ackproof.lab import client as control
 from ackproof.lab.directory import LabDirectory

@@ -27,8 +27,9 @@ from ackproof.cli import health as cli_health
 from ackproof.cli import interactive as cli_hand
 from ackproof.cli import lab as cli_lab
 from ackproof.cli import runs as cli_run
-from ackproof.cli.ui.console import plain, say_problem
+from ackproof.cli.ui.console import say_problem
 from ackproof.core.errors import BUG_EXIT_CODE, FULL, Ended, Problem, UsageProblem, no_space
+from ackproof.core.text import plain
 from ackproof.host import outputs
 from ackproof.host.limits import limit_of
 from ackproof.host.outputs import Unwritten

@@ -14,9 +14,10 @@ from typing import Literal
 
 import msgspec
 
-from ackproof.cli.ui.console import Steps, console, plain, say, say_json, say_problem
+from ackproof.cli.ui.console import Steps, console, say, say_json, say_problem
 from ackproof.cli.ui.run_view import Live
 from ackproof.core.errors import BUG_EXIT_CODE, CannotHere, Ended, Problem
+from ackproof.core.text import plain
 from ackproof.host import outputs
 from ackproof.host.java import find_java
 from ackproof.judge.worker import Judging

@@ -13,9 +13,9 @@ from typing import Any, Literal
 import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from ackproof.cli.ui.console import plain
 from ackproof.clients.consumer.main import PROTOCOLS
 from ackproof.clients.runtime import Value, kafka_settings
+from ackproof.core.text import plain
 from ackproof.host import outputs
 
 FLUSH_S = 60.0

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from ackproof.cli.ui.console import plain
+from ackproof.core.text import plain
 from ackproof.model.verdict import CheckResult, Verdict
 from ackproof.report.phrases import is_fit
 from ackproof.report.render import write_whole

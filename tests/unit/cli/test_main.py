@@ -20,8 +20,8 @@ import typer
 from ackproof.cli import lab as cli_lab
 from ackproof.cli import main as cli
 from ackproof.cli.options import seconds, share
-from ackproof.cli.ui.console import plain
 from ackproof.core.errors import CannotHere, Ended, NotProved, Problem, Refused, UsageProblem, problem_of
+from ackproof.core.text import plain
 from ackproof.judge import worker as judging
 from ackproof.lab import client as control
 from ackproof.lab import launch

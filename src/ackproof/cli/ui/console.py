@@ -14,15 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from ackproof.core.errors import Ended, Problem
 from ackproof.core.safe_json import json_text
+from ackproof.core.text import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-
-
-def plain(text: object) -> str:
-    """Without anything that a terminal would obey."""
-    return "".join(char if char.isprintable() else "�" for char in str(text).replace("\t", " "))
 
 
 def console(stderr: bool = False) -> Console:

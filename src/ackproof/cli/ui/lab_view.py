@@ -27,9 +27,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ackproof.cli.ui.console import plain, table
+from ackproof.cli.ui.console import table
 from ackproof.cli.ui.follow import told, worth_telling
 from ackproof.core.errors import Problem
+from ackproof.core.text import plain
 from ackproof.lab import client as control
 from ackproof.lab.audit_log import Events
 from ackproof.lab.directory import LabDirectory

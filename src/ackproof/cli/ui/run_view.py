@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ackproof.cli.ui.console import aloud, bar, console, plain
+from ackproof.cli.ui.console import aloud, bar, console
+from ackproof.core.text import plain
 from ackproof.model.scenario import Scenario
 
 _PLAIN_EVERY_S = 5.0

@@ -1,6 +1,6 @@
 """The verdict for a terminal: the sentence, the few numbers with expectation and result, and what speaks against it.
 
-Every piece of data goes through `screen.plain` into a `Text`, which is never parsed as markup. Nothing is said by
+Every piece of data goes through `core.text.plain` into a `Text`, which is never parsed as markup. Nothing is said by
 colour alone, so that a pipe, NO_COLOR or a colour-blind reader loses nothing.
 """
 
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ackproof.cli.ui.console import plain, table
+from ackproof.cli.ui.console import table
+from ackproof.core.text import plain
 from ackproof.report.measure_tables import Measured, measured
 from ackproof.report.phrases import HEADLINE, RESULTS, expected_besides, is_fit
 

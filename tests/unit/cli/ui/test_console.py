@@ -20,11 +20,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.cli.ui.console import aloud, console, partitions_table, plain, say, say_json, say_problem, status_parts
+from ackproof.cli.ui.console import aloud, console, partitions_table, say, say_json, say_problem, status_parts
 from ackproof.cli.ui.follow import told
 from ackproof.cli.ui.run_view import Live
 from ackproof.core.errors import Ended, UsageProblem
 from ackproof.core.safe_json import json_text
+from ackproof.core.text import plain
 from ackproof.scenario.load import find, load
 from tests.support.proving import size
 

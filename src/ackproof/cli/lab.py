@@ -262,11 +262,11 @@ def kafka(
 
     refuse_elsewhere(node)
     if tool is None:
-        list_tools(name)
+        say(*list_tools(name))
         return
     if not {"--list", "--describe", "--help"} & set(arguments or []):  # it may change something
         tell_trail(name, "kafka")
-    raise typer.Exit(run_tool(name, node, tool, arguments or []))
+    raise typer.Exit(run_tool(name, node, tool, arguments or [], say))
 
 
 # -- topics ----------------------------------------------------------------------------------------------------------

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from ackproof.cli.ui.console import say
 from ackproof.core.cluster_guard import refuse_arguments
 from ackproof.kafka.tools import invocation as tools
 from ackproof.lab import client as control
@@ -16,15 +15,15 @@ from ackproof.lab import node_config as config
 from ackproof.lab.directory import LabDirectory, Started
 
 
-def list_tools(name: str) -> None:
+def list_tools(name: str) -> list[str]:
     jars = Path(LabDirectory.of(name).started().jars) if LabDirectory.of(name).alive() else None
     if jars is None:
         control.call(name, "status")
-    else:
-        say(*(f"{tool.name:32} {tool.summary}" for tool in tools.tools(jars)))
+        return []
+    return [f"{tool.name:32} {tool.summary}" for tool in tools.tools(jars)]
 
 
-def run_tool(name: str, node: str, tool: str, arguments: Sequence[str]) -> int:
+def run_tool(name: str, node: str, tool: str, arguments: Sequence[str], say: Callable[..., None]) -> int:
     plan = planned(name, tool, arguments)
     if isinstance(plan, tools.Verb):  # a server's start or stop: our own verb
         result = control.call(name, plan.verb, nodes=list(plan.nodes))

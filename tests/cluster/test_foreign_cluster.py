@@ -18,9 +18,9 @@ import msgspec
 import pytest
 from confluent_kafka import Producer
 
-from ackproof.clients.runtime import pack
 from ackproof.kafka.distribution.jars import cache_root
 from ackproof.lab.spec import USERS_PORT
+from ackproof.model.message import pack
 from ackproof.model.run_record import Clock, read_record, write_record
 from ackproof.model.verdict import read_verdict
 from tests.support.histories import FIRST_RUN, History

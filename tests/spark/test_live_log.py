@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import types as T
 
-from ackproof.clients.runtime import pack, unpack
 from ackproof.judge import live_log as from_kafka
 from ackproof.judge.engine.parts import Pace
 from ackproof.judge.live_log import Kafka, parsed
 from ackproof.judge.pipeline import judge
 from ackproof.model.journal_tables import TABLES
+from ackproof.model.message import pack, unpack
 from ackproof.model.verdict import CheckResult, Verdict
 from ackproof.spark.session import collected, few_rows, sockets_left_alone
 from tests.support.asking import session, spark

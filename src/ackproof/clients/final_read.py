@@ -20,9 +20,10 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from msgspec.structs import replace
 
 from ackproof.clients.lateness import Lateness
-from ackproof.clients.runtime import Progress, read_config, unpack
+from ackproof.clients.runtime import Progress, read_config
 from ackproof.journal.writer import Writer
 from ackproof.kafka.protocol.broker import Broker, NoAnswer, Partition
+from ackproof.model.message import unpack
 
 BATCH = 10_000
 STALL_S = 30.0

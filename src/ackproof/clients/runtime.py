@@ -1,4 +1,4 @@
-"""What the clients share: the form of a message, how they are told what to do, and how they say how far they are."""
+"""What the clients share: how they are told what to do, and how they say how far they are."""
 
 from __future__ import annotations
 
@@ -6,32 +6,15 @@ import mmap
 import struct
 import sys
 import time
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from ackproof.scenario.validate.external_clients import unpack_text
-
-MAGIC = b"ackp"
-MESSAGE = struct.Struct(">4siq")  # magic, producer, number; what follows is padding
 LIFE = 1_000_000  # assignments, polls and reads of one life of a consumer, at most
 GROUP_WORDS = {"assigned": "is given", "revoked": "gives back", "lost": "has lost"}
 Value = str | int | float | bool
 T = TypeVar("T")
-
-
-def pack(producer: int, seq: int, padding: bytes = b"") -> bytes:
-    return MESSAGE.pack(MAGIC, producer, seq) + padding
-
-
-def unpack(value: bytes | None, foreign: Collection[int] = ()) -> tuple[int, int]:
-    """Producer and number, or (-1, -1) for a message of nobody; the values of foreign producers are text."""
-    if value is None or len(value) < MESSAGE.size or value[:4] != MAGIC:
-        return unpack_text(value, foreign) if foreign else (-1, -1)
-    _, producer, seq = MESSAGE.unpack_from(value)
-    return producer, seq
 
 
 def read_config(kind: type[T]) -> T:

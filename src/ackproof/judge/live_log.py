@@ -21,13 +21,13 @@ import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
-from ackproof.clients.runtime import MAGIC, MESSAGE
 from ackproof.core.cluster_guard import hidden
 from ackproof.core.errors import CannotHere
 from ackproof.judge.engine.parts import Pace, SoFar
 from ackproof.judge.run_source import Source
 from ackproof.judge.schemas import spark_schema
 from ackproof.model.journal_tables import TABLES
+from ackproof.model.message import MAGIC, MESSAGE
 from ackproof.model.run_record import RunRecord
 from ackproof.model.verdict import Fitness
 from ackproof.spark.session import Session, first_line

@@ -33,7 +33,7 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 import msgspec
-from ackproof.clients.runtime import pack
+from ackproof.model.message import pack
 from ackproof.clients.producer.outbox import Sweeping
 from ackproof.clients.producer.main import Load
 from ackproof.clients.producer.transactional import Processing, Transaction

@@ -12,9 +12,9 @@ from pyarrow.parquet import read_table
 
 from ackproof.clients import final_read as drain
 from ackproof.clients.final_read import Drain, DrainConfig, End, digest, missing, settle
-from ackproof.clients.runtime import MAGIC, MESSAGE
 from ackproof.journal.writer import seal_all, sealed_files
 from ackproof.kafka.protocol.responses import Partition
+from ackproof.model.message import MAGIC, MESSAGE
 
 
 class Message:

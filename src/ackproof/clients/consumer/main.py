@@ -33,11 +33,11 @@ from ackproof.clients.runtime import (
     kafka_settings,
     login_settings,
     read_config,
-    unpack,
 )
 from ackproof.clients.sqlite import database_of
 from ackproof.clients.standing import Standing
 from ackproof.journal.writer import FLUSH_EVERY_S, Writer
+from ackproof.model.message import unpack
 
 BATCH = 1_000
 POLL_S = 0.1

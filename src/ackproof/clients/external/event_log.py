@@ -16,7 +16,7 @@ import msgspec
 
 from ackproof.clients.runtime import GROUP_WORDS, LIFE, LogEnd
 from ackproof.journal.writer import Writer
-from ackproof.scenario.validate.external_clients import unpack_text, value_of
+from ackproof.model.message import unpack_text, value_of
 
 ODDITIES_MOST = 1_000  # of each kind
 SHOWN_MOST = 120  # characters of anything that a client tells

@@ -13,8 +13,8 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, Message
 
 from ackproof.clients.producer.error_outcomes import meaning
-from ackproof.clients.runtime import MESSAGE
 from ackproof.journal.writer import same
+from ackproof.model.message import MESSAGE
 
 NO_OFFSET, NO_PARTITION = -1001, -1
 

@@ -25,9 +25,10 @@ from ackproof.clients.lateness import Lateness
 from ackproof.clients.producer.error_outcomes import meaning
 from ackproof.clients.producer.main import GO_S, Pace, ProducerConfig, client_settings
 from ackproof.clients.producer.topic_check import TopicProblem, check_topic
-from ackproof.clients.runtime import Progress, pack, read_config, wait_for_go
+from ackproof.clients.runtime import Progress, read_config, wait_for_go
 from ackproof.clients.sqlite import database_of, open_database, transaction
 from ackproof.journal.writer import Writer
+from ackproof.model.message import pack
 
 WINDOW = 500  # messages under way at once
 TELL_EVERY_S = 0.25

@@ -30,8 +30,9 @@ from ackproof.clients.lateness import Lateness
 from ackproof.clients.producer.delivery_reports import NO_PARTITION
 from ackproof.clients.producer.main import GO_S, ProducerConfig, client_settings
 from ackproof.clients.producer.topic_check import TopicProblem, check_topic
-from ackproof.clients.runtime import MESSAGE, Progress, login_settings, pack, read_config, unpack, wait_for_go
+from ackproof.clients.runtime import Progress, login_settings, read_config, wait_for_go
 from ackproof.journal.writer import Writer
+from ackproof.model.message import MESSAGE, pack, unpack
 
 POLL_S = 0.05
 LINGER_S = 1.0  # after which a transaction ends although it is not full

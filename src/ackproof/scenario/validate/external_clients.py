@@ -3,17 +3,12 @@
 A scenario names the command of a producer or a consumer. `{topic}` and its like are filled in; a first word such as
 `kafka-verifiable-producer` is Kafka's own tool, of the very Kafka that the lab runs. What the command prints is one
 JSON event a line, in the format of that tool.
-
-A value is text, PRODUCER.NUMBER: the producer as scenarios count them, from 1, and the number of the message, counted
-from 0 in the order sent. So a record of the log says by itself whose it is; and since a producer is asked for `count`
-messages, the numbers that it may use are known, and reserved, before it starts. A record that none of them explains is
-a phantom; one that the client never told of is recovered.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any
 
@@ -62,23 +57,10 @@ UNTOLD_BY_CONSUMERS = {
 }
 UNTOLD_FROM_THE_END = {"undelivered": "from where on a partition was read"}
 
-_VALUE = re.compile(rb"([1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,17})")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 Plan = ProducerPlan | ConsumerPlan
 Problem = tuple[str, str]
-
-
-def value_of(producer: int, seq: int) -> str:
-    return f"{producer + 1}.{seq}"
-
-
-def unpack_text(value: bytes | None, foreign: Collection[int]) -> tuple[int, int]:
-    """Producer and number of a foreign client's value, or (-1, -1) where it is none of these producers'."""
-    if value is None or (match := _VALUE.fullmatch(value)) is None:
-        return -1, -1
-    producer, seq = int(match[1]) - 1, int(match[2])
-    return (producer, seq) if producer in foreign else (-1, -1)
 
 
 def filled(command: list[str], values: Mapping[str, Any]) -> list[str]:

@@ -19,15 +19,16 @@ import pytest
 
 from ackproof.clients.external.event_log import LINE_MOST, SHOWN_MOST, Account, Consumed, ForeignConfig, Produced
 from ackproof.clients.external.process import READY_S
-from ackproof.clients.runtime import LogEnd, Progress, pack, unpack
+from ackproof.clients.runtime import LogEnd, Progress
 from ackproof.core.errors import CannotHere, NotProved, UsageProblem
 from ackproof.host.processes import KILL_CLIENT, Exit, Process, Processes, below, stopped_threads
 from ackproof.journal.writer import read_stream
 from ackproof.lab.server.run_commands import disturb
+from ackproof.model.message import pack, unpack, unpack_text
 from ackproof.model.scenario import ConsumerPlan, ProducerPlan, Scenario
 from ackproof.run.external_clients import HostProcesses, require_programs
 from ackproof.scenario.load import find, load, read_source
-from ackproof.scenario.validate.external_clients import filled, not_applicable, unpack_text
+from ackproof.scenario.validate.external_clients import filled, not_applicable
 
 ENDS_S = 20.0
 

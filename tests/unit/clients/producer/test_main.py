@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from ackproof.clients.producer import main as producer
 from ackproof.clients.producer.delivery_reports import Outcomes, Spoken
 from ackproof.clients.producer.main import Load, Pace, ProducerConfig
-from ackproof.clients.runtime import MESSAGE, pack
 from ackproof.journal.writer import read_stream
+from ackproof.model.message import MESSAGE, pack
 
 
 def report(seq: int, offset: int | None, partition: int | None = 0, padding: bytes = b"") -> Message:

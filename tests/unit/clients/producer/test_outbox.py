@@ -20,9 +20,9 @@ from confluent_kafka import KafkaError, Message
 from ackproof.clients.producer import outbox
 from ackproof.clients.producer.main import OutboxConfig, ProducerConfig
 from ackproof.clients.producer.outbox import Report, Store, Sweeping, export
-from ackproof.clients.runtime import unpack
 from ackproof.clients.sqlite import database_of
 from ackproof.journal.writer import read_stream
+from ackproof.model.message import unpack
 
 
 def config(directory: Path, count: int = 200, rate: float | None = None, give_up_after: int = 3) -> ProducerConfig:

@@ -13,8 +13,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from ackproof.clients.producer import transactional
 from ackproof.clients.producer.main import ProducerConfig, TransactionsConfig
 from ackproof.clients.producer.transactional import Processing
-from ackproof.clients.runtime import pack
 from ackproof.journal.writer import read_stream
+from ackproof.model.message import pack
 
 
 def problem(name: int, *, retriable: bool = False, requires_abort: bool = False, fatal: bool = False) -> KafkaException:

@@ -11,9 +11,9 @@ from rich.console import Console
 from ackproof.cli.ui.verdict_view import terminal_summary
 from ackproof.judge.pipeline import judge
 from ackproof.judge.registry import CHECKS
+from ackproof.model.external_clients import UNTOLD_BY_CONSUMERS, UNTOLD_BY_PRODUCERS
 from ackproof.model.verdict import CheckResult, Verdict
 from ackproof.report.json_junit import run_json, write_junit
-from ackproof.scenario.validate.external_clients import UNTOLD_BY_CONSUMERS, UNTOLD_BY_PRODUCERS
 from tests.support.asking import session
 from tests.support.histories import FIRST_RUN, History
 

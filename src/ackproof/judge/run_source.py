@@ -24,10 +24,10 @@ from ackproof.core.run_files import TooManyFiles, not_to_be_opened
 from ackproof.host.locked_folder import locked_folder, take_away_unlocked
 from ackproof.journal.bounds import footer_bomb, parquet_bomb, text_beyond
 from ackproof.journal.writer import TORN_BYTES, TORN_WHAT, differs_from_checksum, is_of_a_crash, seal_all, sealed_files
+from ackproof.model.external_clients import not_applicable
 from ackproof.model.journal_tables import SCHEMA_VERSION, TABLES, Table
 from ackproof.model.run_record import RunRecord, read_record
 from ackproof.model.verdict import Fitness
-from ackproof.scenario.validate.external_clients import not_applicable
 
 # Without these nothing can be said of any send.
 ESSENTIAL = ("blocks", "sends", "log", "ends")

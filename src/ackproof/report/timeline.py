@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
+from ackproof.model.external_clients import not_applicable
 from ackproof.report.broker_views import Partition, View
 from ackproof.report.health_panels import alerts_panel
 from ackproof.report.receiver_panels import cost_panels
 from ackproof.report.run_reader import Run, integers, numbers
 from ackproof.report.svg import Axis, Band, Panel, Segment, Strip, axis_over
 from ackproof.report.time_series import Floats, LatencyOverTime, Series, Traffic, thinned
-from ackproof.scenario.validate.external_clients import not_applicable
 
 STRIPS_MOST = 16
 NAMED_MOST = 3  # targets of a fault, in its label

@@ -7,8 +7,9 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ from ackproof.core.errors import CannotHere
 from ackproof.kafka.tools import invocation as tools
 from ackproof.lab.directory import LabDirectory
 from ackproof.lab.kafka_tools import java_command
+from ackproof.model.external_clients import KAFKA_TOOL, PLACEHOLDER
 from ackproof.model.run_record import ConsumerRecord, ProducerRecord, RunRecord
 from ackproof.model.scenario import ConsumerPlan, ProducerPlan, Scenario
-from ackproof.scenario.validate.external_clients import KAFKA_TOOL, examples, filled
 
 MARK = "ACKPROOF_CLIENT"
 ACKS = {"0": "0", "1": "1", "all": "-1"}  # as every client understands it
@@ -35,6 +36,15 @@ def require_programs(scenario: Scenario) -> None:
                 f"{scenario.name} needs the program {program}, and there is none here: install it, "
                 "so that it is found on your PATH, and run the scenario again"
             )
+
+
+def filled(command: list[str], values: Mapping[str, Any]) -> list[str]:
+    """The command with its placeholders filled in; braces around anything else are the command's own."""
+    return [PLACEHOLDER.sub(lambda match: str(values.get(match[1], match[0])), word) for word in command]
+
+
+def examples() -> str:
+    return str(resources.files("ackproof.clients.external") / "examples")
 
 
 class Foreign:

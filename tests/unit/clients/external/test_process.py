@@ -24,11 +24,11 @@ from ackproof.core.errors import CannotHere, NotProved, UsageProblem
 from ackproof.host.processes import KILL_CLIENT, Exit, Process, Processes, below, stopped_threads
 from ackproof.journal.writer import read_stream
 from ackproof.lab.server.run_commands import disturb
+from ackproof.model.external_clients import not_applicable
 from ackproof.model.message import pack, unpack, unpack_text
 from ackproof.model.scenario import ConsumerPlan, ProducerPlan, Scenario
-from ackproof.run.external_clients import HostProcesses, require_programs
+from ackproof.run.external_clients import HostProcesses, filled, require_programs
 from ackproof.scenario.load import find, load, read_source
-from ackproof.scenario.validate.external_clients import filled, not_applicable
 
 ENDS_S = 20.0
 

@@ -14,9 +14,9 @@ import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from ackproof.clients.consumer.main import PROTOCOLS
-from ackproof.clients.runtime import Value, kafka_settings
 from ackproof.core.text import plain
 from ackproof.host import outputs
+from ackproof.kafka.client_settings import Value, kafka_settings
 
 FLUSH_S = 60.0
 

@@ -13,17 +13,11 @@ import msgspec
 
 LIFE = 1_000_000  # assignments, polls and reads of one life of a consumer, at most
 GROUP_WORDS = {"assigned": "is given", "revoked": "gives back", "lost": "has lost"}
-Value = str | int | float | bool
 T = TypeVar("T")
 
 
 def read_config(kind: type[T]) -> T:
     return msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=kind)
-
-
-def kafka_settings(values: dict[str, Value]) -> dict[str, Any]:
-    """As librdkafka takes them: it knows `true`, not Python's True."""
-    return {key: str(value).lower() if isinstance(value, bool) else value for key, value in values.items()}
 
 
 class Login(msgspec.Struct, frozen=True):

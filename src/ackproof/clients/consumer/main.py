@@ -24,19 +24,11 @@ from confluent_kafka import KafkaException, TopicPartition
 
 from ackproof.clients.consumer.deduplication import Costs, Given, Receiver
 from ackproof.clients.lateness import Lateness
-from ackproof.clients.runtime import (
-    GROUP_WORDS,
-    LIFE,
-    Login,
-    Progress,
-    Value,
-    kafka_settings,
-    login_settings,
-    read_config,
-)
+from ackproof.clients.runtime import GROUP_WORDS, LIFE, Login, Progress, login_settings, read_config
 from ackproof.clients.sqlite import database_of
 from ackproof.clients.standing import Standing
 from ackproof.journal.writer import FLUSH_EVERY_S, Writer
+from ackproof.kafka.client_settings import Value, kafka_settings
 from ackproof.model.message import unpack
 
 BATCH = 1_000

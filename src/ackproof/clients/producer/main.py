@@ -29,8 +29,9 @@ from ackproof.clients.producer.delivery_reports import NO_PARTITION, Numbers, Ou
 from ackproof.clients.producer.in_flight import UnderWay
 from ackproof.clients.producer.shared_client import Sharing
 from ackproof.clients.producer.topic_check import TopicProblem, check_topic
-from ackproof.clients.runtime import Login, Progress, Value, kafka_settings, login_settings, read_config, wait_for_go
+from ackproof.clients.runtime import Login, Progress, login_settings, read_config, wait_for_go
 from ackproof.journal.writer import FLUSH_EVERY_S, FLUSH_ROWS, Writer, same
+from ackproof.kafka.client_settings import Value, kafka_settings
 from ackproof.model.message import MAGIC, MESSAGE
 
 BLOCK = 65_536

@@ -11,7 +11,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer
 
-from ackproof.clients.runtime import kafka_settings
+from ackproof.kafka.client_settings import kafka_settings
 from ackproof.model.scenario import Scenario
 from ackproof.scenario.executes import may_load
 

@@ -1,0 +1,12 @@
+"""Settings of a client, as librdkafka takes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Value = str | int | float | bool
+
+
+def kafka_settings(values: dict[str, Value]) -> dict[str, Any]:
+    """As librdkafka takes them: it knows `true`, not Python's True."""
+    return {key: str(value).lower() if isinstance(value, bool) else value for key, value in values.items()}

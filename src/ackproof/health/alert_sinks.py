@@ -22,8 +22,8 @@ import msgspec
 
 from ackproof.core.errors import CannotHere
 from ackproof.health.alerting import Alert
-from ackproof.health.rules import RULE_NAMES
 from ackproof.host.ports import holder_of
+from ackproof.model.alert_rules import RULE_NAMES
 
 WEBHOOK_S = 5.0
 LAST_S = 6.0  # at the end, for what is still to be posted: one that does not answer is told of by its own word

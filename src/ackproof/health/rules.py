@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ackproof.health.rate_monitor import Rate
+from ackproof.model.alert_rules import ALERT_RULES
 
 UNHEARD_S = 3.0  # without a batch the rate is not known, whatever the query says of itself
 
@@ -102,15 +103,17 @@ def rate(view: View) -> Finding | None:
     return None
 
 
-RULES: tuple[Rule, ...] = (
-    Rule("under-replicated", "one more loss is one too many, sooner than planned", False, 3.0, under_replicated),
-    Rule("isr-below-minimum", "producers with acks=all are refused", True, 3.0, isr_below_minimum),
-    Rule("no-leader", "nobody can write or read, and a failover would be done by now", True, 10.0, no_leader),
-    Rule("no-controller", "the next failover will not happen", True, 10.0, no_controller),
-    Rule("unclean-election", "acknowledged messages are lost", True, 0.0, unclean_election),
-    Rule("rate", "messages are missing, or nobody can tell", True, 0.0, rate),
+LOOKS: dict[str, Callable[[View], Finding | None]] = {
+    "under-replicated": under_replicated,
+    "isr-below-minimum": isr_below_minimum,
+    "no-leader": no_leader,
+    "no-controller": no_controller,
+    "unclean-election": unclean_election,
+    "rate": rate,
+}
+RULES: tuple[Rule, ...] = tuple(
+    Rule(each.name, each.means, each.wakes, each.for_s, LOOKS[each.name]) for each in ALERT_RULES
 )
-RULE_NAMES = tuple(rule.name for rule in RULES)
 
 
 def _of(view: View, found: Sequence[Partition], words: Callable[[Partition], str]) -> Finding | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ackproof.core.errors import did_you_mean
 from ackproof.health.alert_sinks import webhook_problem
-from ackproof.health.rules import RULE_NAMES
+from ackproof.model.alert_rules import RULE_NAMES
 from ackproof.model.scenario import AlertPlan, HealthPlan, Scenario
 
 Problem = tuple[str, str]

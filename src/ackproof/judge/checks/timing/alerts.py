@@ -13,12 +13,12 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from ackproof.health.rules import RULES
 from ackproof.judge.frames import Tables
+from ackproof.model.alert_rules import ALERT_RULES
 
 _EXPECTED = ("run", "rule", "fault", "from_ns", "proved_ns", "raise_by_ns", "clear_by_ns", "watched_ns")
 _GOOD = ("hit", "unfinished")
-_WAKES = [rule.name for rule in RULES if rule.wakes]
+_WAKES = [rule.name for rule in ALERT_RULES if rule.wakes]
 
 
 def alerts(t: Tables) -> DataFrame:

@@ -24,30 +24,14 @@ from ackproof.health.cluster_probe import Elections, Looks, Marks, Nodes, merged
 from ackproof.health.rate_monitor import LATE_MOST_S, Rates
 from ackproof.health.rules import View
 from ackproof.journal.writer import Writer
+from ackproof.model.health_config import HealthConfig
 
 EVERY_S = 0.25
 
 
-class HealthConfig(msgspec.Struct, frozen=True):
-    topic: str
-    line: float
-    bootstrap: str
-    brokers: dict[int, tuple[str, int]]  # Kafka's id: address, port
-    zookeeper: dict[str, tuple[str, int]]  # the node's name: address, port; one of the two is empty
-    controllers: dict[str, tuple[str, int]]
-    min_isr: dict[str, int]  # of every topic that is watched
-    jars: list[str]
-    java_home: str
-    folder: str  # for what it needs while it lives: memory that goes with the lab, for each batch waits for two files
-    run: int = 0
-    directory: str | None = None  # of a run, for the journal
-    progress: str | None = None
-    tethered: bool = False  # it ends when its standard input does
-
-
 class Health:
     def __init__(self, config: HealthConfig) -> None:
-        from ackproof.health.rate_query import Stream  # Spark: not for whoever only wants the form of the configuration
+        from ackproof.health.rate_query import Stream  # Spark takes a while to load
 
         self._config = config
         self._over = threading.Event()

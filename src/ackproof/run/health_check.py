@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ackproof.clients.health_check import HealthConfig
 from ackproof.core.sites import placed
 from ackproof.health.alert_sinks import Outlets, Tell
 from ackproof.host.java import find_java
 from ackproof.kafka.distribution.jars import ensure_connector
 from ackproof.lab.directory import LabDirectory
+from ackproof.model.health_config import HealthConfig
 from ackproof.model.scenario import HealthPlan
 
 

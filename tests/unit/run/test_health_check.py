@@ -12,11 +12,12 @@ import msgspec
 import pytest
 
 from ackproof.clients import health_check as clients_health
-from ackproof.clients.health_check import Health, HealthConfig
+from ackproof.clients.health_check import Health
 from ackproof.health.alert_sinks import in_words
 from ackproof.health.alerting import Alert
 from ackproof.host.java import Java
 from ackproof.lab.directory import LabDirectory
+from ackproof.model.health_config import HealthConfig
 from ackproof.model.scenario import HealthPlan
 from ackproof.run import health_check as run_health
 from ackproof.run.health_check import HealthFeed, health_config

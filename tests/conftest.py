@@ -10,7 +10,6 @@ import os
 import signal
 from collections import defaultdict
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
@@ -20,11 +19,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ.pop("NO_COLOR", None)  # nor is it the tests' own wish
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # likewise, after `nohup`
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
-
-def cannot_run(reason: str) -> NoReturn:
-    """Skip this test, or from a module's top all of its tests, and have the reason listed at the end."""
-    pytest.skip(reason, allow_module_level=True)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -14,13 +14,13 @@ import pytest
 
 from ackproof.report.index import write_index
 from ackproof.report.page import write_report
-from tests.conftest import cannot_run
 from tests.support import headless_chromium
 from tests.support.headless_chromium import Browser
 from tests.support.hostile_strings import HOSTILE, LEADS_AWAY, MARKUP, NamedRun, make_hostile_run, shown
 from tests.support.made_story import SHAPES
 from tests.support.make_run import make_run
 from tests.support.proving import size
+from tests.support.skips import cannot_run
 
 pytestmark = pytest.mark.cluster  # slow, and needs a program that not every machine has
 

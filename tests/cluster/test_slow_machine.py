@@ -19,9 +19,9 @@ import pytest
 
 from ackproof.model.run_record import read_record
 from ackproof.model.verdict import Verdict, read_verdict
-from tests.conftest import cannot_run
 from tests.support.proving import size
 from tests.support.real_lab import User, mentioning, ourselves, wait_until
+from tests.support.skips import cannot_run
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(1500)]
 Told = Callable[[str, object], None]

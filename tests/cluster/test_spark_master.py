@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from ackproof.model.verdict import read_verdict
-from tests.conftest import cannot_run
 from tests.support.scripts_as_modules import script
+from tests.support.skips import cannot_run
 from tests.support.standalone_spark import Standalone, said, spark_environment, standalone_spark, started
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]

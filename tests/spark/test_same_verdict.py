@@ -30,14 +30,14 @@ from ackproof.judge.pipeline import judge
 from ackproof.judge.registry import CHECKS
 from ackproof.model.run_record import Clock, read_record, write_record
 from ackproof.model.verdict import WITNESSES_SHOWN, Verdict
-from tests.conftest import cannot_run
-from tests.oracle.test_planted import FACTS, WITNESS, finished, legal
 from tests.support.asking import session
 from tests.support.histories import FIRST_RUN, START, History
 from tests.support.oracles import planting
 from tests.support.oracles import planting_scenarios as scenarios
+from tests.support.oracles.planted import FACTS, WITNESS, finished, legal
 from tests.support.oracles.planting import World
 from tests.support.proving import size
+from tests.support.skips import cannot_run
 
 Told = Callable[[str, object], None]
 HOUR = 3_600 * 10**9

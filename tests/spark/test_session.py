@@ -18,9 +18,9 @@ from ackproof.host import namespaces as kernel
 from ackproof.host.processes import below
 from ackproof.judge.registry import CHECKS
 from ackproof.model.verdict import Verdict, read_verdict
-from tests.conftest import cannot_run
 from tests.support.histories import History
 from tests.support.proving import size
+from tests.support.skips import cannot_run
 
 PROGRAM = textwrap.dedent(
     """

@@ -21,8 +21,8 @@ from pyroute2.nftables.main import NFTables
 
 from ackproof.host import namespaces as kernel
 from ackproof.lab.network.nftables import TABLE, Match, Rules
-from tests.conftest import cannot_run
 from tests.support.lab_network import SECONDS_MAX, NoNamespaces, in_a_child, set_elements, wait_until
+from tests.support.skips import cannot_run
 
 NAMED = Path("/run/netns/theirs")
 FAMILIES = {"inet": 1, "ip": 2, "ip6": 10}

@@ -25,8 +25,8 @@ from ackproof.host import namespaces as kernel
 from ackproof.lab.network.nftables import TABLE, Match
 from ackproof.lab.network.router import Network
 from ackproof.lab.topology import Link
-from tests.conftest import cannot_run
 from tests.support.proving import size
+from tests.support.skips import cannot_run
 
 T = TypeVar("T")
 

@@ -31,7 +31,7 @@ from ackproof.host import namespaces as kernel
 from ackproof.journal.writer import read_stream, sealed_files
 from ackproof.judge.run_source import opened
 from ackproof.lab.directory import LabDirectory
-from tests.conftest import cannot_run
+from tests.support.skips import cannot_run
 
 ORDINARY_UID = 65534
 GONE_S = 5.0

@@ -33,12 +33,12 @@ from ackproof.model.run_record import RunRecord, read_record, write_record
 from ackproof.model.verdict import Verdict, read_verdict
 from ackproof.report import write_report
 from ackproof.run import execution as running
+from tests.support.command_line import Run, run, state
 from tests.support.lab_network import in_a_child
 from tests.support.made_story import SHAPES
 from tests.support.make_run import make_run
 from tests.support.proving import size
 from tests.support.small_disk import mount_small_disk
-from tests.unit.cli.test_main import Run, run, state
 
 __all__ = ["run", "state"]  # fixtures
 

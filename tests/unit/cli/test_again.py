@@ -20,7 +20,7 @@ from ackproof.model.run_record import write_record
 from ackproof.report import write_report
 from ackproof.scenario.load import find, load
 from tests.support.proving import size
-from tests.unit.scenario.test_load import GOOD
+from tests.support.scenarios import GOOD
 
 Told = Callable[[str, object], None]
 SOURCE = Path(ackproof.__file__).parents[1]

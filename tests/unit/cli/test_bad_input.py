@@ -20,9 +20,9 @@ import pytest
 from ackproof.cli.runs import _settings
 from ackproof.core.errors import UsageProblem
 from ackproof.core.safe_json import LARGEST_JSON
+from tests.support.command_line import AIMED_AT_A_LAB, BAD_LINES, Run, run, state
 from tests.support.proving import size
-from tests.unit.cli.test_main import AIMED_AT_A_LAB, BAD_LINES, Run, run, state
-from tests.unit.scenario.test_load import GOOD
+from tests.support.scenarios import GOOD
 
 __all__ = ["run", "state"]  # fixtures
 

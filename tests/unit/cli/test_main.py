@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,31 +25,9 @@ from ackproof.core.text import plain
 from ackproof.judge import worker as judging
 from ackproof.lab import client as control
 from ackproof.lab import launch
+from tests.support.command_line import AIMED_AT_A_LAB, BAD_LINES, Run, run, state
 
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where labs would keep their files; a test of bad input leaves nothing there."""
-    folder = tmp_path / "state"
-    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    yield folder
-    assert not [*folder.rglob("*")]
-
-
-@pytest.fixture
-def run(state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run the command line in this process: exit code, standard output, standard error."""
-
-    def run_(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["ackproof", *arguments])
-        code = cli._run()
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run_
+__all__ = ["run", "state"]  # the fixtures
 
 
 def commands() -> dict[str, Any]:
@@ -278,47 +256,6 @@ def test_an_unknown_code_from_the_lab_is_a_bug() -> None:
 
 # -- wrong usage -----------------------------------------------------------------------------------------------------
 
-BAD_LINES = [
-    (["judge", "runs/any", "--master", "foo"], "write it as spark://HOST:7077, sc://HOST:PORT or local[*]"),
-    (["judge", "runs/any", "--from-kafka", "kafka1:9092,nonsense"], "--from-kafka nonsense: write it as HOST:PORT"),
-    (["nosuchverb"], "nosuchverb"),
-    (["status", "--nosuchoption"], "--nosuchoption"),
-    (["up", "--mode", "docker"], "docker"),
-    (["up", "--brokers", "many"], "integer"),
-    (["up", "--brokers", "0"], "1 to 9 brokers"),
-    (["up", "--quorum", "2"], "1, 3 or 5"),
-    (["up", "--kafka", "banana"], "full version"),
-    (["up", "--kafka", "4.3.1"], "no ZooKeeper mode"),
-    (["up", "--kafka", "3.0.0", "--mode", "kraft"], "3.3 or newer"),
-    (["up", "--name", "../x"], "cannot be named"),
-    (["up", "--name", "A"], "cannot be named"),
-    (["up", "--set", "x"], "SCOPE.KEY=VALUE"),
-    (["up", "--set", "broker.log.dirs=/x"], "sets log.dirs itself"),
-    (["up", "--set", "kafka7.x=1"], "no such scope"),
-    (["up", "--set", "controller.x=1"], "no controller nodes"),
-    (["kill"], "NODES"),
-    (["cut", "kafka1"], "RIGHT"),
-    (["cut", "kafka1", "kafka2", "--port", "0"], "port"),
-    (["cut", "kafka1", "kafka2", "--port", "70000"], "port"),
-    (["cut", "kafka1", "kafka2", "--for", "soon"], "no duration"),
-    (["pause", "kafka1", "--for", "0"], "no duration"),
-    (["pause", "kafka1", "--for", "-3s"], "no duration"),
-    (["stop", "kafka1", "--timeout", "1 day"], "no duration"),
-    (["flaky", "kafka1"], "--loss"),
-    (["flaky", "kafka1", "--loss", "0%"], "share"),
-    (["flaky", "kafka1", "--loss", "101%"], "share"),
-    (["flaky", "kafka1", "--loss", "5"], "share"),
-    (["slow", "kafka1", "--delay", "2m"], "out of range"),
-    (["topic", "create"], "NAMES"),
-    (["topic", "create", "x", "-p", "0"], "partitions"),
-    (["topic", "create", "x", "--set", "y"], "KEY=VALUE"),
-    (["topic", "nosuchverb"], "nosuchverb"),
-    (["exec", "client"], "name the program"),
-    (["exec", "client", "--"], "name the program"),
-    (["watch", "--every", "0"], "every"),
-    (["logs"], "NODE"),
-]
-
 
 @pytest.mark.parametrize(("arguments", "said"), BAD_LINES, ids=[" ".join(line) for line, _ in BAD_LINES])
 def test_wrong_usage_exits_with_2_and_one_sentence(arguments: list[str], said: str, run: Run) -> None:
@@ -343,37 +280,6 @@ def test_a_word_that_a_terminal_would_obey_is_told_as_text(words: list[str], run
     code, _, err = run(*words)
     assert (code, err.count("\n")) == (2, 1)
     assert err[:-1].isprintable()
-
-
-AIMED_AT_A_LAB = [
-    ["status"],
-    ["status", "--json"],
-    ["down"],
-    ["kill", "kafka1"],
-    ["stop", "kafka1"],
-    ["start", "kafka1"],
-    ["restart", "kafka1"],
-    ["pause", "kafka1"],
-    ["resume", "kafka1"],
-    ["add"],
-    ["partition", "kafka1"],
-    ["join"],
-    ["cut", "kafka1", "kafka2"],
-    ["flaky", "kafka1", "--loss", "5%"],
-    ["slow", "kafka1", "--delay", "50ms"],
-    ["heal"],
-    ["reset"],
-    ["logs", "kafka1"],
-    ["logs", "../../../etc/passwd"],
-    ["events"],
-    ["exec", "--name", "nosuchlab", "client", "--", "true"],
-    ["kafka", "--name", "nosuchlab"],
-    ["kafka", "--name", "nosuchlab", "topics", "--list"],
-    ["topic", "create", "x"],
-    ["topic", "describe"],
-    ["topic", "watermarks"],
-    ["topic", "resize", "x", "3"],
-]
 
 
 @pytest.mark.parametrize("arguments", AIMED_AT_A_LAB, ids=[" ".join(line) for line in AIMED_AT_A_LAB])

@@ -21,10 +21,10 @@ from ackproof.model.run_record import read_record, write_record
 from ackproof.report import write_index, write_report
 from ackproof.run.execution import Ongoing
 from ackproof.scenario.load import find, load
+from tests.support.command_line import Run, run, state
 from tests.support.made_story import SHAPES
 from tests.support.make_run import make_run
-from tests.unit.cli.test_main import Run, run, state
-from tests.unit.scenario.test_load import GOOD, READS
+from tests.support.scenarios import GOOD, READS
 
 __all__ = ["run", "state"]  # fixtures
 

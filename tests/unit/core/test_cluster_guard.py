@@ -11,7 +11,7 @@ import pytest
 from ackproof.cli import main as cli
 from ackproof.core.cluster_guard import is_elsewhere, refuse_arguments
 from ackproof.core.errors import Refused
-from tests.unit.scenario.test_load import GOOD
+from tests.support.scenarios import GOOD
 
 Told = Callable[[str, object], None]
 THEIRS = "kafka.example:9092"

@@ -26,8 +26,8 @@ from ackproof.health import alert_sinks as outlets_module
 from ackproof.health.alert_sinks import Endpoint, Outlets, in_words, webhook_problem
 from ackproof.health.alerting import Alert
 from ackproof.host import ports
-from tests.conftest import cannot_run
 from tests.support.listeners import listening
+from tests.support.skips import cannot_run
 
 RAISED = Alert("rate", "raised", 12.0, "12 messages a second, below 800", True)
 CLEARED = Alert("rate", "cleared", None, "all is well again", True)

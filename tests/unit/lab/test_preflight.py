@@ -24,8 +24,8 @@ from ackproof.host.processes import below
 from ackproof.kafka.distribution import jars
 from ackproof.lab import preflight as doctor
 from ackproof.lab.preflight import Finding, examine
-from tests.conftest import cannot_run
 from tests.support import crippled
+from tests.support.skips import cannot_run
 
 Usage = namedtuple("Usage", "total used free")
 

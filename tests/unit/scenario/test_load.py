@@ -15,46 +15,8 @@ from ackproof.model.scenario import FAULT_KINDS, FaultPlan, Scenario
 from ackproof.scenario.load import bundled, find, json_schema, line_numbers, load, merged, read_source
 from ackproof.scenario.validate.client_settings import refused
 from ackproof.scenario.validate.problems import CHECK_NAMES
+from tests.support.scenarios import GOOD, READS, changed, problems_of
 
-GOOD = """name = "good"
-section = "X"
-title = "A good one"
-summary = "Nothing wrong with it."
-
-[[topics]]
-name = "orders"
-partitions = 2
-
-[[producers]]
-topic = "orders"
-count = 1000
-rate = 100
-
-[[faults]]
-kind = "isolate"
-targets = ["leader:orders/1"]
-at_messages = 300
-until = "load-ended"
-not_before_new_epoch = "orders/1"
-
-[expect]
-lost = "allowed"
-
-[[shapes.slow.producers]]
-count = 10
-rate = 1
-
-[[shapes.slow.faults]]
-at_s = 2
-until_s = 5
-"""
-
-
-READS = """
-[[consumers]]
-topic = "orders"
-group = "g"
-"""
 CLAIMS = """
 [[claims]]
 at = "end"
@@ -68,17 +30,6 @@ def with_fault(kind: str, *lines: str) -> str:
 
 def good(shape: str = "base", *settings: str) -> Scenario:
     return load(read_source("good.toml", GOOD), shape, settings)
-
-
-def problems_of(text: str) -> str:
-    with pytest.raises(UsageProblem) as caught:
-        load(read_source("bad.toml", text))
-    return "\n".join([caught.value.message, *caught.value.details])
-
-
-def changed(old: str, new: str) -> str:
-    assert old in GOOD
-    return GOOD.replace(old, new, 1)
 
 
 @pytest.mark.parametrize("name", bundled())

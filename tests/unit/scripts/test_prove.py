@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import cannot_run
 from tests.support import proving
 from tests.support.scripts_as_modules import SCRIPTS, script
+from tests.support.skips import cannot_run
 
 pytestmark = pytest.mark.timeout(500)  # each starts pytest several times, which takes long on a busy machine
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ackproof.scenario.load import load, read_source
-from tests.unit.scenario.test_load import changed, problems_of
+from tests.support.scenarios import changed, problems_of
 
 GOOD = changed('until = "load-ended"', "until_messages = 600")
 HEALTH = '\n[health]\ntopic = "orders"\n'

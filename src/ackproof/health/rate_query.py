@@ -3,7 +3,7 @@
 A query that hangs says of itself that it is active; so every trigger that finishes is told to `Rates`, also one that
 found nothing, and the watch notices when none does. One that dies is started again from its checkpoint, with a new
 Spark where the old one died with it. Offsets that fall back (a log that was truncated) are no reason to stop; Spark
-may never see them, for it waits for what it was promised, so the brokers are asked (`looks`).
+may never see them, for it waits for what it was promised, so the brokers are asked (`cluster_probe`).
 """
 
 from __future__ import annotations

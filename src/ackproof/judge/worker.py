@@ -110,7 +110,7 @@ class Judging:
     def diff(
         self, directory: Path, topic: str, other: str, most: int | None
     ) -> tuple[dict[str, int], list[dict[str, Any]]]:
-        """As `judge.diff.diff` tells it."""
+        """As `judge.topic_diff.diff` tells it."""
         asked = {"diff": [str(directory), topic, other, most]}
         counts, found = self._answer(asked, "differences", lambda _: None, lambda *_: None, again="try again")
         return counts, found

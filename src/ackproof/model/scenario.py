@@ -1,4 +1,4 @@
-"""A scenario: what is started, what is sent, what breaks when, what is expected. Frozen data; `scenario_file` reads it.
+"""A scenario: what is started, what is sent, what breaks when, what is expected. Frozen data; `scenario.load` reads it.
 
 Times are seconds since the load began (`at_s`), or the messages sent by all producers together (`at_messages`).
 A fault ends at `until_s`, at `until_messages`, or, with `until = "load-ended"`, after the last send; and never before a

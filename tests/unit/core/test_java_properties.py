@@ -1,4 +1,4 @@
-"""Files of settings, read as Java reads them; tests/judge asks Java itself about drawn ones."""
+"""Files of settings, read as Java reads them; tests/spark asks Java itself about drawn ones."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ each group was given it once. To see that of a block takes no join: the same cou
 (number, offset), in each partition, say that two tables hold the same pairs. Two sums of 64 bits are kept: that blocks
 which differ agree in both by chance has a likelihood of 2^-128 for each block.
 
-Everything here is arrays in, arrays out, for one part of one table of one run; parts are put together in `narrow`.
+Everything here is arrays in, arrays out, for one part of one table of one run; `suspect_blocks` puts parts together.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The numbers that producers reserved, in a large journal: folded by blocks like the sends, and set against them.
 
-What `reserved` asks row by row is asked here of blocks of 4,096 numbers; only those that differ are asked row by row.
+What `sequence_audit` asks row by row is asked here of blocks of 4,096 numbers; only blocks that differ are asked row by
+row.
 """
 
 from __future__ import annotations

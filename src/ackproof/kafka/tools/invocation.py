@@ -1,6 +1,6 @@
 """Kafka's command line tools without its shell scripts: which class to start, with which arguments.
 
-A plan is made from data (`toolbox`) and from the jars at hand, and starts nothing. It fills in what a person inside a
+A plan is made from data (`catalogue`) and from the jars at hand, and starts nothing. It fills in what a person inside a
 lab would have to look up, the bootstrap server or ZooKeeper's connect string, and leaves everything else as given; an
 argument that already says where to connect to is never touched. A tool that this Kafka lacks is answered with what
 took its place.

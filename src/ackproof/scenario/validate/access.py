@@ -1,4 +1,4 @@
-"""What can be wrong with a scenario's users and rules, and with its transactions; `scenario_check` asks."""
+"""What can be wrong with a scenario's users and rules, and with its transactions; `validate.problems` asks."""
 
 from __future__ import annotations
 

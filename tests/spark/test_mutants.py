@@ -20,6 +20,7 @@ from unittest.mock import MagicMock
 import pytest
 from py4j.protocol import Py4JNetworkError
 
+from ackproof import judge
 from ackproof.core.errors import CannotHere
 from ackproof.judge.registry import CHECKS
 from tests.support import asking
@@ -30,18 +31,22 @@ Told = Callable[[str, object], None]
 HERE = Path(__file__).parent
 SURVIVORS = HERE / "survivors.toml"
 ELSEWHERE = {"moves": "test_claims"}
+TESTS = {path.stem: path for path in HERE.rglob("test_*.py")}
 SHARED = {  # without a check of their own: what several of them ask
     "fates": ("test_fates",),
     "ownership": ("test_two_owners", "test_unowned"),
     "read_steps": ("test_skipped_read", "test_repeated_read"),
     "site_moves": ("test_site_gap", "test_left_behind"),
-    "tables": ("test_phantom", "test_reordered"),
+    "frames": ("test_phantom", "test_reordered"),
     "transacted": ("test_torn", "test_hung", "test_uncommitted_read", "test_skipped_read"),
 }
 # Plain Python: whether a run is evidence.
-WITHOUT_SPARK = {"fitness": ("test_fitness",), "interference": ("test_interference",)}
-GIVEN_A_FOLDER = ("test_fitness", "test_interference")  # which others ask for only to have a whole run judged
-ONLY = {"tables": ("of_somebody", "of_nobody", "_by_number")}  # functions; the rest of the file only carries rows
+WITHOUT_SPARK = {"evidence": ("test_evidence",), "interference": ("test_interference",)}
+GIVEN_A_FOLDER = (
+    "tests.spark.test_evidence",
+    "tests.spark.test_interference",
+)  # which others ask for only to have a whole run judged
+ONLY = {"frames": ("of_somebody", "of_nobody", "_by_number")}  # functions; the rest of the file only carries rows
 
 
 def modules() -> dict[str, tuple[str, ...]]:
@@ -50,9 +55,21 @@ def modules() -> dict[str, tuple[str, ...]]:
     for check in CHECKS.values():
         name = check.function.__module__.rpartition(".")[2]
         for tests in (f"test_{name}", f"test_judge_{name}", ELSEWHERE.get(name)):
-            if tests and (HERE / f"{tests}.py").exists():
+            if tests in TESTS:
                 found[name] = (tests,)
     return found
+
+
+def module_of_tests(file: str) -> ModuleType:
+    return importlib.import_module(".".join(TESTS[file].relative_to(HERE.parents[1]).with_suffix("").parts))
+
+
+def broken_file(name: str) -> ModuleType:
+    """The module of the judge with this name, in whichever folder it is."""
+    (path,) = Path(judge.__file__).parent.rglob(f"{name}.py")
+    return importlib.import_module(
+        ".".join(("ackproof.judge", *path.relative_to(Path(judge.__file__).parent).with_suffix("").parts))
+    )
 
 
 def failure(tests: Sequence[ModuleType]) -> Exception | None:
@@ -115,7 +132,7 @@ def put_in_place(module: ModuleType, tests: Sequence[ModuleType], patched: pytes
 
 
 def mutants_of(name: str) -> list[Mutant]:
-    source = Path(inspect.getfile(importlib.import_module(f"ackproof.judge.{name}"))).read_text(encoding="utf-8")
+    source = Path(inspect.getfile(broken_file(name))).read_text(encoding="utf-8")
     return list(mutants(source, ONLY.get(name), plain=name in WITHOUT_SPARK))
 
 
@@ -140,8 +157,8 @@ ASKED = size(["reordered"], sorted(modules()))
 @pytest.mark.in_one_process(10)
 @pytest.mark.parametrize("name", ASKED)
 def test_a_broken_check_is_caught(name: str, monkeypatch: pytest.MonkeyPatch, record_property: Told) -> None:
-    tests = [importlib.import_module(file) for file in modules()[name]]
-    original = importlib.import_module(f"ackproof.judge.{name}")
+    tests = [module_of_tests(file) for file in modules()[name]]
+    original = broken_file(name)
     monkeypatch.setattr("os.fsync", lambda _: None)  # what a broken one is given need not last
     assert failure(tests) is None, "the check as it is"
     tried: dict[Mutant, bool] = {}

@@ -34,6 +34,7 @@ ELSEWHERE = {"moves": "test_claims"}
 TESTS = {path.stem: path for path in HERE.rglob("test_*.py")}
 SHARED = {  # without a check of their own: what several of them ask
     "fates": ("test_fates",),
+    "load_seconds": ("test_rate", "test_dips"),
     "ownership": ("test_two_owners", "test_unowned"),
     "read_steps": ("test_skipped_read", "test_repeated_read"),
     "site_moves": ("test_site_gap", "test_left_behind"),

@@ -38,11 +38,12 @@ from ackproof.judge.checks.leadership.eligible import eligible
 from ackproof.judge.checks.leadership.failover import failover
 from ackproof.judge.checks.leadership.moves import moves
 from ackproof.judge.checks.leadership.zombie_ack import zombie_ack
-from ackproof.judge.checks.mirror.left_behind import left_behind, unexplained
+from ackproof.judge.checks.mirror.left_behind import left_behind
 from ackproof.judge.checks.mirror.mirror_differs import mirror_differs
 from ackproof.judge.checks.mirror.mirrored_as import mirrored_as
 from ackproof.judge.checks.mirror.site_gap import site_gap
 from ackproof.judge.checks.mirror.translated import translated
+from ackproof.judge.checks.mirror.unexplained import unexplained
 from ackproof.judge.checks.placement.allocation import allocation
 from ackproof.judge.checks.placement.key_moved import key_moved
 from ackproof.judge.checks.placement.misplaced import misplaced
@@ -56,10 +57,11 @@ from ackproof.judge.checks.reads.uncommitted_read import uncommitted_read
 from ackproof.judge.checks.reads.undelivered import undelivered
 from ackproof.judge.checks.reads.unstable_read import unstable_read
 from ackproof.judge.checks.timing.alerts import alerts
+from ackproof.judge.checks.timing.dips import dips
 from ackproof.judge.checks.timing.exits import exits
 from ackproof.judge.checks.timing.late import late
 from ackproof.judge.checks.timing.phases import phases
-from ackproof.judge.checks.timing.rate import dips, rate
+from ackproof.judge.checks.timing.rate import rate
 from ackproof.judge.checks.timing.throughput import in_turn, throughput
 from ackproof.judge.checks.timing.unavailable import unavailable
 from ackproof.judge.checks.transactions.hung import hung

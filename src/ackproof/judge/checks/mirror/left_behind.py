@@ -49,11 +49,6 @@ def left_behind(t: Tables) -> DataFrame:
     )
 
 
-def unexplained(t: Tables) -> DataFrame:
-    """Those left behind that the mirror's lag does not explain."""
-    return left_behind(t).filter(~F.col("explained"))
-
-
 def _ends(t: Tables, written: DataFrame) -> DataFrame:
     """Of each move and mirrored partition: the mirror's end at that moment, and the last offset copied by then."""
     seen = (

@@ -47,8 +47,8 @@ from ackproof.judge import pipeline as judge_main
 from ackproof.judge.engine.rehearsal import rehearse
 from ackproof.judge.fates import FATES
 from ackproof.judge.frames import read_table
-from ackproof.judge.registry import CHECKS
 from ackproof.judge.run_source import opened
+from ackproof.model.checks import CHECKS
 
 HOME = Path(__file__).resolve().parents[1]
 NAMES = {"ours": "our judge", "duckdb": "DuckDB, plain SQL", "plain": "Spark, plain", "bare": "Spark, one read"}

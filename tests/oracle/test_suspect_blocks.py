@@ -23,10 +23,11 @@ from ackproof.judge.engine.sums import all_whole
 from ackproof.judge.fates import fate_counts
 from ackproof.judge.frames import Tables, looking_closer, read_table
 from ackproof.judge.pipeline import _records as records
-from ackproof.judge.registry import CHECKS
+from ackproof.judge.registry import QUESTIONS
 from ackproof.judge.run_source import Source
 from ackproof.judge.schemas import NUMBERS
 from ackproof.judge.sequence_audit import Producer, irregular, producers_of, unreported
+from ackproof.model.checks import CHECKS
 from ackproof.model.journal_tables import TABLES
 from ackproof.spark.session import collected, few_rows
 from tests.support.asking import session, spark, tables_of, written
@@ -40,7 +41,7 @@ AT_LARGE = size(50, 500)  # as many are looked at as large journals are, too
 BITS = 2  # blocks of four numbers
 MESSAGES = 24
 STEP_MS = 150  # between two messages of a producer: some 13 a second
-CLOSER = [name for name, check in CHECKS.items() if check.closer]
+CLOSER = [name for name, check in CHECKS.items() if check.prefilterable]
 COUNTED = ["rate", "dips", "late", "offset_gap", "unavailable", "shares", "throughput"]
 NUMBERED = ["phantom", "reordered"]  # ask who reserved a number
 RECORDS = "_records"  # no check, but what the identity is computed from
@@ -213,7 +214,7 @@ def both(small: bool = True) -> Both:
 
 
 def asked(check: str, tables: Tables) -> DataFrame:
-    return records(tables) if check == RECORDS else CHECKS[check].function(tables)
+    return records(tables) if check == RECORDS else QUESTIONS[check](tables)
 
 
 ALL = range(FIRST_RUN, FIRST_RUN + HISTORIES)

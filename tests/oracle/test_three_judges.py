@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame
 
 from ackproof.judge.fates import FATES
 from ackproof.judge.frames import Tables
-from ackproof.judge.registry import CHECKS
 from ackproof.judge.sequence_audit import producers_of, unreported
+from ackproof.model.checks import CHECKS
 from tests.support.asking import spark, tables_of
 from tests.support.histories import FIRST_RUN, History
 from tests.support.oracles import reference, sql_judge

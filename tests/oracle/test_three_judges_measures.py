@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import types as T
 
 from ackproof.judge.frames import Tables
-from ackproof.judge.registry import CHECKS
+from ackproof.model.checks import CHECKS
 from ackproof.model.run_record import Marks
 from ackproof.spark.session import few_rows
 from tests.support.asking import spark, tables_of
@@ -286,7 +286,7 @@ JUDGES = Measuring(
 @pytest.mark.proves("C3")
 @pytest.mark.parametrize("check", COLUMNS)
 def test_all_judges_measure_the_same(check: str, record_property: Told) -> None:
-    agreed, marked = JUDGES.agreed(check), CHECKS[check].marked
+    agreed, marked = JUDGES.agreed(check), CHECKS[check].counted_column
     counts = [bool(marked is None or each[COLUMNS[check].index(marked)]) for own in agreed.values() for each in own]
     assert sum(counts) >= HISTORIES // 5, "the histories hardly ever have this: they prove little"
     assert marked or not all(agreed.values()), "each history has it: who finds it always is right"

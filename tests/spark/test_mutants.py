@@ -9,7 +9,6 @@ import inspect
 import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,7 +21,7 @@ from py4j.protocol import Py4JNetworkError
 
 from ackproof import judge
 from ackproof.core.errors import CannotHere
-from ackproof.judge.registry import CHECKS
+from ackproof.judge.registry import QUESTIONS
 from tests.support import asking
 from tests.support.mutation import Mutant, mutants
 from tests.support.proving import size
@@ -53,8 +52,7 @@ ONLY = {"frames": ("of_somebody", "of_nobody", "_by_number")}  # functions; the 
 def modules() -> dict[str, tuple[str, ...]]:
     """Each file of checks, and those that they share, with the files of its tests."""
     found = SHARED | WITHOUT_SPARK
-    for check in CHECKS.values():
-        name = check.function.__module__.rpartition(".")[2]
+    for name in QUESTIONS:
         for tests in (f"test_{name}", f"test_judge_{name}", ELSEWHERE.get(name)):
             if tests in TESTS:
                 found[name] = (tests,)
@@ -127,9 +125,9 @@ def put_in_place(module: ModuleType, tests: Sequence[ModuleType], patched: pytes
         for name, used in list(vars(user).items()):
             if (inspect.isfunction(used) or inspect.isclass(used)) and used.__module__ == module.__name__:
                 patched.setattr(user, name, getattr(module, used.__name__))
-    for name, check in CHECKS.items():
-        if check.function.__module__ == module.__name__:
-            patched.setitem(CHECKS, name, replace(check, function=getattr(module, check.function.__name__)))
+    for name, question in QUESTIONS.items():
+        if question.__module__ == module.__name__:
+            patched.setitem(QUESTIONS, name, getattr(module, name))
 
 
 def mutants_of(name: str) -> list[Mutant]:
@@ -232,5 +230,4 @@ def test_a_spark_that_died_has_noticed_nothing(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_every_check_has_histories_written_by_hand() -> None:
-    own = {check.function.__module__.rpartition(".")[2] for check in CHECKS.values()}
-    assert own - set(modules()) == set()
+    assert QUESTIONS.keys() - modules().keys() == set()

@@ -10,7 +10,6 @@ from rich.console import Console
 
 from ackproof.cli.ui.verdict_view import terminal_summary
 from ackproof.judge.pipeline import judge
-from ackproof.judge.registry import CHECKS
 from ackproof.model.external_clients import UNTOLD_BY_CONSUMERS, UNTOLD_BY_PRODUCERS
 from ackproof.model.verdict import CheckResult, Verdict
 from ackproof.report.json_junit import run_json, write_junit
@@ -126,7 +125,3 @@ def test_it_is_told_on_the_terminal_and_is_no_failure_for_ci(verdicts: dict[str,
     assert page.count("<error") == 1
     assert "late: forbidden, no answer: Not applicable" in page
     assert "resurrected" not in page
-
-
-def test_every_check_that_may_not_apply_exists() -> None:
-    assert {*UNTOLD_BY_PRODUCERS, *UNTOLD_BY_CONSUMERS} <= set(CHECKS)

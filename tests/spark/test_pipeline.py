@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from ackproof.judge import pipeline as main
-from ackproof.judge import registry as checks
 from ackproof.judge import run_source as sources
 from ackproof.judge.evidence import log_was_read
 from ackproof.judge.frames import Tables
 from ackproof.judge.pipeline import judge
-from ackproof.judge.registry import CHECKS
+from ackproof.judge.registry import QUESTIONS
 from ackproof.judge.verdict_builder import Findings
+from ackproof.model.checks import CHECKS, CheckKind
 from ackproof.model.run_record import Marks
 from ackproof.model.verdict import CheckResult, Verdict, read_verdict
 from ackproof.spark.session import Session
@@ -364,13 +364,10 @@ def test_a_check_that_throws_is_unknown_and_the_others_go_on(monkeypatch: pytest
     def in_the_job(t: Tables) -> object:
         return t.sends.selectExpr("run", "cast(raise_error('broke in the job') as int) as what")
 
-    broken = {
-        "duplicated": checks.Check(at_once, "", "forbidden"),  # type: ignore[arg-type]
-        "phantom": checks.Check(in_the_job, ""),  # type: ignore[arg-type]
-        "unavailable": checks.Check(at_once, ""),  # type: ignore[arg-type]
-    }
-    for name, function in broken.items():
-        monkeypatch.setitem(CHECKS, name, function)
+    monkeypatch.setitem(CHECKS, "duplicated", CheckKind("durability", "", "", "forbidden"))
+    monkeypatch.setitem(CHECKS, "unavailable", CheckKind("timing", "", ""))
+    for name, function in {"duplicated": at_once, "phantom": in_the_job, "unavailable": at_once}.items():
+        monkeypatch.setitem(QUESTIONS, name, function)
     (verdict,) = judge([lossy(1).write(tmp_path / "run")], session=session())
     assert verdict.result == "unknown"
     assert "no answer from duplicated, phantom, unavailable" in verdict.sentence

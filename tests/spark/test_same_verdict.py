@@ -27,7 +27,7 @@ import ackproof
 from ackproof.judge import pipeline as judge_main
 from ackproof.judge.engine import large
 from ackproof.judge.pipeline import judge
-from ackproof.judge.registry import CHECKS
+from ackproof.model.checks import CHECKS
 from ackproof.model.run_record import Clock, read_record, write_record
 from ackproof.model.verdict import WITNESSES_SHOWN, Verdict
 from tests.support.asking import session
@@ -316,7 +316,7 @@ def number_of(check: str, world: World) -> int:
     """Without what nobody can know; and each fault has a story at each partition."""
     if check == "failover":
         return len(world.history.faults) * len(world.history.complete()["ends"])
-    column, unknown = CHECKS[check].undecided or (None, None)
+    column, unknown = CHECKS[check].inconclusive_when or (None, None)
     told = (dict(zip(WITNESS[check], witness, strict=True)) for witness in world.expected[check])
     return sum(column is None or witness[column] != unknown for witness in told)
 

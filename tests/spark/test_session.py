@@ -16,7 +16,7 @@ import pytest
 
 from ackproof.host import namespaces as kernel
 from ackproof.host.processes import below
-from ackproof.judge.registry import CHECKS
+from ackproof.model.checks import CHECKS
 from ackproof.model.verdict import Verdict, read_verdict
 from tests.support.histories import History
 from tests.support.proving import size
@@ -179,7 +179,7 @@ def test_a_small_heap_is_enough_or_it_is_unknown(
 BREAKS = """
 import sys
 if "ackproof.judge.worker" in sys.orig_argv:
-    from ackproof.judge.registry import CHECKS, Check
+    from ackproof.judge.registry import QUESTIONS
 
     def throws(t):
         raise ZeroDivisionError("no such thing")
@@ -214,8 +214,7 @@ def test_what_breaks_under_the_command_gives_unknown_and_judging_again_works(
     before = contents(directory / "journal")
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "sitecustomize.py").write_text(
-        BREAKS
-        + "".join(f"    CHECKS[{name!r}] = Check({function}, 'what is broken')\n" for name, function in broken.items())
+        BREAKS + "".join(f"    QUESTIONS[{name!r}] = {function}\n" for name, function in broken.items())
     )
     paths = f"{tmp_path / 'broken'}:{os.environ.get('PYTHONPATH', '')}"
     code, verdict = judged(directory, PYTHONPATH=paths, ACKPROOF_JUDGE_MEMORY=heap)

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ackproof.judge.check_runner import rows, run_checks
 from ackproof.judge.frames import Tables, make_tables
 from ackproof.judge.pipeline import judge
-from ackproof.judge.registry import CHECKS
+from ackproof.judge.registry import QUESTIONS
 from ackproof.judge.run_facts import claims, exits, lives, moments, phases
 from ackproof.judge.schemas import spark_schema
 from ackproof.judge.windows import awaited, covers
@@ -106,7 +106,7 @@ Cases = dict[str, tuple[History, list[Any]]]
 
 def witnesses(check: str, *histories: History) -> list[dict[str, Any]]:
     """What a check finds in all of these histories, which differ in their `run`, in one job."""
-    frame = CHECKS[check].function(tables_of(spark(), *histories))
+    frame = QUESTIONS[check](tables_of(spark(), *histories))
     return [row.asDict(recursive=True) for row in collected(frame)]
 
 

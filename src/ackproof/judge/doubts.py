@@ -22,15 +22,13 @@ import pyarrow.parquet as pq
 
 from ackproof.judge.lab_lag import BEHIND_MS, FOREVER, latest_ms
 from ackproof.judge.run_source import Source
+from ackproof.model.checks import ConsumerNeeds
 from ackproof.model.run_record import ConsumerRecord, RunRecord
 
 Place = tuple[int, int]  # topic and partition
 NOWHERE = -1  # it is not known where a consumer stood
 SESSION_MS = 45_000.0  # by default, after which a group takes a member for dead
 KILLED = "did not end when it was told to, and was killed"
-# What a check needs of the consumers: "whole", that they read everything; "in time", only that none was late or killed;
-# "owned", only that none was killed, or so late that its group may have taken it for dead.
-Needs = Literal["whole", "in time", "owned"]
 
 
 @dataclass
@@ -101,14 +99,16 @@ def doubts(source: Source) -> dict[int, Doubt]:
     return dict(found)
 
 
-def of_check(found: Mapping[int, Doubt], needs: Needs) -> dict[int, Doubt]:
+def of_check(found: Mapping[int, Doubt], needs: ConsumerNeeds) -> dict[int, Doubt]:
     """The doubts that count for a check."""
     if needs == "whole":
         return dict(found)
     return {group: doubt for group, doubt in found.items() if (doubt.late if needs == "in time" else doubt.ousted)}
 
 
-def in_doubt(table: pa.Table, found: Mapping[int, Doubt], record: RunRecord, needs: Needs) -> npt.NDArray[np.bool_]:
+def in_doubt(
+    table: pa.Table, found: Mapping[int, Doubt], record: RunRecord, needs: ConsumerNeeds
+) -> npt.NDArray[np.bool_]:
     """Which witnesses are in doubt: all of such a group, except messages below the offset where it stood."""
     groups = _groups(table, record)
     placed = needs == "whole" and {"topic", "partition", "offset"} <= set(table.column_names)

@@ -36,7 +36,8 @@ from ackproof.judge.schemas import (
     SITES,
     spark_schema,
 )
-from ackproof.judge.transacted import has_transactions, uncommitted
+from ackproof.judge.transacted import uncommitted
+from ackproof.model.check_conditions import has_transactions
 from ackproof.model.journal_tables import TABLES
 from ackproof.model.run_record import RunRecord
 from ackproof.spark.session import few_rows

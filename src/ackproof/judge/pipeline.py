@@ -30,12 +30,13 @@ from ackproof.judge.engine.parts import Hands, SoFar
 from ackproof.judge.fates import fate_counts
 from ackproof.judge.frames import TP, Span, Tables, looking_closer, make_tables, read_table
 from ackproof.judge.live_log import Kafka, with_log_of
-from ackproof.judge.registry import CHECKS, Check
+from ackproof.judge.registry import QUESTIONS
 from ackproof.judge.run_facts import claims, exits, lives, moments, phases
 from ackproof.judge.run_source import Source, Unreadable, damaged_inside, opened
 from ackproof.judge.sequence_audit import Producer, irregular, producers_of, unreported, unreported_counts
 from ackproof.judge.verdict_builder import Findings, verdict_of, write_verdict
 from ackproof.judge.windows import awaited, covers
+from ackproof.model.checks import CHECKS, CheckKind
 from ackproof.model.journal_tables import TABLES
 from ackproof.model.verdict import Fitness, Verdict, not_judged
 from ackproof.spark.session import LARGE_ROWS, MEMORY, Session, cores, few_rows, first_line, fit_to, warm
@@ -209,7 +210,7 @@ def _find(
     looked = _look(session, sources, folder, so_far)
     asked = {name: check for name, check in CHECKS.items() if _is_asked(name, check, sources)}
     rows = _rows(sources)
-    if looked is not None and not any(check.whole for check in asked.values()):
+    if looked is not None and not any(check.needs_full_scan for check in asked.values()):
         rows = sum(one.rows for one in looked)
     if words := _closer_words(sources, rows, cores(spark)):
         say(words)
@@ -257,12 +258,12 @@ def _find(
     # A heap that is full of kept rows has room for nothing else.
     kept = StorageLevel.MEMORY_AND_DISK if small else StorageLevel.DISK_ONLY
     closer.fates.persist(kept)
-    if any(check.asks_fates and not check.closer for check in asked.values()):
+    if any(check.needs_fates and not check.prefilterable for check in asked.values()):
         tables.fates.persist(kept)
     questions[RECORDS] = partial(_records, tables)
     # Those that ask for fates last: one at a time fills the cache, and the others would only wait for it.
-    for name, check in sorted(asked.items(), key=lambda one: one[1].asks_fates):
-        questions[name] = partial(check.function, closer if check.closer else tables)
+    for name, check in sorted(asked.items(), key=lambda one: one[1].needs_fates):
+        questions[name] = partial(QUESTIONS[name], closer if check.prefilterable else tables)
     at_once = max(2, min(4, cores(spark)))
     broken = run_checks(questions, folder, small, at_once, lambda count, of: so_far(count, of, "questions answered"))
     essential = [name for name in broken if name not in CHECKS]
@@ -296,7 +297,7 @@ def _bits(sources: Sequence[Source]) -> int:
 
 def _is_heavy(source: Source) -> bool:
     """Whether Spark itself will look at millions of rows, and not only at what folding leaves."""
-    whole = any(check.whole and _is_asked(name, check, [source]) for name, check in CHECKS.items())
+    whole = any(check.needs_full_scan and _is_asked(name, check, [source]) for name, check in CHECKS.items())
     without_offsets = any(producer.acks == "0" for producer in source.record.producers)
     return _rows([source]) >= LARGE_ROWS and (whole or without_offsets or _is_compacted(source))
 
@@ -328,9 +329,9 @@ def _numbers(
     }
 
 
-def _is_asked(name: str, check: Check, sources: Sequence[Source]) -> bool:
+def _is_asked(name: str, check: CheckKind, sources: Sequence[Source]) -> bool:
     """Where no run asks, or none has anything in a table that it needs, the answer is known."""
-    asked = any(check.asked(source.record) and name not in source.not_applicable for source in sources)
+    asked = any(check.applies_to(source.record) and name not in source.not_applicable for source in sources)
     return asked and all(any(source.rows[table] for source in sources) for table in check.needs)
 
 

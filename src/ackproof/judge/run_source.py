@@ -24,6 +24,7 @@ from ackproof.core.run_files import TooManyFiles, not_to_be_opened
 from ackproof.host.locked_folder import locked_folder, take_away_unlocked
 from ackproof.journal.bounds import footer_bomb, parquet_bomb, text_beyond
 from ackproof.journal.writer import TORN_BYTES, TORN_WHAT, differs_from_checksum, is_of_a_crash, seal_all, sealed_files
+from ackproof.model.checks import CHECKS
 from ackproof.model.external_clients import not_applicable
 from ackproof.model.journal_tables import SCHEMA_VERSION, TABLES, Table
 from ackproof.model.run_record import RunRecord, read_record
@@ -33,7 +34,11 @@ from ackproof.model.verdict import Fitness
 ESSENTIAL = ("blocks", "sends", "log", "ends")
 # Small by nature: read here, in this process, where fitness wants them row by row.
 SMALL = ("ends", "mirror_ends", "faults", "probes", "nodes", "oddities", "topics")
-WITHOUT_EPOCHS = {"zombie_ack": "a log that is read from Kafka itself does not tell the epochs of its records"}
+WITHOUT_EPOCHS = {
+    name: "a log that is read from Kafka itself does not tell the epochs of its records"
+    for name, check in CHECKS.items()
+    if check.needs_epochs
+}
 WHOLE = (*SMALL, "blocks", "lateness", "positions")  # read whole, however many their rows are
 WHOLE_VALUES = 3_000_000
 WHOLE_BYTES = 128 * 2**20

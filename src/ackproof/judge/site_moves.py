@@ -10,12 +10,6 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ackproof.judge.frames import Tables
-from ackproof.model.run_record import RunRecord
-
-
-def has_runbook(record: RunRecord) -> bool:
-    """Whether somebody was to move: else two sites at work at once would seem to."""
-    return any(fault.step for fault in record.faults)
 
 
 def acks(t: Tables) -> DataFrame:

@@ -8,8 +8,6 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ackproof.model.run_record import RunRecord
-
 TRANSACTION = ("run", "producer", "transaction")
 OUTCOMES = ("committed", "aborted", "unknown")
 
@@ -39,7 +37,3 @@ def uncommitted(events: DataFrame) -> DataFrame:
     """The values of transactions that nobody knows to be committed: only who asks for them may be given them."""
     committed = F.coalesce(F.col("outcome") == "committed", F.lit(False))
     return values_of(transactions_of(events)).filter(~committed).select("run", "producer", "seq")
-
-
-def has_transactions(record: RunRecord) -> bool:
-    return any(plan.get("transactions") for plan in record.plan.get("producers", []))

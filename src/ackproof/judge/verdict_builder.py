@@ -17,12 +17,12 @@ from ackproof.judge.evidence import Evidence, fitness, log_was_read, missing
 from ackproof.judge.fates import FATES, IN_LOG, LOST
 from ackproof.judge.frames import line_of
 from ackproof.judge.lab_lag import BEHIND_MS, behind_ms, is_behind, waited_ms
-from ackproof.judge.registry import CHECKS, Check
 from ackproof.judge.run_source import Source, cleared
 from ackproof.judge.runbook import runbook
 from ackproof.judge.sequence_audit import Producer
 from ackproof.judge.strangers import CHECKS_OF_PRESENCE, WHY, without_number
 from ackproof.judge.verdict_text import check_text, sentence
+from ackproof.model.checks import CHECKS, CheckKind
 from ackproof.model.run_record import RunRecord
 from ackproof.model.verdict import CheckResult, FaultSummary, Result, Verdict, judge_check, overall
 
@@ -55,7 +55,7 @@ def verdict_of(source: Source, findings: Findings, into: Path | None) -> Verdict
     found: dict[str, Witnesses] = {}
     for name, check in CHECKS.items():
         if name not in findings.broken and name not in untold and (was_read or "ends" not in check.needs):
-            found[name] = collect(findings.folder, name, run, into and into / name, check.marked)
+            found[name] = collect(findings.folder, name, run, into and into / name, check.counted_column)
     checks = [
         _not_applicable(record, name, untold[name])
         if name in untold
@@ -97,11 +97,11 @@ def verdict_of(source: Source, findings: Findings, into: Path | None) -> Verdict
     )
 
 
-def _check(source: Source, name: str, check: Check, found: Witnesses | None, findings: Findings) -> CheckResult:
+def _check(source: Source, name: str, check: CheckKind, found: Witnesses | None, findings: Findings) -> CheckResult:
     broken = findings.broken
-    asked = check.asked(source.record)
-    expected = source.record.expect.get(name, check.default if asked else "allowed")
-    if not asked:
+    applies = check.applies_to(source.record)
+    expected = source.record.expect.get(name, check.default if applies else "allowed")
+    if not applies:
         text = f"Nothing to look at: the scenario says nothing that {name} could compare; {expected}."
         return CheckResult(name, expected, None, "confirmed" if expected == "allowed" else "unknown", text)
     if name in broken:
@@ -122,48 +122,48 @@ def _check(source: Source, name: str, check: Check, found: Witnesses | None, fin
     if why := _strangers(source, name, check, result, findings) or _doubt(source, name, check, result, findings):
         text = f"{text.rstrip('.')}; but {why}."
         return CheckResult(name, expected, found.marked, "unknown", text, witnesses)
-    depends = check.timed and (result == "refuted" or expected == "required")
+    depends = check.depends_on_time and (result == "refuted" or expected == "required")
     if depends and (why := _slow(source, name, check, result, findings)):
         text = f"{text.rstrip('.')}; but {why}."
         return CheckResult(name, expected, found.marked, "unknown", text, witnesses)
-    asks = check.undecided if result == "confirmed" and expected != "allowed" else None
+    asks = check.inconclusive_when if result == "confirmed" and expected != "allowed" else None
     if undecided := count_where(findings.folder, name, source.record.run, *asks) if asks else 0:
         text = f"{text.rstrip('.')}; but {undecided} still stood when the watching ended, and had time left to clear."
         return CheckResult(name, expected, found.marked, "unknown", text, witnesses)
     return CheckResult(name, expected, found.marked, result, text, witnesses)
 
 
-def _strangers(source: Source, name: str, check: Check, result: Result, findings: Findings) -> str:
+def _strangers(source: Source, name: str, check: CheckKind, result: Result, findings: Findings) -> str:
     """Why what was found may be somebody else's doing; empty where some of it is not, or nothing depends on it."""
     record = source.record
     expected = record.expect.get(name, check.default)
     depends = expected != "allowed" and result == ("confirmed" if expected == "required" else "refuted")
     if name not in CHECKS_OF_PRESENCE or not depends:
         return ""
-    return "" if count_other(findings.folder, name, record.run, check.marked, without_number) else WHY
+    return "" if count_other(findings.folder, name, record.run, check.counted_column, without_number) else WHY
 
 
-def _doubt(source: Source, name: str, check: Check, result: Result, findings: Findings) -> str:
+def _doubt(source: Source, name: str, check: CheckKind, result: Result, findings: Findings) -> str:
     """Why what consumers were given, or were not, may be the laboratory's own doing; empty where some of it is sure, or
     nothing depends on it. `in time` is about order: a late consumer falls behind, and no more. The order in which Kafka
     then gave it the messages is real, so what is required and was found stays found."""
     record = source.record
-    rests_on_found = record.expect.get(name, check.default) == "required" and check.given != "in time"
-    if check.given is None or not (result == "refuted" or rests_on_found):
+    rests_on_found = record.expect.get(name, check.default) == "required" and check.needs_consumers != "in time"
+    if check.needs_consumers is None or not (result == "refuted" or rests_on_found):
         return ""
-    found = of_check(doubts(source), check.given)
-    in_doubt_here = partial(in_doubt, found=found, record=record, needs=check.given)
-    if not found or count_other(findings.folder, name, record.run, check.marked, in_doubt_here):
+    found = of_check(doubts(source), check.needs_consumers)
+    in_doubt_here = partial(in_doubt, found=found, record=record, needs=check.needs_consumers)
+    if not found or count_other(findings.folder, name, record.run, check.counted_column, in_doubt_here):
         return ""
     first, *more = [why for group in sorted(found) for why in found[group].why]
     return f"{first}, and {len(more)} more" if more else first
 
 
-def _slow(source: Source, name: str, check: Check, result: Result, findings: Findings) -> str:
+def _slow(source: Source, name: str, check: CheckKind, result: Result, findings: Findings) -> str:
     """How late the laboratory was itself, or how long the nodes waited for a processor, where that may be why it came
     out so, else nothing: it may be where an expectation is refuted, and where what was required was found, unless some
     of it lasted longer than even that explains."""
-    line = line_of(source.record, check.line) if check.line else 0.0
+    line = line_of(source.record, check.threshold) if check.threshold else 0.0
     behind, waited = behind_ms(source), waited_ms(source)
     for ms, why in (
         (behind, f"the laboratory itself was late by up to {behind:,.0f} ms"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ackproof.judge.registry import Check
+from ackproof.model.checks import CheckKind
 from ackproof.model.run_record import Expected, RunRecord
 from ackproof.model.verdict import CheckResult, FaultSummary, Fitness, Result
 
@@ -24,7 +24,7 @@ _DOING = {
 }
 
 
-def check_text(check: Check, expected: Expected, found: int) -> str:
+def check_text(check: CheckKind, expected: Expected, found: int) -> str:
     """ "70,012 acknowledged message(s) not in the healed log; required." """
     count = "no" if found == 0 else f"{found:,}"
     words = check.witness.replace("(s)", "" if found == 1 else "s")

@@ -11,30 +11,17 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ackproof.model.checks import CHECKS
+
 KAFKA_TOOL = "kafka-"  # how the first word of a command begins where it is one of Kafka's tools
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
-# Of each check that needs more than a foreign client's events hold: what is missing.
-UNTOLD_BY_PRODUCERS = {
-    "realtime_order": "when a send began",
-    "late": "when a send was due, nor when it began",
-    "rate": "when a send was made",
-    "dips": "when an acknowledgement reached it",
-    "throughput": "when a send began, nor when an acknowledgement reached it",
-    "phases": "when a send was made",
-    "unavailable": "since when a send waited",
-    "zombie_ack": "when an acknowledgement reached it",
-    "failover": "when an acknowledgement or an error reached it",
-    "aborted_read": "which sends certainly failed",
-    "resurrected": "which sends certainly failed",
+# Of each check that needs more than an external client's events hold: what is missing.
+UNTOLD_BY_PRODUCERS = {name: check.producers_lack for name, check in CHECKS.items() if check.producers_lack}
+UNTOLD_BY_CONSUMERS = {name: check.consumers_lack for name, check in CHECKS.items() if check.consumers_lack}
+UNTOLD_FROM_THE_END = {
+    name: check.latest_consumers_lack for name, check in CHECKS.items() if check.latest_consumers_lack
 }
-UNTOLD_BY_CONSUMERS = {
-    "two_owners": "when exactly it owned a partition",
-    "unowned": "when exactly it owned a partition",
-    "rebalances": "when exactly it owned a partition",
-    "commit_back": "when exactly it committed",
-}
-UNTOLD_FROM_THE_END = {"undelivered": "from where on a partition was read"}
 
 
 def not_applicable(plan: Mapping[str, Any]) -> dict[str, str]:

@@ -21,6 +21,7 @@ import msgspec
 from ackproof.core.cluster_guard import SETTINGS, is_elsewhere, refusal
 from ackproof.core.errors import UsageProblem, did_you_mean
 from ackproof.core.safe_read import read_named
+from ackproof.model.checks import CHECKS
 from ackproof.model.scenario import (
     FAULT_KINDS,
     AlertPlan,
@@ -35,7 +36,7 @@ from ackproof.model.scenario import (
     Scenario,
     TopicPlan,
 )
-from ackproof.scenario.validate.problems import CHECK_NAMES, problems
+from ackproof.scenario.validate.problems import problems
 
 _ONE_OF = (frozenset({"at_s", "at_messages", "after_s"}), frozenset({"until_s", "until_messages", "until"}))
 _PLURALS = {name: f"{name}s" for name in ("producer", "consumer", "topic", "fault", "claim", "alert")}
@@ -421,7 +422,7 @@ def json_schema() -> dict[str, Any]:
         word = {"enum": ["required", "allowed", "forbidden"]}
         properties[name] = {
             "type": "object",
-            "properties": dict.fromkeys(CHECK_NAMES, word),
+            "properties": dict.fromkeys(CHECKS, word),
             "additionalProperties": False,
         }
     kinds = [{"const": kind, "description": words} for kind, words in FAULT_KINDS.items()]

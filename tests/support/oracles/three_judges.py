@@ -15,7 +15,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from ackproof.judge.frames import Tables
-from ackproof.judge.registry import CHECKS
+from ackproof.judge.registry import QUESTIONS
+from ackproof.model.checks import CHECKS
 from ackproof.model.journal_tables import TABLES
 from ackproof.spark.session import collected
 from tests.support.asking import spark, tables_of, written
@@ -86,7 +87,7 @@ class Judges:
         return tables_of(spark(small), *histories, small=small)
 
     def question(self, check: str, tables: Tables) -> DataFrame:
-        return CHECKS[check].function(tables)
+        return QUESTIONS[check](tables)
 
     @cached_property
     def _answers_at_large(self) -> dict[str, list[dict[str, Any]]]:
@@ -147,7 +148,7 @@ class Judges:
 
     def hits(self, check: str, answers: Answers) -> set[int]:
         """The runs with a witness that counts: of a measure only marked rows do."""
-        marked = CHECKS[check].marked
+        marked = CHECKS[check].counted_column
         place = None if marked is None else self.columns[check].index(marked)
         return {run for run, own in answers.items() if any(place is None or witness[place] for witness in own)}
 

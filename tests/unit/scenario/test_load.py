@@ -14,7 +14,6 @@ from ackproof.core.errors import UsageProblem
 from ackproof.model.scenario import FAULT_KINDS, FaultPlan, Scenario
 from ackproof.scenario.load import bundled, find, json_schema, line_numbers, load, merged, read_source
 from ackproof.scenario.validate.client_settings import refused
-from ackproof.scenario.validate.problems import CHECK_NAMES
 from tests.support.scenarios import GOOD, READS, changed, problems_of
 
 CLAIMS = """
@@ -206,11 +205,6 @@ def test_lines_are_found_for_tables_and_keys() -> None:
 def test_the_schema_for_editors_knows_every_field() -> None:
     properties = json_schema()["$defs"]["Scenario"]["properties"]
     assert {field.name for field in msgspec.structs.fields(Scenario)} | {"shapes"} == set(properties)
-
-
-def test_the_scenario_knows_exactly_the_checks_of_the_judge() -> None:
-    checks = pytest.importorskip("ackproof.judge.registry")
-    assert set(CHECK_NAMES) == set(checks.CHECKS)
 
 
 def test_the_published_schema_is_the_one_of_this_version() -> None:

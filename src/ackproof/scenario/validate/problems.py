@@ -18,6 +18,7 @@ from ackproof.core.sites import FIRST_SITE, placed
 from ackproof.kafka.distribution.jars import DEFAULT_KRAFT, DEFAULT_ZOOKEEPER
 from ackproof.lab.spec import BROKERS_MAX, LOG_DIRS_MAX, QUORUM_SIZES, LabSpec, Setting, check, client
 from ackproof.lab.targets import TRANSACTION
+from ackproof.model.checks import CHECKS
 from ackproof.model.scenario import (
     CLIENT_KINDS,
     CLIENTS,
@@ -35,64 +36,6 @@ from ackproof.model.scenario import (
 from ackproof.scenario.validate import external_clients as foreign
 from ackproof.scenario.validate.access import access_problems, transaction_problems
 from ackproof.scenario.validate.health import health_problems
-
-CHECK_NAMES = (
-    "lost",
-    "duplicated",
-    "reordered",
-    "inconsistent_offset",
-    "unstable_read",
-    "phantom",
-    "aborted_read",
-    "resurrected",
-    "offset_gap",
-    "realtime_order",
-    "skipped_read",
-    "repeated_read",
-    "zombie_ack",
-    "dual_leader",
-    "watermark_fell",
-    "unavailable",
-    "failover",
-    "late",
-    "rate",
-    "undelivered",
-    "delivered_twice",
-    "shares",
-    "rebalances",
-    "two_owners",
-    "unowned",
-    "commit_back",
-    "allocation",
-    "misplaced",
-    "astray",
-    "vanished",
-    "unpublished",
-    "exits",
-    "key_moved",
-    "key_overtaken",
-    "phases",
-    "torn",
-    "uncommitted_read",
-    "hung",
-    "inexact",
-    "refusals",
-    "moves",
-    "eligible",
-    "claims",
-    "copies_through",
-    "wrongly_dropped",
-    "receivers",
-    "throughput",
-    "dips",
-    "alerts",
-    "mirror_differs",
-    "mirrored_as",
-    "translated",
-    "left_behind",
-    "unexplained",
-    "site_gap",
-)
 
 DRAWN = ("kill", "stop", "restart", "pause", "isolate", "partition", "cut", "flaky", "slow")
 PROCESS_KINDS = ("kill", "stop", "start", "restart", "replace", "add-directory", "pause")
@@ -666,9 +609,9 @@ def _hits_brokers(fault: FaultPlan) -> bool:
 def _expectations(scenario: Scenario) -> Iterator[Problem]:
     for field in ("expect", "expect_zookeeper", "expect_kraft"):
         for name, word in getattr(scenario, field).items():
-            if name not in CHECK_NAMES:
-                hint = did_you_mean(name, CHECK_NAMES)
-                yield f"{field}.{name}", f"no check {name!r}{hint}: known are {', '.join(CHECK_NAMES)}"
+            if name not in CHECKS:
+                hint = did_you_mean(name, tuple(CHECKS))
+                yield f"{field}.{name}", f"no check {name!r}{hint}: known are {', '.join(CHECKS)}"
             if word not in ("required", "allowed", "forbidden"):
                 yield f"{field}.{name}", f"{name} = {word!r}: required, allowed or forbidden"
     for mode in scenario.modes:

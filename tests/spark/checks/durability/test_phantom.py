@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ackproof.judge.registry import CHECKS
+from ackproof.judge.registry import QUESTIONS
 from ackproof.spark.session import collected
 from tests.support.asking import Cases, found, spark, tables_of
 from tests.support.histories import FIRST_RUN, History
@@ -48,6 +48,6 @@ def test_phantom_where_no_number_is_missing() -> None:
         for seqs in [[seq for *whose, seq in own if tuple(whose) == name]]
     ]
     tables = tables_of(spark(), *histories, numbers=numbers)
-    told = [row.asDict() for row in collected(CHECKS["phantom"].function(tables))]
+    told = [row.asDict() for row in collected(QUESTIONS["phantom"](tables))]
     for history, (_, expected) in zip(histories, CASES.values(), strict=True):
         assert sorted(tuple(row[name] for name in COLUMNS) for row in told if row["run"] == history.run) == expected

@@ -8,8 +8,6 @@ from pyspark.sql import functions as F
 from ackproof.judge.checks.dedup.copies_through import copies_through
 from ackproof.judge.checks.dedup.wrongly_dropped import wrongly_dropped
 from ackproof.judge.frames import Tables
-from ackproof.judge.frames import receivers as planned
-from ackproof.model.run_record import RunRecord
 
 _OF = ["run", "consumer"]
 
@@ -58,7 +56,3 @@ def _costs(t: Tables) -> DataFrame:
 def _against(expected: str, found: str) -> Column:
     missing = (F.col(expected) == "required") & (F.col(found) == 0)
     return missing | ((F.col(expected) == "forbidden") & (F.col(found) > 0))
-
-
-def has_receivers(record: RunRecord) -> bool:
-    return bool(planned(record))

@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ackproof.judge.frames import Tables
-from ackproof.model.run_record import RunRecord
 
 FOR_WANT_OF_PERMISSION = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
 
@@ -27,7 +26,3 @@ def refusals(t: Tables) -> DataFrame:
         .withColumn("topic", F.coalesce("topic", "planned_topic"))
         .select("run", "topic", "producer", "seq", "fate", "outcome", "error")
     )
-
-
-def has_refused(record: RunRecord) -> bool:
-    return any(plan.get("refused") for plan in record.plan.get("producers", []))

@@ -11,7 +11,6 @@ from pyspark.sql import functions as F
 
 from ackproof.judge.fates import IN_LOG
 from ackproof.judge.frames import Tables
-from ackproof.model.run_record import RunRecord
 
 
 def unpublished(t: Tables) -> DataFrame:
@@ -22,7 +21,3 @@ def unpublished(t: Tables) -> DataFrame:
         .filter(~F.col("fate").isin(*IN_LOG, "expired"))
         .select("run", "topic", "producer", "seq", "fate", "outcome", "error", "sent_ns")
     )
-
-
-def has_outbox(record: RunRecord) -> bool:
-    return any(plan.get("outbox") for plan in record.plan.get("producers", []))

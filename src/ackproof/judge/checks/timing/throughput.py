@@ -11,7 +11,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ackproof.judge.frames import Tables
-from ackproof.model.run_record import RunRecord
 
 
 def throughput(t: Tables) -> DataFrame:
@@ -45,7 +44,3 @@ def _produced(t: Tables) -> DataFrame:
             F.max("done_ns").alias("end_ns"),
         )
     )
-
-
-def in_turn(record: RunRecord) -> bool:
-    return any(plan.get("after") for plan in record.plan.get("producers", []))

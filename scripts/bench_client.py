@@ -184,14 +184,15 @@ def write(found: dict[str, float], command: str) -> None:
         "client",
         "The producer",
         command,
-        "Our producer at full speed with every outcome in the journal; the same producer with an empty callback and no"
-        " journal (goal: at least 0.8 of it); and Kafka's own `kafka-producer-perf-test` on the same lab (goal: at"
-        " least 1.2 of it with its default batches). 16-byte values, acks=all, linger 5 ms, one partition,"
-        " three replicas; medians.",
+        "The table compares our producer, which writes every outcome to the journal, with the same producer with an"
+        " empty callback and no journal (goal: at least 0.8 of its rate), and with Kafka's own"
+        " `kafka-producer-perf-test` in the same lab (goal: at least 1.2 of its rate with its default batches). All"
+        " send at full speed: 16-byte values, acks=all, linger 5 ms, one partition, three replicas. The figures are"
+        " medians.",
         list(COLUMNS),
         lines(found),
-        f"With {own} batches ours reaches {ratio(found, 'ours, no journal', own):.2f} of itself without a journal and"
-        f" {ratio(found, 'perf-test', own):.2f} of perf-test.",
+        f"With {own} batches our producer reaches {ratio(found, 'ours, no journal', own):.2f} of its rate without a"
+        f" journal, and {ratio(found, 'perf-test', own):.2f} of the rate of perf-test.",
     )
 
 

@@ -113,9 +113,9 @@ def write(found: list[Weight], command: str) -> None:
         "journal",
         "The journal on disk",
         command,
-        "Sealed journals of the catalogue's runs, all tables of them, for each row of `sends`, `log` and `reads` (goal:"
-        f" at most {GOAL:g} bytes in the base scenarios). With `--anew` the rows of kept runs are sealed again, aside,"
-        " as this commit does it.",
+        "The size of sealed journals of the catalogue's runs, with all their tables, for each event (goal: at most"
+        f" {GOAL:g} bytes in the base scenarios). An event is a row of `sends`, `log` or `reads`. With `--anew` the"
+        " rows of kept runs are sealed again in another place, with the code of this commit.",
         ["", "runs", "files in a run", "events in a run", "bytes for each event"],
         rows,
         in_words(found),
@@ -129,8 +129,8 @@ def in_words(found: list[Weight]) -> str:
         listed = ", ".join(
             f"{each.run} ({each.each:.1f}: {each.events:,} events in {each.files} files)" for each in above
         )
-        told += f" Above it: {listed}. A file takes about 1 KB without a row, and what the observer sees grows"
-        told += " with time: both weigh in a run of few messages, and in no other."
+        told += f" Runs above it: {listed}. An empty file takes about 1 KB, and the observer's tables grow with time:"
+        told += " both matter only in a run with few messages."
     return told
 
 

@@ -226,11 +226,12 @@ def write(rows: list[Row], events: int, command: str) -> None:
         f"judge {events:012}",
         f"The judge, {events:,} events",
         command,
-        "A journal of a third sends, a third records of the healed log and a third reads; ten producers, four"
-        " partitions, a leader that failed in the middle: acknowledged messages are lost, nothing is acknowledged for"
-        " two seconds, sends fail or are of unknown outcome. There are no transactions, keys, mirrors or rebalances in"
-        " it. Each in a process of its own, from its start to its end; memory is that of all processes together at its"
-        f" highest, looked at every {SAMPLED_S:g} s.",
+        "A third of the journal's events are sends, a third are records of the healed log and a third are reads. There"
+        " are ten producers, four partitions and a leader that failed in the middle: acknowledged messages are lost, no"
+        " message is acknowledged for two seconds, and sends fail or have an unknown outcome. The journal has no"
+        " transactions, keys, mirrors or rebalances. Each judge runs in a process of its own and is measured from its"
+        " start to its end. Memory is the highest sum of all its processes, sampled every"
+        f" {SAMPLED_S:g} s.",
         list(COLUMNS),
         [line(row) for row in rows],
         " ".join(words),

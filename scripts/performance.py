@@ -19,9 +19,9 @@ HOME = Path(__file__).resolve().parents[1]
 PAGE, DATA = HOME / "docs" / "performance.md", HOME / "docs" / "performance.json"
 HEAD = """# Performance
 
-Written by `scripts/bench … --write` from what it measured; each table says when, with what and of which commit. A
-ratio compares two things measured in the same bench, one after the other on the same machine. Nothing is asserted on
-time anywhere: these figures are to look at.
+`scripts/bench … --write` measures these figures and writes this page. Below each table you find its date, its commit
+and the versions. A ratio compares two things that one bench measured one after the other on the same machine. No test
+asserts anything about time.
 """
 
 

@@ -40,4 +40,4 @@ def test_a_run_that_still_has_streams_is_left_out(tmp_path: Path) -> None:
 def test_what_is_above_the_goal_is_named() -> None:
     light, heavy = (bench.Weight(name, "A", "base", 10, size, 1_000) for name, size in (("a", 12_000), ("b", 12_100)))
     assert bench.in_words([light]) == "1 of 1 runs cost at most 12 bytes for each event."
-    assert "Above it: b (12.1: 1,000 events in 10 files)." in bench.in_words([light, heavy])
+    assert "Runs above it: b (12.1: 1,000 events in 10 files)." in bench.in_words([light, heavy])

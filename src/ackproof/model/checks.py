@@ -79,7 +79,8 @@ CHECKS: dict[str, CheckKind] = {
     ),
     "phantom": CheckKind(
         "durability", "record(s) that no producer reserved",
-        "a record, in the log or read, of a number that no producer reserved, or that it gave back unused",
+        "a record, in the log or read, of a number that no producer reserved, or that it gave back unused; "
+        "one without a number may be a stranger's (see Fitness)",
         default="forbidden", prefilterable=True,
     ),
     "aborted_read": CheckKind(

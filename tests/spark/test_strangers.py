@@ -21,7 +21,7 @@ from tests.support.spark_stranger import ENDPOINTS
 
 Told = Callable[[str, object], None]
 Result = TypeVar("Result")
-STRANGER = Path(__file__).parent / "spark_stranger.py"
+STRANGER = Path(__file__).parents[1] / "support" / "spark_stranger.py"
 NOBODY = 65_534
 READ_IT = "RpcFailure"  # the answer of a Spark that read the object and found no use for it
 

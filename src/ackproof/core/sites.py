@@ -10,6 +10,7 @@ from typing import Literal
 
 FIRST_SITE, SECOND_SITE = SITES = ("dc1", "dc2")
 Mirror = Literal["none", "one-way", "both-ways"]
+RELAY = "relay-"  # before the name of the broker that a relay offers on the host
 
 
 def placed(name: str) -> tuple[str, str]:

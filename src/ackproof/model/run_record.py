@@ -15,6 +15,7 @@ import msgspec
 from ackproof.core.errors import naming
 from ackproof.core.run_files import require_own
 from ackproof.core.safe_json import json_text, read_json
+from ackproof.core.sites import RELAY
 from ackproof.model.journal_tables import SCHEMA_VERSION
 from ackproof.model.run_record_bounds import (
     PARTITIONS_MOST,
@@ -30,7 +31,6 @@ from ackproof.model.run_record_bounds import (
 )
 
 Expected = Literal["required", "allowed", "forbidden"]
-RELAY = "relay-"  # before the name of the broker that a relay offers on the host
 
 
 class ProducerRecord(msgspec.Struct, frozen=True):

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ackproof.core.errors import NotProved, UsageProblem
+from ackproof.core.sites import RELAY
 from ackproof.host.processes import Exit, Halt, Processes
 from ackproof.lab.audit_log import Events
 from ackproof.lab.cluster import Cluster
@@ -27,7 +28,6 @@ from ackproof.lab.network.nftables import Match
 from ackproof.lab.network.router import Network
 from ackproof.lab.spec import Node
 from ackproof.lab.topology import Link
-from ackproof.model.run_record import RELAY
 
 PROVE_EVERY_S = 1.0
 # After a fault's time is up, before we look: the kernel forgets a link on time, a watchdog wakes and writes first.

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from ackproof.core.errors import CannotHere, NotProved, UsageProblem
+from ackproof.core.sites import RELAY
 from ackproof.host.memory import check_memory
 from ackproof.host.own_program import own_program
 from ackproof.host.processes import wait_until
@@ -24,7 +25,6 @@ from ackproof.lab import node_config as config
 from ackproof.lab.cluster import START_S
 from ackproof.lab.faults.network import Held
 from ackproof.lab.spec import Node
-from ackproof.model.run_record import RELAY
 
 if TYPE_CHECKING:
     from ackproof.lab.faults.active import Lab, Standing

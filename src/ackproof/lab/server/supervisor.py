@@ -24,13 +24,13 @@ from typing import Any
 import msgspec
 
 from ackproof.core.errors import BUG_EXIT_CODE, FULL, CannotHere, Problem, no_space
+from ackproof.core.sites import RELAY
 from ackproof.host import namespaces as kernel
 from ackproof.host.memory import available_mb
 from ackproof.host.own_program import own_program
 from ackproof.lab.audit_log import Events
 from ackproof.lab.directory import LabDirectory, Started
 from ackproof.lab.spec import EXPOSED_PORT, LabSpec
-from ackproof.model.run_record import RELAY
 
 _SIGNALS = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
 

@@ -19,7 +19,9 @@ import pyarrow.parquet as pq
 from performance import keep
 
 from ackproof.cli.ui.console import console, say_json, table
-from ackproof.journal.writer import STREAM_SUFFIX, put_together, sealed_files, write_sealed
+from ackproof.journal.compaction import merge_small_files
+from ackproof.journal.files import STREAM_SUFFIX, sealed_files
+from ackproof.journal.seal import write_sealed
 from ackproof.model.journal_tables import TABLES
 from ackproof.model.run_record import read_record
 
@@ -92,7 +94,7 @@ def _seal_anew(directory: Path, aside: Path) -> None:
             copy = aside / "journal" / name / path.name
             copy.parent.mkdir(parents=True, exist_ok=True)
             write_sealed(pq.read_table(path), copy, TABLES[name].order)
-    put_together(aside)
+    merge_small_files(aside)
 
 
 def write(found: list[Weight], command: str) -> None:

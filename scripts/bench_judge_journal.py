@@ -19,10 +19,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ackproof.journal import writer as journal
-from ackproof.journal.writer import ROW_GROUP, Writer, parquet_options
-from ackproof.model import journal_tables
-from ackproof.model import run_record as record
+from ackproof import journal
+from ackproof.journal.seal import ROW_GROUP, parquet_options
+from ackproof.journal.writer import Writer
+from ackproof.model import run_record, tables
 from ackproof.model.journal_tables import TABLES
 from ackproof.model.run_record import Clock, ConsumerRecord, FaultRecord, Marks, ProducerRecord, RunRecord, write_record
 
@@ -62,8 +62,13 @@ def plan(messages: int) -> Planted:
 
 def maker() -> str:
     """Which maker this is: a journal that another one made is another journal."""
-    files = [__file__, *(str(module.__file__) for module in (journal, journal_tables, record))]
-    return hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()[:8]
+    packages = (Path(str(package.__file__)).parent for package in (journal, tables))
+    files = [
+        Path(__file__),
+        Path(run_record.__file__),
+        *(file for each in packages for file in sorted(each.glob("*.py"))),
+    ]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:8]
 
 
 def to_find(messages: int, planted: Planted) -> dict[str, int]:

@@ -2,45 +2,47 @@
 
 from __future__ import annotations
 
-from ackproof.journal.writer import FEW_ROWS, FLUSH_EVERY_S, STREAM_BYTES, TOGETHER_ROWS
-from ackproof.model.journal_tables import SCHEMA_VERSION, TABLES, Table
+from ackproof.journal.compaction import FEW_ROWS, MERGED_ROWS_MOST
+from ackproof.journal.writer import FLUSH_EVERY_S, STREAM_BYTES
+from ackproof.model.journal_tables import TABLES
+from ackproof.model.tables.columns import SCHEMA_VERSION, Table
 
 _INTRODUCTION = f"""# The journal
 
-Everything that happens in a run, in tables. This page is written by `scripts/journal_doc.py` from the schemas
-in `src/ackproof/model/journal_tables.py`, and a test keeps it true to them. Schema version {SCHEMA_VERSION}.
+Everything that happens in a run, in tables. `scripts/journal_doc.py` writes this page from the schemas in
+`src/ackproof/model/tables/`, and a test compares them. Schema version {SCHEMA_VERSION}.
 
 ```
-runs/<name>/run.json                          what was run: the scenario as resolved, names of ids, versions, clocks
-runs/<name>/journal/<table>/<writer>.arrows   while it grows: an Arrow IPC stream, readable at any moment
-runs/<name>/journal/<table>/<writer>.parquet  sealed: sorted, written aside, synced, renamed into place whole
-runs/<name>/journal/<table>/<a>+<b>.parquet   what the sealed files from <a> to <b> had, where each had little
-runs/<name>/logs/<node>.log                   evidence: the nodes' and the clients' own words
+runs/<name>/run.json                          what was run: the resolved scenario, names of ids, versions, clocks
+runs/<name>/journal/<table>/<writer>.arrows   an Arrow IPC stream that grows, readable at any moment
+runs/<name>/journal/<table>/<writer>.parquet  the stream sealed: sorted, written to another name, synced, renamed
+runs/<name>/journal/<table>/<a>+<b>.parquet   small sealed files, from <a> to <b>, merged into one
+runs/<name>/logs/<node>.log                   evidence: the logs of the nodes and the clients
 ```
 
-- One writer per file, so no two processes ever wait for each other. Streams are flushed every {FLUSH_EVERY_S:g} s; what
-  was flushed is readable after `kill -9` of everything. A torn tail is reported in bytes, and hides nothing before it.
-- A stream of {STREAM_BYTES >> 20} MiB is ended, and sealed in the background while its writer goes on with the next
-  (`<writer>.2`, `<writer>.3`). Sealed files hold numbers, offsets and times as differences; what that comes to for each
-  event is in [performance.md](performance.md). A week of a consumer with ten polls a second of one message each is 39
-  files, and seven in the end.
-- At its end a run puts neighbours of fewer than {FEW_ROWS:,} rows each together, up to {TOGETHER_ROWS:,} rows in a
-  file, sorted as one. `<a>+<b>` stands for every file from the one to the other, in the order of writers and of a
-  writer's streams, from the moment at which it is there, and only then are they taken away: no kill leaves a row twice.
-  What is torn or damaged stays by itself.
-- Batches of a stream carry a CRC-32. So does a sealed file, of all that is in it; it stands right before the footer,
-  where Parquet has nothing to read. What is damaged is named, and left out. Behind the last whole batch of a stream a
-  crash leaves the first part of one more: whatever else is there was changed by the disk, or a person, and the run is
-  unfit.
-- Times are `time.monotonic_ns()` of the machine that ran it; `run.json` holds both clocks, read together, at the
+- Each file has one writer, so no process waits for another. Streams are flushed every {FLUSH_EVERY_S:g} s. Flushed
+  rows are readable after `kill -9` of every process. A torn tail is reported in bytes; everything before it stays
+  readable.
+- A stream of {STREAM_BYTES >> 20} MiB is ended, and sealed in the background while its writer continues with the next
+  (`<writer>.2`, `<writer>.3`). Sealed files hold numbers, offsets and times as differences;
+  [performance.md](performance.md) says how many bytes an event takes. A consumer that polls ten times a second, with
+  one message each time, leaves 39 files in a week, and seven after the merge.
+- At its end a run merges neighbours with fewer than {FEW_ROWS:,} rows each, up to {MERGED_ROWS_MOST:,} rows in a
+  file, sorted as one. Files are ordered by writer, and each writer's files by stream. From the moment at which
+  `<a>+<b>` exists, it replaces every file from `<a>` to `<b>`; only then are those deleted. So no kill leaves a row
+  twice. Torn and damaged files are not merged.
+- Batches of a stream carry a CRC-32. A sealed file has a CRC-32 of all its bytes, right before the footer, where no
+  Parquet reader looks. Damaged data is reported and left out. A crash leaves the first part of one more batch after
+  the last whole batch of a stream. Anything else there was changed by the disk or by a person, and the run is unfit.
+- Times are `time.monotonic_ns()` of the machine that ran it. `run.json` holds both clocks, read together, at the
   beginning and at the end.
-- Outcomes are three: `ok`, `fail` (certainly not written), `info` (cannot know).
+- There are three outcomes: `ok`, `fail` (certainly not written), `info` (unknown).
   `src/ackproof/clients/producer/error_outcomes.py` maps each error of the client, with the reason; the default is
   `info`.
-- Nothing reaches the wire that the disk could not know about: numbers are reserved in `blocks` before they are used, so
-  after a crash each of them is at least `info`.
-- Every table carries `run`, so that one Spark job can judge many runs, or thousands of small histories, at once.
-  The judge leaves out a file with rows of another run, and names it.
+- A producer reserves numbers in `blocks`, on disk, before it uses them. So no message reaches the wire that the
+  journal does not know, and after a crash each reserved number is at least `info`.
+- Every table has the column `run`, so that one Spark job can judge many runs, or thousands of small histories, at
+  once. The judge leaves out a file with rows of another run, and reports its name.
 """
 
 
@@ -54,7 +56,7 @@ def _section(table: Table) -> str:
         for column in table.columns
     ]
     head = [f"## `{table.name}`", "", table.meaning, "", "| column | type | meaning |", "| --- | --- | --- |"]
-    order = f"A sealed file is sorted by {', '.join(f'`{name}`' for name in table.order)}."
+    order = f"Sealed files are sorted by {', '.join(f'`{name}`' for name in table.order)}."
     return "\n".join([*head, *rows, "", order, ""])
 
 

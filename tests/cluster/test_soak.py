@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from ackproof.journal.writer import sealed_files
+from ackproof.journal.files import sealed_files
 from ackproof.model.verdict import read_verdict
 from tests.support.proving import size
 from tests.support.real_lab import User, added_up, ourselves

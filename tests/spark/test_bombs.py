@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ackproof.journal.bounds import TEXT_MOST, parquet_bomb
-from ackproof.journal.writer import Writer, sealed_files
+from ackproof.journal.files import sealed_files
+from ackproof.journal.writer import Writer
 from tests.support.bombs import BOMBS, NOTHING, Plant, a_number_without_end, many_files, nested, spaces
 from tests.support.histories import History
 from tests.support.proving import size

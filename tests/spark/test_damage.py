@@ -15,18 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ackproof.journal.writer import (
-    CHECKSUM,
-    DIFFERS,
-    END_MARK,
-    FILE_CHECKSUM,
-    FOOTER_CHECKSUM,
-    Writer,
-    is_of_a_crash,
-    read_stream,
-    rows_sealed,
-    write_sealed,
-)
+from ackproof.journal.checksums import CHECKSUM, FILE_CHECKSUM, FOOTER_CHECKSUM
+from ackproof.journal.files import rows_sealed
+from ackproof.journal.seal import write_sealed
+from ackproof.journal.stream import DIFFERS, END_MARK, is_from_crash, read_stream
+from ackproof.journal.writer import Writer
 from ackproof.judge.live_log import is_about_the_copy
 from ackproof.judge.run_source import SMALL, damaged_inside, opened
 from ackproof.model.journal_tables import TABLES
@@ -198,7 +191,7 @@ def test_a_stream_that_was_cut_anywhere_gives_whole_batches_and_the_bytes_behind
         assert table.to_pylist() == right[: 3 * sum(end <= length for end in ends)], length
         torn = length - max(place for place in untorn if place <= length)
         assert (damage and damage.bytes_torn) == (torn or None), length
-        assert damage is None or is_of_a_crash(damage.what), (length, damage)
+        assert damage is None or is_from_crash(damage.what), (length, damage)
     record_property(
         "figure", f"a stream of {len(whole):,} bytes cut at {len(cuts):,} places: whole batches, torn bytes counted"
     )
@@ -227,7 +220,7 @@ def test_a_stream_with_a_wrong_bit_gives_no_wrong_row(ended: bool, stream: Path,
         assert rows == right[: len(rows)], bit
         assert damage is not None or rows == right, bit
         named += damage is not None
-        if damage is not None and is_of_a_crash(damage.what) and rows != right:
+        if damage is not None and is_from_crash(damage.what) and rows != right:
             assert not ended, (bit, damage)
             assert len(rows) == len(right) - 3, (bit, damage)
             as_torn += 1

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from ackproof.journal.writer import write_sealed
+from ackproof.journal.seal import write_sealed
 from ackproof.model.verdict import CheckResult, FaultSummary, Fitness, Verdict, judge_check, overall
 from tests.support.made_story import Shape, Times
 

@@ -28,7 +28,8 @@ from pyroute2 import IPRoute
 
 import ackproof
 from ackproof.host import namespaces as kernel
-from ackproof.journal.writer import read_stream, sealed_files
+from ackproof.journal.files import sealed_files
+from ackproof.journal.stream import read_stream
 from ackproof.judge.run_source import opened
 from ackproof.lab.directory import LabDirectory
 from tests.support.skips import cannot_run

@@ -24,7 +24,9 @@ import pytest
 import ackproof.judge.pipeline
 from ackproof.cli import run_command as runner
 from ackproof.core.errors import CannotHere
-from ackproof.journal.writer import STREAM_SUFFIX, Writer, read_stream, sealed_files
+from ackproof.journal.files import STREAM_SUFFIX, sealed_files
+from ackproof.journal.stream import read_stream
+from ackproof.journal.writer import Writer
 from ackproof.judge import worker as judging
 from ackproof.judge.verdict_builder import write_verdict
 from ackproof.lab.audit_log import Events

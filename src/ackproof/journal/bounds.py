@@ -1,9 +1,9 @@
-"""Bounds on the files of a journal, looked at before anything is made of them.
+"""Bounds on the files of a journal, checked before a file is read.
 
-A few kilobytes can say that they hold gigabytes: a text that stands once and is named two thousand times, a page of
-zeros that compression made small, a row that a count repeats. So the headers are read first, which say how large
-everything becomes: each page of a Parquet file, each message of an Arrow stream. What no writer of ours leaves is not
-read, and is told in one sentence. With these bounds a group of rows takes some hundred megabytes at the very most.
+A file of a few kilobytes can unpack to gigabytes: one text that is referenced two thousand times, a page of zeros that
+compression made small, a row that a count repeats. The headers tell how large everything becomes: each page of a
+Parquet file, each message of an Arrow stream. So they are read first. A file beyond the bounds of our writer is not
+read, and one sentence says why. Within these bounds a row group takes a few hundred megabytes at most.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 MIB = 2**20
-TEXT_MOST = 16_384  # bytes of one text; writers of ours cut longer ones
+TEXT_MOST = 16_384  # bytes of one text; our writer cuts longer ones
 FOOTER_MOST = 8 * MIB
 COLUMNS_MOST = 200
 GROUPS_MOST = 10_000
-GROUP_ROWS_MOST = MIB  # ours have a quarter
-PAGE_MOST = 32 * MIB  # unpacked; ours have one
+GROUP_ROWS_MOST = MIB  # our writer's have a quarter of this
+PAGE_MOST = 32 * MIB  # unpacked; our writer's have 1 MiB
 DICTIONARY_MOST = 2 * MIB
 CHUNK_MOST = 128 * MIB
-VALUES_MOST = 4 * MIB  # of one column in one group of rows; of a list several are in a row
-TEXTS_MOST = 64 * MIB  # of one column in one group of rows, as it is in memory
-STREAM_MOST = 256 * MIB  # a writer of ours goes on to the next after half of that
+VALUES_MOST = 4 * MIB  # of one column in one row group; a row of a list column has several
+TEXTS_MOST = 64 * MIB  # of one column in one row group, in memory
+STREAM_MOST = 256 * MIB  # our writer begins the next stream after half of that
 HEADER_MOST = MIB // 4
 
-# PLAIN, PLAIN_DICTIONARY, RLE, DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY, RLE_DICTIONARY, BYTE_STREAM_SPLIT: in
-# each, what a page becomes is bounded by its bytes and its values. DELTA_BYTE_ARRAY repeats text without end.
+# PLAIN, PLAIN_DICTIONARY, RLE, DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY, RLE_DICTIONARY, BYTE_STREAM_SPLIT: with
+# each of them, bytes and values bound the unpacked size of a page. DELTA_BYTE_ARRAY can repeat text without limit.
 _ENCODINGS = {0, 2, 3, 5, 6, 8, 9}
 _DICTIONARY_PAGE = 2
 _BY_DICTIONARY = {2, 8}
-_NO_HEADER = "the header of a page is not as Parquet has it"
+_NO_HEADER = "the header of a page is not valid Parquet"
 
 
 class _Beyond(Exception):
-    """A bound is broken; its text says which."""
+    """The file exceeds a bound; the text says which."""
 
 
 def footer_bomb(path: Path) -> str | None:
-    """Why not even the footer of a Parquet file is read."""
+    """Why even the footer of a Parquet file cannot be read safely; None if it can."""
     try:
         with path.open("rb") as file:
             _check_footer(file)
@@ -55,8 +55,11 @@ def footer_bomb(path: Path) -> str | None:
 
 
 def parquet_bomb(path: Path, whole_rows: int = 0) -> str | None:
-    """Why a Parquet file is not read: what it says of itself is beyond what a journal holds. Up to `whole_rows` it is
-    read as a whole, not one group of rows after the other: then all its texts together have one bound."""
+    """Why a Parquet file cannot be read safely: its headers exceed a bound. None if it can.
+
+    The judge reads a file of up to `whole_rows` rows at once, not one row group after the other. Then all its texts
+    together have one bound.
+    """
     try:
         with path.open("rb") as file:
             _check_footer(file)
@@ -79,33 +82,33 @@ def _check_counts(footer: pq.FileMetaData) -> None:
     if footer.num_columns > COLUMNS_MOST:
         raise _Beyond(f"it has more than {COLUMNS_MOST} columns")
     if footer.num_row_groups > GROUPS_MOST:
-        raise _Beyond(f"it has more than {GROUPS_MOST:,} groups of rows")
+        raise _Beyond(f"it has more than {GROUPS_MOST:,} row groups")
     rows = [footer.row_group(group).num_rows for group in range(footer.num_row_groups)]
     if any(not 0 <= own <= GROUP_ROWS_MOST for own in rows) or sum(rows) != footer.num_rows:
-        raise _Beyond(f"its count of rows is wrong, or one group has more than {GROUP_ROWS_MOST:,} rows")
+        raise _Beyond(f"its row count is wrong, or a row group has more than {GROUP_ROWS_MOST:,} rows")
 
 
 def _check_footer(file: BinaryIO) -> None:
     size = file.seek(0, 2)
     if size < 12:
-        raise _Beyond("it is no Parquet file")
+        raise _Beyond("it is not a Parquet file")
     file.seek(-8, 2)
     length, magic = struct.unpack("<I4s", file.read(8))
     if magic != b"PAR1":
-        raise _Beyond("it has no Parquet footer: it was cut short, or is another kind of file")
+        raise _Beyond("it has no Parquet footer: it was truncated, or it is another kind of file")
     if length > min(size - 12, FOOTER_MOST):
-        raise _Beyond(f"its footer says that it has {length:,} bytes")
+        raise _Beyond(f"its footer claims a size of {length:,} bytes")
 
 
 def cut_texts(column: pa.Array) -> pa.Array:
-    """Texts of a writer of ours, cut where a judge would not read them; a character has up to four bytes."""
+    """The column with its texts cut to the length that a judge reads. A character has up to four bytes."""
     if pa.types.is_string(column.type) and (pc.max(pc.binary_length(column)).as_py() or 0) > TEXT_MOST:
         return pc.utf8_slice_codeunits(column, 0, TEXT_MOST // 4)
     return column
 
 
 def text_beyond(table: pa.Table) -> str | None:
-    """Which column of a table that is in memory has a longer text than a journal holds."""
+    """Which column of a table in memory has a text beyond the bound; None if there is none."""
     for name in table.column_names:
         column = table[name]
         texts = pc.list_flatten(column) if pa.types.is_list(column.type) else column
@@ -125,37 +128,37 @@ class _Page:
 
 
 def _check_chunk(file: BinaryIO, path: Path, footer: pq.FileMetaData, group: int, number: int) -> int:
-    """One column of one group of rows; how many bytes its texts have in memory, or some more."""
+    """Check one column of one row group. Return an upper bound of the bytes that its texts take in memory."""
     column = footer.row_group(group).column(number)
     name = column.path_in_schema.partition(".")[0]
     is_text = column.physical_type == "BYTE_ARRAY"
-    values = unpacked = longest = named = plain = 0
+    values = unpacked = longest = referenced = plain = 0
     for page in _pages(file, column):
         if page.unpacked > PAGE_MOST or (unpacked := unpacked + page.unpacked) > CHUNK_MOST:
             raise _Beyond(f"column {name} unpacks to more than {CHUNK_MOST // MIB} MiB")
         if page.encoding not in _ENCODINGS:
-            raise _Beyond(f"column {name} is written in a way that can repeat text without end")
+            raise _Beyond(f"column {name} has an encoding that can repeat text without limit")
         if page.kind == _DICTIONARY_PAGE:
             longest = max(longest, _longest(file, column.compression, page, name)) if is_text else 0
             continue
         if (values := values + page.values) > VALUES_MOST:
-            raise _Beyond(f"column {name} has more than {VALUES_MOST:,} values in one group of rows")
+            raise _Beyond(f"column {name} has more than {VALUES_MOST:,} values in one row group")
         if page.encoding in _BY_DICTIONARY:
-            named += page.values
+            referenced += page.values
         else:
             plain += page.unpacked
     if not is_text:
         return 0
     if longest > TEXT_MOST:
-        raise _Beyond(f"column {name} has a text of {longest:,} bytes, and none in a journal is above {TEXT_MOST:,}")
-    size = longest * named + plain
-    if size > TEXTS_MOST and (size := _texts(path, group, column.path_in_schema)) > TEXTS_MOST:
-        raise _Beyond(f"the texts of column {name} are larger than {TEXTS_MOST // MIB} MiB in one group of rows")
+        raise _Beyond(f"column {name} has a text of {longest:,} bytes; a journal's texts have at most {TEXT_MOST:,}")
+    size = longest * referenced + plain
+    if size > TEXTS_MOST and (size := _text_bytes(path, group, column.path_in_schema)) > TEXTS_MOST:
+        raise _Beyond(f"the texts of column {name} are larger than {TEXTS_MOST // MIB} MiB in one row group")
     return size
 
 
 def _pages(file: BinaryIO, column: Any) -> Iterator[_Page]:
-    if not column.num_values:  # no reader asks for a page of it, and where one would stand is not said
+    if not column.num_values:  # it has no page, and its offsets mean nothing
         return
     first = column.data_page_offset
     if column.has_dictionary_page and 0 < column.dictionary_page_offset < first:
@@ -166,7 +169,7 @@ def _pages(file: BinaryIO, column: Any) -> Iterator[_Page]:
         head = file.read(min(HEADER_MOST, 1024))
         try:
             fields, length = _Compact(head).struct()
-        except IndexError:  # with statistics of long texts
+        except IndexError:  # statistics of long texts make a header longer
             file.seek(place)
             fields, length = _Compact(file.read(HEADER_MOST)).struct()
         about = fields.get(5) or fields.get(7) or fields.get(8) or {}
@@ -176,7 +179,7 @@ def _pages(file: BinaryIO, column: Any) -> Iterator[_Page]:
         kind, unpacked, packed = (_number(fields, each, -1) for each in (1, 2, 3))
         page = _Page(kind, encoding, _number(about, 1, 0), unpacked, packed, place + length)
         if min(page.values, page.unpacked, page.packed) < 0:
-            raise _Beyond("a page of it says that it has less than nothing")
+            raise _Beyond("a page claims a negative size")
         yield page
         place += length + page.packed
 
@@ -189,9 +192,9 @@ def _number(fields: dict[int, Any], place: int, default: int) -> int:
 
 
 def _longest(file: BinaryIO, codec: str, page: _Page, name: str) -> int:
-    """The longest text of a dictionary, which has each text once: its length, then its bytes."""
+    """The length of the longest text in a dictionary page, which holds each text once: its length, then its bytes."""
     if page.unpacked > DICTIONARY_MOST or page.packed > DICTIONARY_MOST:
-        raise _Beyond(f"the different texts of column {name} are larger than {DICTIONARY_MOST // MIB} MiB")
+        raise _Beyond(f"the distinct texts of column {name} are larger than {DICTIONARY_MOST // MIB} MiB")
     file.seek(page.begins)
     packed = file.read(page.packed)
     texts = packed
@@ -205,28 +208,28 @@ def _longest(file: BinaryIO, codec: str, page: _Page, name: str) -> int:
     return longest
 
 
-def _texts(path: Path, group: int, column: str) -> int:
-    """How many bytes a column's texts have in memory: each text once, times how often it is named."""
+def _text_bytes(path: Path, group: int, column: str) -> int:
+    """How many bytes a column's texts take in memory: the length of each text, times how often it is referenced."""
     with pq.ParquetFile(path, read_dictionary=[column]) as file:
         table = file.read_row_group(group, columns=[column], use_threads=False)
     total = 0
     for chunk in table.column(0).chunks:
         own = chunk.flatten() if pa.types.is_list(chunk.type) else chunk
         if not pa.types.is_dictionary(own.type):
-            return TEXTS_MOST + 1  # the texts themselves were made of it
+            return TEXTS_MOST + 1  # pyarrow did not keep the dictionary, so each text is in memory many times
         total += pc.sum(pc.take(pc.binary_length(own.dictionary), own.indices)).as_py() or 0
     return total
 
 
 class _Compact:
-    """As much of Thrift's compact protocol as the header of a page needs."""
+    """The part of Thrift's compact protocol that page headers use."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._place = 0
 
     def struct(self, depth: int = 0) -> tuple[dict[int, Any], int]:
-        """Its fields by number, and where it ends."""
+        """The fields of a struct by number, and the place after it."""
         if depth > 4:
             raise _Beyond("the header of a page is nested too deeply")
         fields: dict[int, Any] = {}
@@ -264,7 +267,7 @@ class _Compact:
             if byte < 128:
                 return found
             if shift > 63:
-                raise _Beyond("the header of a page has a number without an end")
+                raise _Beyond("the header of a page has an endless number")
 
     def _signed(self) -> int:
         found = self._unsigned()
@@ -275,19 +278,19 @@ class _Compact:
 
 
 def stream_bomb(path: Path) -> str | None:
-    """Why an Arrow stream is not read. Ours are written as they are: a packed one could unpack to anything."""
+    """Why an Arrow stream cannot be read safely; None if it can. A compressed stream could unpack to any size."""
     size = path.stat().st_size
     if size > STREAM_MOST:
-        return f"it has {size:,} bytes, and no writer of ours goes beyond {STREAM_MOST:,}"
+        return f"it has {size:,} bytes, and Ackproof's writer never goes beyond {STREAM_MOST:,}"
     with path.open("rb") as file:
         for metadata in _messages(file, size):
-            if _is_packed(metadata):
-                return "its batches are packed, and no writer of ours packs them"
+            if _is_compressed(metadata):
+                return "its batches are compressed, and Ackproof's writer never compresses them"
     return None
 
 
 def _messages(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """The metadata of each message, up to the first that is not whole: what is torn is for the reader to say."""
+    """The metadata of each message, up to the first that is not whole; `read_stream` reports the rest as torn."""
     place = 0
     while place + 8 <= size:
         file.seek(place)
@@ -306,7 +309,7 @@ def _messages(file: BinaryIO, size: int) -> Iterator[bytes]:
 
 
 def _field(data: bytes, table: int, number: int) -> int:
-    """Where a field of a flatbuffer's table stands; 0 where it is left out."""
+    """The place of a field in a flatbuffer's table; 0 if the field is omitted."""
     slots = table - struct.unpack_from("<i", data, table)[0]
     if slots < 0 or 4 + 2 * number >= struct.unpack_from("<H", data, slots)[0]:
         return 0
@@ -320,8 +323,8 @@ def _body_length(metadata: bytes) -> int:
     return int(struct.unpack_from("<q", metadata, place)[0]) if place else 0
 
 
-def _is_packed(metadata: bytes) -> bool:
-    """Whether a batch says that its buffers are compressed."""
+def _is_compressed(metadata: bytes) -> bool:
+    """Whether a message is a batch with compressed buffers."""
     record_batch, compression = 3, 3
     try:
         message = struct.unpack_from("<I", metadata)[0]

@@ -1,6 +1,6 @@
-"""Seals streams of a journal whose writer has gone on to the next: `python -m ackproof.journal.seal_worker STREAM…`.
+"""Seals streams that their writer has ended: `python -m ackproof.journal.seal_worker STREAM…`.
 
-It takes what the brokers and the clients leave of the processors. If it is ended, whoever seals the rest does it again.
+It uses only the processor time that brokers and clients leave over. If it is killed, the run seals the streams.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import os
 import sys
 from pathlib import Path
 
-from ackproof.journal.writer import seal_stream
+from ackproof.journal.seal import seal_stream
 
-NICE = 19  # the lowest there is
+NICE = 19  # the lowest priority
 
 if __name__ == "__main__":
     os.nice(NICE)

@@ -23,11 +23,15 @@ import pyarrow.parquet as pq
 from ackproof.core.run_files import TooManyFiles, not_to_be_opened
 from ackproof.host.locked_folder import locked_folder, take_away_unlocked
 from ackproof.journal.bounds import footer_bomb, parquet_bomb, text_beyond
-from ackproof.journal.writer import TORN_BYTES, TORN_WHAT, differs_from_checksum, is_of_a_crash, seal_all, sealed_files
+from ackproof.journal.checksums import differs_from_checksum
+from ackproof.journal.files import sealed_files
+from ackproof.journal.seal import TORN_BYTES, TORN_WHAT, seal_all
+from ackproof.journal.stream import is_from_crash
 from ackproof.model.checks import CHECKS
 from ackproof.model.external_clients import not_applicable
-from ackproof.model.journal_tables import SCHEMA_VERSION, TABLES, Table
+from ackproof.model.journal_tables import TABLES
 from ackproof.model.run_record import RunRecord, read_record
+from ackproof.model.tables.columns import SCHEMA_VERSION, Table
 from ackproof.model.verdict import Fitness
 
 # Without these nothing can be said of any send.
@@ -352,7 +356,7 @@ def _torn(path: Path, metadata: dict[bytes, bytes]) -> list[Fitness]:
         return []
     size, what = int(metadata[TORN_BYTES]), metadata.get(TORN_WHAT, b"torn").decode()
     text = f"{path.parent.name}/{path.name} was torn: its last {size:,} bytes cannot be read ({what})."
-    return [Fitness("journal", is_of_a_crash(what), f"{text} Everything before them was judged.")]
+    return [Fitness("journal", is_from_crash(what), f"{text} Everything before them was judged.")]
 
 
 def _first_line(error: BaseException) -> str:

@@ -16,7 +16,6 @@ from ackproof.core.errors import naming
 from ackproof.core.run_files import require_own
 from ackproof.core.safe_json import json_text, read_json
 from ackproof.core.sites import RELAY
-from ackproof.model.journal_tables import SCHEMA_VERSION
 from ackproof.model.run_record_bounds import (
     PARTITIONS_MOST,
     Each,
@@ -29,6 +28,7 @@ from ackproof.model.run_record_bounds import (
     Text,
     check_plan,
 )
+from ackproof.model.tables.columns import SCHEMA_VERSION
 
 Expected = Literal["required", "allowed", "forbidden"]
 

@@ -22,7 +22,9 @@ import pyarrow.parquet
 from ackproof.core.errors import UsageProblem
 from ackproof.core.run_files import TooManyFiles, not_to_be_opened, why_not
 from ackproof.journal.bounds import parquet_bomb, stream_bomb
-from ackproof.journal.writer import SEALED_SUFFIX, STREAM_SUFFIX, differs_from_checksum, read_stream, sealed_files
+from ackproof.journal.checksums import differs_from_checksum
+from ackproof.journal.files import SEALED_SUFFIX, STREAM_SUFFIX, sealed_files
+from ackproof.journal.stream import read_stream
 from ackproof.model.journal_tables import TABLES
 from ackproof.model.run_record import RunRecord, read_record
 from ackproof.model.verdict import Verdict, read_verdict

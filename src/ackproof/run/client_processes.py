@@ -22,7 +22,8 @@ from ackproof.clients.sqlite import database_of
 from ackproof.core.errors import CannotHere, Problem, UsageProblem
 from ackproof.core.sites import FIRST_SITE, placed
 from ackproof.host.own_program import own_program
-from ackproof.journal.writer import STREAM_SUFFIX, read_stream
+from ackproof.journal.files import STREAM_SUFFIX
+from ackproof.journal.stream import read_stream
 from ackproof.lab import client as control
 from ackproof.lab.directory import LabDirectory
 from ackproof.lab.spec import client

@@ -22,7 +22,10 @@ import msgspec
 
 from ackproof.core.errors import FULL, CannotHere, Ended, Problem, UsageProblem, no_space
 from ackproof.host.processes import wait_until
-from ackproof.journal import writer as journal
+from ackproof.journal.compaction import merge_small_files
+from ackproof.journal.files import rows_sealed
+from ackproof.journal.seal import seal_all
+from ackproof.journal.writer import Writer
 from ackproof.lab import client as control
 from ackproof.lab.audit_log import Events
 from ackproof.lab.directory import LabDirectory
@@ -61,10 +64,10 @@ class Ongoing:
         self._health = HealthFeed(scenario.health, directory, tell)
         self.mirrors = Mirrors(scenario, record, directory, lab)
         self.faults = [Fault(number, plan, self) for number, plan in enumerate(scenario.faults, start=1)]
-        self._faults_table = journal.Writer(directory, "faults", record.run, "run")
-        self._probes_table = journal.Writer(directory, "probes", record.run, "run")
-        self._nodes_table = journal.Writer(directory, "nodes", record.run, "run")
-        self._lateness_table = journal.Writer(directory, "lateness", record.run, "nodes")
+        self._faults_table = Writer(directory, "faults", record.run, "run")
+        self._probes_table = Writer(directory, "probes", record.run, "run")
+        self._nodes_table = Writer(directory, "nodes", record.run, "run")
+        self._lateness_table = Writer(directory, "lateness", record.run, "nodes")
         self._trail = Events(LabDirectory.of(lab).events)
         self._told = 0
         self._died: list[str] = []  # servers, by themselves
@@ -421,9 +424,9 @@ def _put_away(run: Ongoing) -> None:
     """What cannot be sealed stays as it was flushed."""
     try:
         run.close()
-        journal.seal_all(run.directory)
-        journal.put_together(run.directory)
-        rows = journal.rows_sealed(run.directory)
+        seal_all(run.directory)
+        merge_small_files(run.directory)
+        rows = rows_sealed(run.directory)
         run.note(ended_at=Clock(time.time_ns(), time.monotonic_ns()), rows=rows)
     except OSError as problem:
         raise _why(run, problem) from problem

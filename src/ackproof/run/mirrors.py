@@ -12,7 +12,7 @@ from ackproof.clients import mirror_probe as mirror
 from ackproof.clients.mirror_probe import Pair, Stands
 from ackproof.core.errors import CannotHere
 from ackproof.core.sites import placed
-from ackproof.journal import writer as journal
+from ackproof.journal.writer import Writer
 from ackproof.lab import client as control
 from ackproof.model.run_record import RunRecord
 from ackproof.model.scenario import FaultPlan, Scenario
@@ -27,7 +27,7 @@ class Mirrors:
         self._scenario = scenario
         self._record = record
         self._lab = lab
-        self._table = journal.Writer(directory, "translated", record.run, "run") if scenario.mirrors else None
+        self._table = Writer(directory, "translated", record.run, "run") if scenario.mirrors else None
 
     def close(self) -> None:
         if self._table is not None:

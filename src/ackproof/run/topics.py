@@ -12,7 +12,7 @@ from typing import Any
 from ackproof.clients.seek import Landed, Seek, seek
 from ackproof.core.errors import CannotHere
 from ackproof.core.sites import placed
-from ackproof.journal import writer as journal
+from ackproof.journal.writer import Writer
 from ackproof.kafka import admin as topics
 from ackproof.lab import client as control
 from ackproof.lab.directory import LabDirectory
@@ -34,16 +34,16 @@ class Topics:
         data = LabDirectory.of(lab).data
         self._brokers = {number: data / name for number, name in record.nodes.items() if name.startswith("kafka")}
         self._directory = directory
-        self._tables: dict[str, journal.Writer] = {}  # most runs need none of them
+        self._tables: dict[str, Writer] = {}  # most runs need none of them
         self._step = 0
 
     def close(self) -> None:
         for table in self._tables.values():
             table.close(seal=False)
 
-    def _table(self, name: str) -> journal.Writer:
+    def _table(self, name: str) -> Writer:
         if name not in self._tables:
-            self._tables[name] = journal.Writer(self._directory, name, self._record.run, "run")
+            self._tables[name] = Writer(self._directory, name, self._record.run, "run")
         return self._tables[name]
 
     def _bootstrap(self) -> str:

@@ -12,7 +12,8 @@ from pyarrow.parquet import read_table
 
 from ackproof.clients import final_read as drain
 from ackproof.clients.final_read import Drain, DrainConfig, End, digest, missing, settle
-from ackproof.journal.writer import seal_all, sealed_files
+from ackproof.journal.files import sealed_files
+from ackproof.journal.seal import seal_all
 from ackproof.kafka.protocol.responses import Partition
 from ackproof.model.message import MAGIC, MESSAGE
 

@@ -13,7 +13,7 @@ import pytest
 
 from ackproof.clients import lateness
 from ackproof.clients.lateness import LATE_NS, Lateness
-from ackproof.journal.writer import read_stream
+from ackproof.journal.stream import read_stream
 
 SECOND = 1_000_000_000
 PROGRAM = """

@@ -9,7 +9,7 @@ import pytest
 
 from ackproof.clients import observer
 from ackproof.clients.observer import Observer, ObserverConfig
-from ackproof.journal.writer import read_stream
+from ackproof.journal.stream import read_stream
 from ackproof.kafka.protocol.responses import Group, Member
 from tests.support import peers
 

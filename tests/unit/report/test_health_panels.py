@@ -10,7 +10,8 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from ackproof.journal.writer import Writer, write_sealed
+from ackproof.journal.seal import write_sealed
+from ackproof.journal.writer import Writer
 from ackproof.model.run_record import read_record, write_record
 from ackproof.model.verdict import CheckResult, read_verdict
 from ackproof.report.health_panels import toll_rows

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ackproof.journal.writer import write_sealed
+from ackproof.journal.seal import write_sealed
 from ackproof.report.broker_logs import about, read_log_lines
 from ackproof.report.broker_views import read_partitions
 from ackproof.report.lost_ranges import lost_ranges, tell

@@ -14,7 +14,8 @@ import pytest
 
 from ackproof.cli.ui.verdict_view import terminal_summary
 from ackproof.core.errors import UsageProblem
-from ackproof.journal.writer import Writer, sealed_files
+from ackproof.journal.files import sealed_files
+from ackproof.journal.writer import Writer
 from ackproof.model.run_record import ConsumerRecord, read_record, write_record
 from ackproof.model.verdict import CheckResult, Fitness, not_judged, read_verdict
 from ackproof.report.json_junit import run_json

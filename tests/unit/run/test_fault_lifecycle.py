@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ackproof.cli import run_command as runner
 from ackproof.core.errors import CannotHere, NotProved, UsageProblem
-from ackproof.journal.writer import read_stream
+from ackproof.journal.stream import read_stream
 from ackproof.lab import client as control
 from ackproof.lab.audit_log import Events
 from ackproof.lab.directory import LabDirectory

@@ -13,7 +13,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, Message
 
 from ackproof.clients.producer.error_outcomes import meaning
-from ackproof.journal.writer import same
+from ackproof.journal.writer import repeated
 from ackproof.model.message import MESSAGE
 
 NO_OFFSET, NO_PARTITION = -1001, -1
@@ -124,7 +124,7 @@ class Outcomes:
     def _judged(self, total: int, wrong: dict[int, str]) -> dict[str, Any]:
         self.acked += total - len(wrong)
         if not wrong:
-            return {"outcome": same("ok", pa.string(), total), "error": same(None, pa.string(), total)}
+            return {"outcome": repeated("ok", pa.string(), total), "error": repeated(None, pa.string(), total)}
         outcome = np.full(total, "ok", dtype=object)
         error = np.full(total, None, dtype=object)
         for place, name in wrong.items():

@@ -30,7 +30,7 @@ from ackproof.clients.producer.in_flight import UnderWay
 from ackproof.clients.producer.shared_client import Sharing
 from ackproof.clients.producer.topic_check import TopicProblem, check_topic
 from ackproof.clients.runtime import Login, Progress, login_settings, read_config, wait_for_go
-from ackproof.journal.writer import FLUSH_EVERY_S, FLUSH_ROWS, Writer, same
+from ackproof.journal.writer import FLUSH_EVERY_S, FLUSH_ROWS, Writer, repeated
 from ackproof.kafka.client_settings import Value, kafka_settings
 from ackproof.model.message import MAGIC, MESSAGE
 
@@ -278,10 +278,10 @@ class Load:
         self._sends.add_columns(
             {
                 **columns,
-                "producer": same(self._config.id, pa.int32(), count),
-                "topic": same(self._config.topic_id, pa.int32(), count),
+                "producer": repeated(self._config.id, pa.int32(), count),
+                "topic": repeated(self._config.topic_id, pa.int32(), count),
                 "seq": pa.array(seq),
-                "key": same(None, pa.int64(), count) if keys is None else pa.array(seq % keys),
+                "key": repeated(None, pa.int64(), count) if keys is None else pa.array(seq % keys),
                 "due_ns": pa.array(due_ns),
                 "sent_ns": pa.array(sent_ns),
             }
@@ -307,9 +307,9 @@ class Load:
             self._journal(
                 missing,
                 {
-                    "partition": same(NO_PARTITION, pa.int32(), count),
-                    "outcome": same("info", pa.string(), count),
-                    "error": same("no answer", pa.string(), count),
+                    "partition": repeated(NO_PARTITION, pa.int32(), count),
+                    "outcome": repeated("info", pa.string(), count),
+                    "error": repeated("no answer", pa.string(), count),
                 },
             )
 

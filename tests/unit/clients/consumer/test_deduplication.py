@@ -15,7 +15,8 @@ from ackproof.clients.consumer import main as consumer
 from ackproof.clients.consumer.deduplication import STRATEGIES, Costs, Given, Receiver, export
 from ackproof.clients.consumer.main import ConsumerConfig, Reading
 from ackproof.clients.sqlite import database_of
-from ackproof.journal.writer import Writer, read_stream
+from ackproof.journal.stream import read_stream
+from ackproof.journal.writer import Writer
 
 PARTITIONS, MESSAGES, BATCH, BATCHES_OF_A_LIFE = 2, 4_000, 25, 45
 

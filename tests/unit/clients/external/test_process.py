@@ -22,7 +22,7 @@ from ackproof.clients.external.process import READY_S
 from ackproof.clients.runtime import LogEnd, Progress
 from ackproof.core.errors import CannotHere, NotProved, UsageProblem
 from ackproof.host.processes import KILL_CLIENT, Exit, Process, Processes, below, stopped_threads
-from ackproof.journal.writer import read_stream
+from ackproof.journal.stream import read_stream
 from ackproof.lab.server.run_commands import disturb
 from ackproof.model.external_clients import not_applicable
 from ackproof.model.message import pack, unpack, unpack_text

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ackproof.clients.producer import main as producer
 from ackproof.clients.producer.delivery_reports import Outcomes, Spoken
 from ackproof.clients.producer.main import Load, Pace, ProducerConfig
-from ackproof.journal.writer import read_stream
+from ackproof.journal.stream import read_stream
 from ackproof.model.message import MESSAGE, pack
 
 

@@ -21,7 +21,7 @@ from ackproof.clients.producer import outbox
 from ackproof.clients.producer.main import OutboxConfig, ProducerConfig
 from ackproof.clients.producer.outbox import Report, Store, Sweeping, export
 from ackproof.clients.sqlite import database_of
-from ackproof.journal.writer import read_stream
+from ackproof.journal.stream import read_stream
 from ackproof.model.message import unpack
 
 

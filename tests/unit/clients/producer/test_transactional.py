@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from ackproof.clients.producer import transactional
 from ackproof.clients.producer.main import ProducerConfig, TransactionsConfig
 from ackproof.clients.producer.transactional import Processing
-from ackproof.journal.writer import read_stream
+from ackproof.journal.stream import read_stream
 from ackproof.model.message import pack
 
 

@@ -75,7 +75,7 @@ def to_find(messages: int, planted: Planted) -> dict[str, int]:
     """What is planted, and all that follows from it: how many witnesses of each check, and sends of each fate."""
     nothing = (
         "survived_moved", "lost_truncated", "lost_hole", "lost_unplaced", "expired", "resurrected", "unstable_read",
-        "phantom", "aborted_read", "offset_gap", "skipped_read", "repeated_read", "zombie_ack", "undelivered",
+        "phantom", "aborted_read", "offset_gap", "poll_skip", "nonmonotonic_poll", "stale_leader_ack", "undelivered",
         "delivered_twice",
     )  # fmt: skip
     return {
@@ -86,7 +86,7 @@ def to_find(messages: int, planted: Planted) -> dict[str, int]:
         **dict.fromkeys(("recovered", "not_written", "rejected"), planted.given_up),
         "survived": messages - planted.lost - 3 * planted.given_up,
         "unavailable": 1,
-        "late": 2,  # since they were due, and since they were sent
+        "ack_latency": 2,  # since they were due, and since they were sent
         **dict.fromkeys(nothing, 0),
     }
 

@@ -103,11 +103,11 @@ QUESTIONS = {
         )
         SELECT * FROM ordered WHERE kind = 0 AND "offset" <= before
     """,
-    "skipped_read": """
+    "poll_skip": """
         SELECT DISTINCT s.* FROM log l JOIN odd_steps s
         ON l.topic = s.topic AND l.partition = s.partition AND l."offset" > s.previous AND l."offset" < s."offset"
     """,
-    "repeated_read": 'SELECT * FROM odd_steps WHERE "offset" <= previous',
+    "nonmonotonic_poll": 'SELECT * FROM odd_steps WHERE "offset" <= previous',
     "undelivered": """
         SELECT l.* FROM log l WHERE producer >= 0
         AND NOT EXISTS (FROM reads r WHERE r."group" = 0 AND r.producer = l.producer AND r.seq = l.seq)
@@ -115,7 +115,7 @@ QUESTIONS = {
     "delivered_twice": """
         SELECT "group", topic, partition, "offset", count(*) AS times FROM reads GROUP BY ALL HAVING times > 1
     """,
-    "zombie_ack": """
+    "stale_leader_ack": """
         WITH epochs AS (
             SELECT topic, partition, leader_epoch, min(at_ns + took_ns) AS seen_ns FROM state GROUP BY ALL
         )
@@ -140,7 +140,7 @@ QUESTIONS = {
         FROM sends s JOIN pauses p ON s.topic = p.topic AND s.partition = p.partition AND sent_ns < closes AND done_ns > opens
         GROUP BY ALL HAVING until - since > 1000000000
     """,
-    "late": f"FROM ({_took('due')} UNION ALL {_took('sent')}) WHERE late > 0",
+    "ack_latency": f"FROM ({_took('due')} UNION ALL {_took('sent')}) WHERE late > 0",
     "sent": "SELECT (sent_ns - (SELECT min(sent_ns) FROM sends)) // 1000000000 AS second, count(*) FROM sends GROUP BY ALL",
     "acked": "SELECT (done_ns - (SELECT min(sent_ns) FROM sends)) // 1000000000 AS second, count(*) FROM sends GROUP BY ALL",
     "read": "SELECT (read_ns - (SELECT min(sent_ns) FROM sends)) // 1000000000 AS second, count(*) FROM reads GROUP BY ALL",

@@ -47,14 +47,14 @@ def test_an_outbox_outlives_a_cluster_that_is_down(us: User, tmp_path: Path) -> 
     told, verdict = ran(us, tmp_path, "cluster-down")
     # 500 of them went to a topic that a producer created.
     assert (told["result"], told["acked"], told["lost"]) == ("confirmed", 4_500, 0)
-    assert found(verdict, "exits") == 0
+    assert found(verdict, "exit_codes") == 0
 
 
 @pytest.mark.long
 def test_a_killed_consumers_partitions_go_to_the_others(us: User, tmp_path: Path) -> None:
     told, verdict = ran(us, tmp_path, "consumer-failover")
     assert (told["result"], found(verdict, "undelivered")) == ("confirmed", 0)
-    assert found(verdict, "unowned")
+    assert found(verdict, "ownership_gap")
 
 
 @pytest.mark.long
@@ -68,7 +68,10 @@ def test_a_frozen_follower_leaves_the_isr_and_returns(us: User, tmp_path: Path) 
 def test_transactions_are_whole_and_what_was_aborted_is_read_only_by_who_asks_for_it(us: User, tmp_path: Path) -> None:
     told, verdict = ran(us, tmp_path, "transactions", "--mode", "kraft")
     assert (told["result"], told["lost"], told["duplicated"]) == ("confirmed", 0, 0)
-    assert [found(verdict, check) for check in ("torn", "uncommitted_read", "hung", "inexact")] == [0] * 4
+    assert [
+        found(verdict, check)
+        for check in ("torn_transaction", "uncommitted_read", "hanging_transaction", "not_exactly_once")
+    ] == [0] * 4
     assert found(verdict, "unstable_read")  # by the reader of uncommitted messages
 
 

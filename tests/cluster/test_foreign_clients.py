@@ -43,7 +43,7 @@ def test_kafkas_verifiable_pair_is_judged_by_what_it_prints(us: User, tmp_path: 
     assert (told["result"], told["sent"], told["lost"]) == ("confirmed", 3000, 0)
     assert told["acked"] > 2000  # it does not try again, so what met the dying leader failed
     assert checks["undelivered"] == (0, "confirmed")
-    assert checks["late"] == (None, "not applicable")
+    assert checks["ack_latency"] == (None, "not applicable")
 
 
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
@@ -51,7 +51,7 @@ def test_a_shell_script_around_kcat_is_judged_too(us: User, tmp_path: Path) -> N
     fewer = ("--set", "producer.count=60", "--set", "faults.0.at_messages=20")
     told, checks = ran(us, tmp_path, "foreign-kcat", *fewer)
     assert (told["result"], told["sent"], told["lost"]) == ("confirmed", 60, 0)
-    assert (checks["skipped_read"], checks["repeated_read"]) == ((0, "confirmed"), (0, "confirmed"))
+    assert (checks["poll_skip"], checks["nonmonotonic_poll"]) == ((0, "confirmed"), (0, "confirmed"))
 
 
 def test_the_client_of_the_documentation_runs_on_the_host_and_is_read_by_ours(us: User, tmp_path: Path) -> None:
@@ -67,4 +67,4 @@ def test_the_client_of_the_documentation_runs_on_the_host_and_is_read_by_ours(us
     told, checks = ran(us, tmp_path / "runs", str(tmp_path / "my-client.toml"))
     assert (told["result"], told["sent"], told["lost"]) == ("confirmed", 1500, 0)
     assert (checks["phantom"], checks["undelivered"]) == ((0, "confirmed"), (0, "confirmed"))
-    assert checks["unowned"][1] == "confirmed"  # of our own consumer it can be told
+    assert checks["ownership_gap"][1] == "confirmed"  # of our own consumer it can be told

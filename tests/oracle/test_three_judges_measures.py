@@ -246,14 +246,14 @@ COLUMNS = {
         "first_ack_ms",
         "isr_full_ms",
     ),
-    "late": ("basis", "sends", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms", "late"),
+    "ack_latency": ("basis", "sends", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms", "late"),
     "rate": ("second", "at_ns", "sent", "acked", "read", "fault", "below"),
     "dips": ("second", "at_ns", "sent", "acked", "read", "unacked", "fault", "uncovered"),
     "alerts": ("rule", "fault", "result", "raised_ns", "cleared_ns", "after_s", "stood_s", "told", "bad"),
-    "shares": ("group", "consumer", "read", "partitions", "share", "reading", "readers", "wrong"),
+    "partition_shares": ("group", "consumer", "read", "partitions", "share", "reading", "readers", "wrong"),
     "throughput": ("table", "producers", "threads", "acked", "begin_ns", "seconds", "per_second"),
     "phases": ("topic", "phase", "after", "sent", "written", "refused", "unknown", "lost", "settled"),
-    "eligible": ("topic", "partition", "place", "moment", "eligible", "last_known"),
+    "eligible_leaders": ("topic", "partition", "place", "moment", "eligible", "last_known"),
 }
 Told = Callable[[str, object], None]
 

@@ -402,7 +402,7 @@ PLANNED = {
 PLACE = ("producer", "topic", "key")
 COLUMNS = {
     "key_moved": (*PLACE, "seq_before", "partition_before", "offset_before", "seq", "partition", "offset"),
-    "key_overtaken": (
+    "key_reordered": (
         "group",
         "topic",
         "key",
@@ -413,8 +413,8 @@ COLUMNS = {
         "overtaken_ns",
         "late_ms",
     ),
-    "misplaced": ("broker", "step", "before", "after", "documented", "given", "wrong"),
-    "astray": (
+    "log_dir_placement": ("broker", "step", "before", "after", "documented", "given", "wrong"),
+    "seek_mismatch": (
         "topic",
         "partition",
         "fault",
@@ -428,26 +428,26 @@ COLUMNS = {
         "log_end",
         "error",
     ),
-    "vanished": ("source", "broker", "from_ns", "to_ns"),
+    "membership_gap": ("source", "broker", "from_ns", "to_ns"),
     "unpublished": ("topic", "producer", "seq", "fate", "outcome", "error", "sent_ns"),
-    "exits": ("node", "expected", "found"),
+    "exit_codes": ("node", "expected", "found"),
     "refusals": ("topic", "producer", "seq", "fate", "outcome", "error"),
     "claims": ("claim", "topic", "partition", "at", "leader", "isr", "replicas", "acks"),
     "allocation": ("topic", "partition", "replicas", "documented", "start", "shift", "wrong", "problem"),
-    "inexact": ("producer", "key", "records", "answers", "seq"),
+    "not_exactly_once": ("producer", "key", "records", "answers", "seq"),
 }
 ASKED_OF = {  # where these hold nothing, nothing can be found
     "key_moved": "sends",
-    "key_overtaken": "reads",
-    "misplaced": "places",
-    "astray": "seeks",
-    "vanished": "members",
+    "key_reordered": "reads",
+    "log_dir_placement": "places",
+    "seek_mismatch": "seeks",
+    "membership_gap": "members",
     "unpublished": "sends",
-    "exits": "nodes",
+    "exit_codes": "nodes",
     "refusals": "sends",
     "claims": "claims_of",
     "allocation": "state",
-    "inexact": "log",
+    "not_exactly_once": "log",
 }
 Told = Callable[[str, object], None]
 JUDGES = Judges(

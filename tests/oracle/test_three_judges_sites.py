@@ -261,13 +261,13 @@ _LEFT_BEHIND = (
     *("done_ns", "moved_ns", "copied_to", "mirror_offset", "explained"),
 )
 COLUMNS = {
-    "copies_through": (
+    "duplicate_accepted": (
         *("consumer", "topic", "partition", "first_offset", "last_offset"),
         *("producer", "seq", "times"),
     ),
     "wrongly_dropped": ("consumer", "topic", "partition", "offset", "producer", "seq", "dropped"),
     "receivers": (
-        *("consumer", "topic", "strategy", "messages", "accepted", "copies_through", "wrongly_dropped"),
+        *("consumer", "topic", "strategy", "messages", "accepted", "duplicate_accepted", "wrongly_dropped"),
         *("copies_expected", "drops_expected", "wrong"),
         *("us_each", "deciding_us_each", "memory_bytes", "grown_bytes", "disk_bytes"),
     ),
@@ -275,15 +275,15 @@ COLUMNS = {
         *("topic", "partition", "difference", "producer", "seq"),
         *("offset", "mirror_offset", "previous_offset", "copies", "mirror_copies"),
     ),
-    "mirrored_as": ("topic", "partition", "mirror", "records", "mirror_records", "least_shift", "most_shift"),
-    "translated": (
+    "mirror_layout": ("topic", "partition", "mirror", "records", "mirror_records", "least_shift", "most_shift"),
+    "offset_translation": (
         *("group", "topic", "partition", "at_ns", "offset", "mirror", "mirror_offset"),
         *("again", "missed", "ahead"),
     ),
-    "left_behind": _LEFT_BEHIND,
+    "unreplicated": _LEFT_BEHIND,
     "unexplained": _LEFT_BEHIND,
     "site_gap": ("what", "group", "from_site", "to_site", "from_ns", "to_ns", "ms", "again"),
-    "moves": (
+    "leadership_history": (
         *("topic", "partition", "place", "moment", "moment_ns"),
         *("leader", "leader_epoch", "isr", "replicas"),
     ),
@@ -308,10 +308,10 @@ def test_the_histories_have_whatever_these_checks_tell_apart() -> None:
         return {witness[place] for found in JUDGES.by_hand(check).values() for witness in found}
 
     assert words("mirror_differs", "difference") == {"missing", "extra", "changed", "out of order"}
-    assert words("translated", "again") >= {0, 1, 2}
+    assert words("offset_translation", "again") >= {0, 1, 2}
     assert words("site_gap", "again") >= {None, 0, 1, 2}
-    assert words("left_behind", "explained") == {True, False}
-    assert words("moves", "moment") >= {"start", "before 1", "during 1", "before 2", "during 2", "end"}
+    assert words("unreplicated", "explained") == {True, False}
+    assert words("leadership_history", "moment") >= {"start", "before 1", "during 1", "before 2", "during 2", "end"}
 
 
 @pytest.mark.proves("C3")

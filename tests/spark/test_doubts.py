@@ -82,7 +82,7 @@ def foreign_died(code: int, *, by_itself: bool = True) -> History:
 
 def overtaken(expected: Expected, *behind: float) -> History:
     """The key 7 moved to partition 1, and the consumer read its later message first."""
-    history = History(expect={"key_overtaken": expected}, producers=[{"keys": 1}])
+    history = History(expect={"key_reordered": expected}, producers=[{"keys": 1}])
     history.send(0, 0, key=7).log(0, 0).send(1, 0, key=7, partition=1).log(0, 1, partition=1)
     history.read(0, 1, partition=1, when=50).read(0, 0, when=80)
     history.marks = Marks(load_begun_ns=at(0), load_ended_ns=at(5_000))
@@ -110,7 +110,7 @@ def two_groups(late: int) -> History:
 
 
 def owned_twice(*behind: float, when: float = 30_000) -> History:
-    history = reads(run("two_owners"), *TEN).group(1, "assigned", 1).stood(10, 10)
+    history = reads(run("dual_ownership"), *TEN).group(1, "assigned", 1).stood(10, 10)
     history.late("consumer1", *behind, when=when)
     return ended(ended(history), consumer=1)
 
@@ -294,7 +294,7 @@ CASES: dict[str, tuple[History, str, str]] = {
     "two owners, and one of them late, but not as late as that": (owned_twice(22_499), "refuted", ""),
     "two owners, and one of them late before the load": (owned_twice(60_000, when=-1), "refuted", ""),
     "two owners, and one of them stopped short": (
-        ended(ended(reads(run("two_owners"), *TEN).group(1, "assigned", 1).stood(5, 10)), consumer=1),
+        ended(ended(reads(run("dual_ownership"), *TEN).group(1, "assigned", 1).stood(5, 10)), consumer=1),
         "refuted",
         "",
     ),

@@ -80,11 +80,11 @@ def test_what_was_answered_is_not_asked_again(tmp_path: Path) -> None:
         broken = run_checks(questions, tmp_path, True, 2, lambda *far: told.append(far))
         return broken, told
 
-    assert ask(lost=Answer, torn=breaks) == ({"torn": "RuntimeError: asked"}, [(1, 2), (2, 2)])
-    assert ask(lost=breaks, torn=Answer) == ({}, [(1, 2), (2, 2)]), "but what broke is"
-    for name in ("lost", "torn"):
+    assert ask(lost=Answer, torn_transaction=breaks) == ({"torn_transaction": "RuntimeError: asked"}, [(1, 2), (2, 2)])
+    assert ask(lost=breaks, torn_transaction=Answer) == ({}, [(1, 2), (2, 2)]), "but what broke is"
+    for name in ("lost", "torn_transaction"):
         assert [row["seq"] for row in rows(tmp_path, name, 1)] == [5, 6]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["lost", "torn"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lost", "torn_transaction"]
 
 
 KILLED = """

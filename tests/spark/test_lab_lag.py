@@ -59,36 +59,42 @@ def shared_out_anew(looks: Iterable[tuple[float, float]]) -> History:
 CASES: dict[str, tuple[History, str]] = {
     "a group that is shared out anew, seen by a laboratory on time": (shared_out_anew(ON_TIME), "refuted"),
     "a group that is shared out anew, and the laboratory late too": (shared_out_anew(LATE), "unknown"),
-    "late acknowledgements, seen by a laboratory on time": (run("late", ON_TIME), "refuted"),
-    "late acknowledgements, and the laboratory late too": (run("late", LATE), "unknown"),
-    "late acknowledgements of brokers that took their time": (run("late", WAITED), "refuted"),
+    "late acknowledgements, seen by a laboratory on time": (run("ack_latency", ON_TIME), "refuted"),
+    "late acknowledgements, and the laboratory late too": (run("ack_latency", LATE), "unknown"),
+    "late acknowledgements of brokers that took their time": (run("ack_latency", WAITED), "refuted"),
     "a wait, seen by a laboratory on time": (run("unavailable", ON_TIME), "refuted"),
     "a wait, and the laboratory late too": (run("unavailable", LATE), "unknown"),
     "a loss, and the laboratory late too": (run("lost", LATE), "refuted"),
     "a loss, and the producer late itself": (run("lost", ON_TIME, 1_375), "refuted"),
-    "late acknowledgements, and the producer late itself": (run("late", ON_TIME, 1_375), "unknown"),
-    "late acknowledgements, the producer late itself, seen by nobody else": (run("late", [], 1_375), "unknown"),
-    "late acknowledgements, the producer hardly late": (run("late", ON_TIME, 999), "refuted"),
-    "late acknowledgements of a producer that a fault froze": (run("late", ON_TIME, 1_375, "producer0"), "refuted"),
-    "late acknowledgements, another than the producer was frozen": (run("late", ON_TIME, 1_375, "kafka1"), "unknown"),
+    "late acknowledgements, and the producer late itself": (run("ack_latency", ON_TIME, 1_375), "unknown"),
+    "late acknowledgements, the producer late itself, seen by nobody else": (run("ack_latency", [], 1_375), "unknown"),
+    "late acknowledgements, the producer hardly late": (run("ack_latency", ON_TIME, 999), "refuted"),
+    "late acknowledgements of a producer that a fault froze": (
+        run("ack_latency", ON_TIME, 1_375, "producer0"),
+        "refuted",
+    ),
+    "late acknowledgements, another than the producer was frozen": (
+        run("ack_latency", ON_TIME, 1_375, "kafka1"),
+        "unknown",
+    ),
     "late acknowledgements, and a consumer late": (
-        run("late", ON_TIME).late("consumer1", 1_375),
+        run("ack_latency", ON_TIME).late("consumer1", 1_375),
         "unknown",
     ),
     "late acknowledgements, and a consumer late while a fault froze it": (
-        run("late", ON_TIME, paused="consumer1", until=3_100).late("consumer1", 1_375),
+        run("ack_latency", ON_TIME, paused="consumer1", until=3_100).late("consumer1", 1_375),
         "refuted",
     ),
     "late acknowledgements, and a consumer late long after a fault froze it": (
-        run("late", ON_TIME, paused="consumer1").late("consumer1", 1_375),
+        run("ack_latency", ON_TIME, paused="consumer1").late("consumer1", 1_375),
         "unknown",
     ),
     "late acknowledgements, and a consumer late for longer than a fault froze it": (
-        run("late", ON_TIME, paused="consumer1").late("consumer1", 1_460, when=1_464),
+        run("ack_latency", ON_TIME, paused="consumer1").late("consumer1", 1_460, when=1_464),
         "unknown",
     ),
     "late acknowledgements, and a consumer late before a fault froze it and until it went on": (
-        run("late", ON_TIME, paused="consumer1", until=3_001).late("consumer1", 2_996),
+        run("ack_latency", ON_TIME, paused="consumer1", until=3_001).late("consumer1", 2_996),
         "refuted",
     ),
     "a wait, and the producer late itself": (run("unavailable", ON_TIME, 1_375), "unknown"),
@@ -108,32 +114,35 @@ CASES: dict[str, tuple[History, str]] = {
         "unknown",
     ),
     "late acknowledgements, the producer late by less than a second and more than the line": (
-        run("late", ON_TIME, 300, line=200),
+        run("ack_latency", ON_TIME, 300, line=200),
         "unknown",
     ),
-    "late acknowledgements, the producer late by less than the line": (run("late", ON_TIME, 150, line=200), "refuted"),
+    "late acknowledgements, the producer late by less than the line": (
+        run("ack_latency", ON_TIME, 150, line=200),
+        "refuted",
+    ),
     "late acknowledgements, and a node waited for a processor": (
-        run("late", ON_TIME).waited((1_000, 700), (2_000, 675)),
+        run("ack_latency", ON_TIME).waited((1_000, 700), (2_000, 675)),
         "unknown",
     ),
     "late acknowledgements, and one node waited for a processor after the other": (
-        run("late", ON_TIME).waited((1_000, 700)).waited((2_000, 675), node="zk1"),
+        run("ack_latency", ON_TIME).waited((1_000, 700)).waited((2_000, 675), node="zk1"),
         "unknown",
     ),
     "late acknowledgements, and the nodes waited from before the load to beyond it": (
-        run("late", ON_TIME).waited((-900, 1_000), (400, 1_000), (4_600, 700), (5_300, 975), (6_300, 1_000)),
+        run("ack_latency", ON_TIME).waited((-900, 1_000), (400, 1_000), (4_600, 700), (5_300, 975), (6_300, 1_000)),
         "unknown",
     ),
     "late acknowledgements, and the nodes hardly waited": (
-        run("late", ON_TIME).waited((1_000, 500), (2_000, 499)),
+        run("ack_latency", ON_TIME).waited((1_000, 500), (2_000, 499)),
         "refuted",
     ),
     "late acknowledgements, and the nodes waited now and then": (
-        run("late", ON_TIME).waited((1_000, 700), (4_000, 675)),
+        run("ack_latency", ON_TIME).waited((1_000, 700), (4_000, 675)),
         "refuted",
     ),
     "late acknowledgements, and the nodes waited before the load and after it": (
-        run("late", ON_TIME).waited((-900, 1_000), (100, 1_000), (900, 800), (5_400, 1_000), (6_400, 1_000)),
+        run("ack_latency", ON_TIME).waited((-900, 1_000), (100, 1_000), (900, 800), (5_400, 1_000), (6_400, 1_000)),
         "refuted",
     ),
     "a wait, and the nodes waited for a processor": (
@@ -153,7 +162,7 @@ CASES: dict[str, tuple[History, str]] = {
         "unknown",
     ),
     "late acknowledgements, and the nodes waited for less than a second and more than the line": (
-        run("late", ON_TIME, line=200).waited((2_000, 300)),
+        run("ack_latency", ON_TIME, line=200).waited((2_000, 300)),
         "unknown",
     ),
 }

@@ -102,12 +102,12 @@ def check(verdict: Verdict, name: str) -> CheckResult:
 
 def test_what_asks_for_the_epochs_of_records_is_not_applicable(judged: Callable[..., Verdict], tmp_path: Path) -> None:
     (drained,) = judge([failing().write(tmp_path / "drained")], session=session())
-    assert (drained.result, check(drained, "zombie_ack").found, drained.failover[0]["first_ack_ms"]) == (
+    assert (drained.result, check(drained, "stale_leader_ack").found, drained.failover[0]["first_ack_ms"]) == (
         "confirmed", 1, 14.0,
     )  # fmt: skip
     verdict = judged(failing())
     assert (verdict.result, verdict.lost) == ("confirmed", 1)
-    zombie = check(verdict, "zombie_ack")
+    zombie = check(verdict, "stale_leader_ack")
     assert (zombie.result, zombie.found) == ("not applicable", None)
     assert "does not tell the epochs" in zombie.text
     for told in (verdict.failover[0], check(verdict, "failover").witnesses[0]):
@@ -118,9 +118,9 @@ def test_what_asks_for_the_epochs_of_records_is_not_applicable(judged: Callable[
 @pytest.mark.parametrize("expected", ["required", "forbidden"])
 def test_whoever_expects_something_of_it_has_no_answer(judged: Callable[..., Verdict], expected: Any) -> None:
     history = failing()
-    history.expect["zombie_ack"] = expected
+    history.expect["stale_leader_ack"] = expected
     verdict = judged(history)
-    assert (verdict.result, check(verdict, "zombie_ack").result) == ("unknown", "unknown")
+    assert (verdict.result, check(verdict, "stale_leader_ack").result) == ("unknown", "unknown")
 
 
 def test_a_log_whose_end_is_not_known_is_no_evidence(judged: Callable[..., Verdict]) -> None:

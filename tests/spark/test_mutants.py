@@ -29,16 +29,16 @@ from tests.support.proving import size
 Told = Callable[[str, object], None]
 HERE = Path(__file__).parent
 SURVIVORS = HERE / "survivors.toml"
-ELSEWHERE = {"moves": "test_claims"}
+ELSEWHERE = {"leadership_history": "test_claims"}
 TESTS = {path.stem: path for path in HERE.rglob("test_*.py")}
 SHARED = {  # without a check of their own: what several of them ask
     "fates": ("test_fates",),
     "load_seconds": ("test_rate", "test_dips"),
-    "ownership": ("test_two_owners", "test_unowned"),
-    "read_steps": ("test_skipped_read", "test_repeated_read"),
-    "site_moves": ("test_site_gap", "test_left_behind"),
+    "ownership": ("test_dual_ownership", "test_unowned"),
+    "read_steps": ("test_poll_skip", "test_nonmonotonic_poll"),
+    "site_moves": ("test_site_gap", "test_unreplicated"),
     "frames": ("test_phantom", "test_reordered"),
-    "transacted": ("test_torn", "test_hung", "test_uncommitted_read", "test_skipped_read"),
+    "transacted": ("test_torn", "test_hung", "test_uncommitted_read", "test_poll_skip"),
 }
 # Plain Python: whether a run is evidence.
 WITHOUT_SPARK = {"evidence": ("test_evidence",), "interference": ("test_interference",)}

@@ -36,7 +36,7 @@ def _lossy(history: History) -> None:
 CASES: dict[str, Callable[[History], object]] = {
     "good": lambda history: history,
     "beyond what it was asked for": lambda history: history.log(4, 5),
-    "forbids what it does not tell": lambda history: history.expect.update(late="forbidden"),
+    "forbids what it does not tell": lambda history: history.expect.update(ack_latency="forbidden"),
     "requires what it does not tell": lambda history: history.expect.update(unavailable="required"),
     "lossy": _lossy,
     "with a consumer": lambda history: history.consumers.append(COMMAND),
@@ -82,18 +82,19 @@ def test_what_it_does_not_tell_is_not_applicable_and_found_by_nobody(verdicts: d
     verdict = verdicts["good"]
     untold = {each.name for each in verdict.checks if each.result == "not applicable"}
     assert untold == set(UNTOLD_BY_PRODUCERS)
-    late = check(verdict, "late")
+    late = check(verdict, "ack_latency")
     assert (late.found, late.witnesses, late.expected) == (None, [], "allowed")
     assert late.text == "Not applicable: producer1 does not tell when a send was due, nor when it began; allowed."
     assert check(verdict, "resurrected").expected == "allowed"  # by default it is forbidden
     assert (verdict.unavailable_ms, verdict.latency_ms) == (None, {})
-    assert {"name": "late", "expected": "allowed", "found": None, "result": "not applicable"} in run_json(
+    assert {"name": "ack_latency", "expected": "allowed", "found": None, "result": "not applicable"} in run_json(
         verdict, None
     )["checks"]
 
 
 @pytest.mark.parametrize(
-    ("case", "name"), [("forbids what it does not tell", "late"), ("requires what it does not tell", "unavailable")]
+    ("case", "name"),
+    [("forbids what it does not tell", "ack_latency"), ("requires what it does not tell", "unavailable")],
 )
 def test_whoever_expects_something_of_it_has_no_answer(verdicts: dict[str, Verdict], case: str, name: str) -> None:
     verdict = verdicts[case]
@@ -109,7 +110,7 @@ def test_a_foreign_consumer_has_its_own(verdicts: dict[str, Verdict]) -> None:
 def test_of_our_own_clients_everything_is_asked_whoever_is_judged_beside_them(verdicts: dict[str, Verdict]) -> None:
     verdict = verdicts["ours"]
     assert all(each.result != "not applicable" for each in verdict.checks)
-    assert check(verdict, "late").found is not None
+    assert check(verdict, "ack_latency").found is not None
     assert verdict.latency_ms
 
 
@@ -123,5 +124,5 @@ def test_it_is_told_on_the_terminal_and_is_no_failure_for_ci(verdicts: dict[str,
         [verdicts["good"], verdicts["forbids what it does not tell"]], tmp_path / "junit.xml"
     ).read_text()
     assert page.count("<error") == 1
-    assert "late: forbidden, no answer: Not applicable" in page
+    assert "ack_latency: forbidden, no answer: Not applicable" in page
     assert "resurrected" not in page

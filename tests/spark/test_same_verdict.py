@@ -52,16 +52,16 @@ KINDS = (
     planting.phantom,
     planting.resurrected,
     planting.realtime_order,
-    planting.skipped_read,
-    planting.repeated_read,
+    planting.poll_skip,
+    planting.nonmonotonic_poll,
     planting.delivered_twice,
-    planting.zombie_ack,
+    planting.stale_leader_ack,
     planting.dual_leader,
-    planting.watermark_fell,
+    planting.watermark_regression,
     planting.unavailable,
-    planting.two_owners,
-    planting.unowned,
-    planting.commit_back,
+    planting.dual_ownership,
+    planting.ownership_gap,
+    planting.commit_regression,
 )
 
 

@@ -92,7 +92,7 @@ def verdict_of(source: Source, findings: Findings, into: Path | None) -> Verdict
         faults=faults,
         failover=[_shown(source, row) for row in _rows(findings, "failover", run)],
         moves=[_shown(source, row) for row in _moves(findings, run)],
-        latency_ms={} if "late" in untold else _latency(findings, run),
+        latency_ms={} if "ack_latency" in untold else _latency(findings, run),
         runbook=runbook(record, source.small["faults"]),
     )
 
@@ -252,7 +252,7 @@ def _rows(findings: Findings, name: str, run: int) -> list[dict[str, Any]]:
 
 def _moves(findings: Findings, run: int) -> list[dict[str, Any]]:
     order = ("topic", "partition", "place")
-    return sorted(_rows(findings, "moves", run), key=lambda row: tuple(int(row[name]) for name in order))
+    return sorted(_rows(findings, "leadership_history", run), key=lambda row: tuple(int(row[name]) for name in order))
 
 
 def _unavailable_ms(findings: Findings, run: int) -> float:
@@ -267,7 +267,7 @@ def _unavailable_ms(findings: Findings, run: int) -> float:
 def _latency(findings: Findings, run: int) -> dict[str, dict[str, float]]:
     return {
         row["basis"]: {name.removesuffix("_ms"): row[name] for name in row if name.endswith("_ms")}
-        for row in _rows(findings, "late", run)
+        for row in _rows(findings, "ack_latency", run)
     }
 
 

@@ -110,7 +110,7 @@ def _others(found: Mapping[str, CheckResult]) -> str:
 
 
 def _left_behind(found: Mapping[str, CheckResult]) -> str:
-    count = found["left_behind"].found if "left_behind" in found else 0
+    count = found["unreplicated"].found if "unreplicated" in found else 0
     return f"{count:,} not in the mirror when the writers moved" if count else ""
 
 

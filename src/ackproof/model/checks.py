@@ -103,18 +103,18 @@ CHECKS: dict[str, CheckKind] = {
         "an ack at or below an offset that was acked before this send began",
         needs=("sends",), prefilterable=True, producers_lack="when a send began",
     ),
-    "skipped_read": CheckKind(
+    "poll_skip": CheckKind(
         "reads", "jump(s) of a consumer over records",
         "within (consumer, assignment, tp) a step over offsets at which somebody saw a record; in a compacted "
         "topic, over those that still hold one",
         needs=("reads",), prefilterable=True,
     ),
-    "repeated_read": CheckKind(
+    "nonmonotonic_poll": CheckKind(
         "reads", "step(s) back of a consumer",
         "within (consumer, assignment, tp) a step that does not rise",
         needs=("reads",), prefilterable=True,
     ),
-    "zombie_ack": CheckKind(
+    "stale_leader_ack": CheckKind(
         "leadership", "ack(s) by a leader of an epoch already past",
         "an ok ack of an epoch older than one already seen when it came (an epoch also grows without a new leader, "
         "where a dead replica leaves the in-sync ones: what was under way then counts too)",
@@ -126,7 +126,7 @@ CHECKS: dict[str, CheckKind] = {
         "two brokers' claims to a tp that overlap",
         needs=("state",),
     ),
-    "watermark_fell": CheckKind(
+    "watermark_regression": CheckKind(
         "durability", "fall(s) of the high watermark with a new epoch",
         "a high watermark below one that an older epoch had shown",
         needs=("state",),
@@ -142,7 +142,7 @@ CHECKS: dict[str, CheckKind] = {
         needs=("faults", "state"), needs_fates=True, prefilterable=True, depends_on_time=True,
         producers_lack="when an acknowledgement or an error reached it",
     ),
-    "late": CheckKind(
+    "ack_latency": CheckKind(
         "timing", "kind(s) of latency with an ack later than the line",
         "percentiles of latency from due and from sent; counts if an ack was later than the line",
         needs=("sends",), counted_column="late", depends_on_time=True, threshold="late_ms",
@@ -160,7 +160,7 @@ CHECKS: dict[str, CheckKind] = {
         "a position that a group's consumers were given more than once",
         needs=("reads",), prefilterable=True, needs_consumers="owned",
     ),
-    "shares": CheckKind(
+    "partition_shares": CheckKind(
         "groups", "member(s) of groups of which not as many read as expected",
         "a measure: what each member of a group read, and of how many partitions; counts members of groups of which "
         "not as many read as the scenario's `readers` say",
@@ -173,18 +173,18 @@ CHECKS: dict[str, CheckKind] = {
         needs=("groups",), counted_column="disturbed", depends_on_time=True, needs_consumers="owned",
         consumers_lack="when exactly it owned a partition",
     ),
-    "two_owners": CheckKind(
+    "dual_ownership": CheckKind(
         "groups", "time(s) with two owners of one partition",
         "a time in which two consumers of a group both believed that a partition was theirs",
         needs=("groups",), needs_consumers="owned", consumers_lack="when exactly it owned a partition",
     ),
-    "unowned": CheckKind(
+    "ownership_gap": CheckKind(
         "groups", "time(s) without an owner of a partition",
         "a time in which no consumer of a group owned a partition of its topic",
         needs=("groups",), depends_on_time=True, needs_consumers="owned",
         consumers_lack="when exactly it owned a partition",
     ),
-    "commit_back": CheckKind(
+    "commit_regression": CheckKind(
         "groups", "commit(s) of an offset below an earlier one",
         "an accepted commit below an earlier one of the same group and tp",
         needs=("commits",), needs_consumers="owned", consumers_lack="when exactly it committed",
@@ -196,19 +196,19 @@ CHECKS: dict[str, CheckKind] = {
         "KRaft). What a topic has grown by is left out, for it is placed anew",
         needs=("state",), counted_column="wrong",
     ),
-    "misplaced": CheckKind(
+    "log_dir_placement": CheckKind(
         "placement", "time(s) that logs were not put where the fewest were",
         "each time that a broker was given logs: what its directories held before and after, and beside it what the "
         "documented rule (where the fewest are) makes of it; counts where they differ",
         needs=("places",), counted_column="wrong",
     ),
-    "astray": CheckKind(
+    "seek_mismatch": CheckKind(
         "reads", "seek(s) that ended elsewhere",
         "a seek that ended elsewhere than at its offset, at the first record not older than its time, or where the "
         "policy says; one without an answer, too",
         needs=("seeks",),
     ),
-    "vanished": CheckKind(
+    "membership_gap": CheckKind(
         "groups", "time(s) in which a broker was no member",
         "a time in which ZooKeeper, or a broker, did not name a member of the cluster that it had named before",
         needs=("members",), depends_on_time=True,
@@ -218,7 +218,7 @@ CHECKS: dict[str, CheckKind] = {
         "a message of a producer's outbox that the healed log does not hold, acknowledged or not",
         default="forbidden", applies_to=conditions.has_outbox, needs_fates=True, prefilterable=True,
     ),
-    "exits": CheckKind(
+    "exit_codes": CheckKind(
         "timing", "producer(s) that did not end as expected",
         "a producer that did not end with the exit codes that the scenario expects, life after life",
         default="forbidden", needs=("nodes",), applies_to=conditions.expects_exits,
@@ -228,7 +228,7 @@ CHECKS: dict[str, CheckKind] = {
         "a step of a key from one partition to another, with the last message before it and the first after it",
         needs=("sends",), applies_to=conditions.has_keys, needs_full_scan=True,
     ),
-    "key_overtaken": CheckKind(
+    "key_reordered": CheckKind(
         "reads", "message(s) that a group was given after a later one of its key",
         "a message that a group was given after a later one of its key, and how much later",
         needs=("sends", "reads"), applies_to=conditions.has_keys, needs_full_scan=True, needs_consumers="in time",
@@ -240,7 +240,7 @@ CHECKS: dict[str, CheckKind] = {
         applies_to=conditions.asks_for_phases, needs_fates=True, needs_full_scan=True,
         producers_lack="when a send was made",
     ),
-    "torn": CheckKind(
+    "torn_transaction": CheckKind(
         "transactions", "transaction(s) of which the healed log holds some and not all",
         "a transaction, whatever became of it, of which the healed log holds some messages and not others",
         default="forbidden", needs=("transactions", "ends"), applies_to=conditions.has_transactions, needs_fates=True,
@@ -253,14 +253,14 @@ CHECKS: dict[str, CheckKind] = {
         default="forbidden", needs=("transactions", "reads"), applies_to=conditions.reads_transactions,
         needs_full_scan=True,
     ),
-    "hung": CheckKind(
+    "hanging_transaction": CheckKind(
         "transactions", "time(s) in which an open transaction held readers up past its time-out",
         "a time in which the last stable offset of a tp stood still below the high watermark for longer than the "
         "longest time-out of a transaction and ten seconds",
         default="forbidden", needs=("transactions", "stable"), applies_to=conditions.has_transactions,
         needs_full_scan=True, depends_on_time=True,
     ),
-    "inexact": CheckKind(
+    "not_exactly_once": CheckKind(
         "transactions", "message(s) of an input that were not processed exactly once",
         "a message of a transactional producer's input that has more or fewer answers in the healed log than it "
         "stands there",
@@ -273,12 +273,12 @@ CHECKS: dict[str, CheckKind] = {
         "permission, or is in the log; or such a producer that never tried",
         default="forbidden", applies_to=conditions.has_refused_producers, needs_fates=True, needs_full_scan=True,
     ),
-    "moves": CheckKind(
+    "leadership_history": CheckKind(
         "leadership", "view(s) of a partition at a moment",
         "a measure: who led each tp, and who was in sync, at each moment of the run",
         needs=("state",),
     ),
-    "eligible": CheckKind(
+    "eligible_leaders": CheckKind(
         "leadership", "view(s) of who may lead without being in sync",
         "a measure, of Kafka 4 in KRaft mode: who might have led each tp without being in sync (KIP-966), at each "
         "moment of the run",
@@ -291,7 +291,7 @@ CHECKS: dict[str, CheckKind] = {
         default="forbidden", needs=("state", "ends"), applies_to=conditions.has_claims, needs_full_scan=True,
         depends_on_time=True,
     ),
-    "copies_through": CheckKind(
+    "duplicate_accepted": CheckKind(
         "dedup", "message(s) that a receiver took more than once",
         "a value that a receiver took for new more than once",
         needs=("received",), applies_to=conditions.has_receivers, needs_full_scan=True, needs_consumers="whole",
@@ -325,13 +325,13 @@ CHECKS: dict[str, CheckKind] = {
         default="forbidden", needs=("mirror_ends",), applies_to=conditions.has_mirrors, needs_fates=True,
         needs_full_scan=True,
     ),
-    "mirrored_as": CheckKind(
+    "mirror_layout": CheckKind(
         "mirror", "partition(s) with a mirror",
         "a measure: each partition that holds anything with its mirror's name, both counts, and by how much the "
         "offsets of our messages differ",
         needs=("mirror_ends",), applies_to=conditions.has_mirrors,
     ),
-    "translated": CheckKind(
+    "offset_translation": CheckKind(
         "mirror", "group offset(s) at a mirror that would make the group miss something",
         "where a group goes on at a mirror beside where it goes on in the topic itself: how much it would read "
         "again; counts if it would miss something. Of what both hold: read again is what the group has done here "
@@ -340,7 +340,7 @@ CHECKS: dict[str, CheckKind] = {
         default="forbidden", needs=("translated", "mirror_ends"), counted_column="ahead",
         applies_to=conditions.has_mirrors, needs_full_scan=True,
     ),
-    "left_behind": CheckKind(
+    "unreplicated": CheckKind(
         "mirror", "acknowledged message(s) that the mirror did not have when the writers moved",
         "an ack of one site that its mirror did not hold when the writers first were acknowledged at the other",
         needs=("mirror_ends", "state"), applies_to=conditions.has_runbook, needs_full_scan=True, depends_on_time=True,

@@ -30,7 +30,7 @@ class Measured:
 
 
 MEASURES: dict[str, Measure] = {
-    "shares": Measure(
+    "partition_shares": Measure(
         "How the groups shared",
         {"group": "group", "consumer": "member", "read": "read", "share": "share", "partitions": "partitions"},
         {"share": ".0%"},
@@ -41,7 +41,7 @@ MEASURES: dict[str, Measure] = {
         {"group": "group", "rebalances": "rebalances", "unowned_partition_s": "partition-seconds without an owner"},
         {"unowned_partition_s": ",.2f"},
     ),
-    "eligible": Measure(
+    "eligible_leaders": Measure(
         "Who may lead without being in sync",
         {
             "topic": "topic",
@@ -68,7 +68,7 @@ MEASURES: dict[str, Measure] = {
         {"what": "gap of", "group": "group", "from_site": "from", "to_site": "to", "ms": "ms", "again": "read again"},
         {"ms": ",.0f"},
     ),
-    "mirrored_as": Measure(
+    "mirror_layout": Measure(
         "How the mirrors differ where they may",
         {
             "topic": "topic",
@@ -80,7 +80,7 @@ MEASURES: dict[str, Measure] = {
             "most_shift": "at most",
         },
     ),
-    "translated": Measure(
+    "offset_translation": Measure(
         "Where groups go on at a mirror",
         {
             "group": "group",
@@ -113,7 +113,7 @@ MEASURES: dict[str, Measure] = {
             "topic": "topic",
             "messages": "given",
             "accepted": "taken",
-            "copies_through": "copies through",
+            "duplicate_accepted": "copies through",
             "copies_expected": "expected",
             "wrongly_dropped": "wrongly dropped",
             "drops_expected": "expected",

@@ -21,7 +21,7 @@ RESULTS = {
 
 HEADLINE = ("lost", "duplicated", "reordered")
 # What no scenario permits is told where it was found, and else only among all checks.
-_NEVER = ("phantom", "aborted_read", "resurrected", "offset_gap", "exits", "claims")
+_NEVER = ("phantom", "aborted_read", "resurrected", "offset_gap", "exit_codes", "claims")
 
 FATES = {
     "survived": "acknowledged, and there at its own offset",

@@ -57,7 +57,7 @@ def make_timeline(run: Run, traffic: Traffic, partitions: Sequence[Partition], f
         *_owners(run, time),
         *_outbox(run),
         *cost_panels(run, broker_style),
-        *(() if "late" in not_applicable(run.record.plan) else _latency(traffic)),
+        *(() if "ack_latency" in not_applicable(run.record.plan) else _latency(traffic)),
     ]
     return Timeline(time, _bands(run, time), panels)
 

@@ -37,11 +37,11 @@ WITNESS = {
     "resurrected": ("producer", "seq"),
     "offset_gap": ("partition", "first_missing", "missing"),
     "realtime_order": ("producer", "seq", "acked_before"),
-    "skipped_read": ("consumer", "partition", "offset", "skipped"),
-    "repeated_read": ("consumer", "partition", "offset"),
-    "zombie_ack": ("producer", "seq", "older_than"),
+    "poll_skip": ("consumer", "partition", "offset", "skipped"),
+    "nonmonotonic_poll": ("consumer", "partition", "offset"),
+    "stale_leader_ack": ("producer", "seq", "older_than"),
     "dual_leader": ("partition", "from_ns", "to_ns", "one_broker", "other_broker"),
-    "watermark_fell": ("partition", "leader_epoch", "before", "after"),
+    "watermark_regression": ("partition", "leader_epoch", "before", "after"),
     "unavailable": ("partition", "from_ns", "to_ns"),
     "failover": (
         "fault",
@@ -53,17 +53,17 @@ WITNESS = {
         "first_ack_ms",
         "isr_full_ms",
     ),
-    "late": ("basis", "late", "max_ms"),
+    "ack_latency": ("basis", "late", "max_ms"),
     "undelivered": ("group", "partition", "offset", "producer", "seq"),
     "delivered_twice": ("group", "partition", "offset", "times", "consumers"),
     "rebalances": ("group", "rebalances", "unowned_partition_s"),
-    "two_owners": ("partition", "one_consumer", "other_consumer", "from_ns", "to_ns"),
-    "unowned": ("partition", "from_ns", "to_ns"),
-    "commit_back": ("partition", "at_ns", "highest", "offset"),
-    "torn": ("producer", "transaction", "in_log", "missing"),
+    "dual_ownership": ("partition", "one_consumer", "other_consumer", "from_ns", "to_ns"),
+    "ownership_gap": ("partition", "from_ns", "to_ns"),
+    "commit_regression": ("partition", "at_ns", "highest", "offset"),
+    "torn_transaction": ("producer", "transaction", "in_log", "missing"),
     "uncommitted_read": ("partition", "offset", "producer", "seq", "transaction"),
-    "hung": ("partition", "last_stable"),
-    "inexact": ("producer", "key", "records", "answers"),
+    "hanging_transaction": ("partition", "last_stable"),
+    "not_exactly_once": ("producer", "key", "records", "answers"),
     "rate": ("second", "sent"),
     "dips": ("second", "sent", "acked", "read", "unacked"),
     "alerts": ("rule", "fault", "result", "raised_ns"),
@@ -191,7 +191,7 @@ class World:
             sent = self.sends[producer, seq]
             self.expect("unavailable", sent.partition, at(sent.sent), at(sent.done))
         for basis, waits in self.waits.items():
-            self.expect("late", basis, len(waits), max(waits))
+            self.expect("ack_latency", basis, len(waits), max(waits))
         self._tell_of_faults()
         return self.history
 
@@ -232,7 +232,7 @@ class World:
         for epoch in range(1, self.falls[partition] + 1):
             when = self.over + 10 * epoch
             history.state(when, 1, leader=1, epoch=epoch, high_watermark=tail - 1, partition=partition)
-            self.expect("watermark_fell", partition, epoch, tail, tail - 1)
+            self.expect("watermark_regression", partition, epoch, tail, tail - 1)
 
     def _read(self, partition: int, offset: int, value: Value, by: Extra | None = None) -> None:
         by = by or Extra(0, 1, self._when_read(partition, offset, value))
@@ -423,16 +423,16 @@ def realtime_order(world: World, partition: int, k: int) -> None:
     world.expect("realtime_order", partition, m, m + 1)
 
 
-def skipped_read(world: World, partition: int, k: int) -> None:
+def poll_skip(world: World, partition: int, k: int) -> None:
     m = middle(k)
     world.unread.add((partition, m))
-    world.expect("skipped_read", 0, partition, m + 1, 1)
+    world.expect("poll_skip", 0, partition, m + 1, 1)
     world.expect("undelivered", 0, partition, m, partition, m)
 
 
-def repeated_read(world: World, partition: int, k: int) -> None:
+def nonmonotonic_poll(world: World, partition: int, k: int) -> None:
     world.twice.add((partition, middle(k)))
-    world.expect("repeated_read", 0, partition, middle(k))
+    world.expect("nonmonotonic_poll", 0, partition, middle(k))
     world.expect("delivered_twice", 0, partition, middle(k), 2, 1)
 
 
@@ -449,12 +449,12 @@ def delivered_twice(world: World, partition: int, k: int) -> None:
     world.expect("delivered_twice", 0, partition, m, 2, 2)
 
 
-def zombie_ack(world: World, partition: int, k: int) -> None:
+def stale_leader_ack(world: World, partition: int, k: int) -> None:
     """Acknowledged by the first epoch when the second had been seen."""
     m = middle(k)
     world.history.state(world.over + 5, 2, leader=2, epoch=1, partition=partition)
     world.sends[partition, m].done = world.over + 6 + k
-    world.expect("zombie_ack", partition, m, 1)
+    world.expect("stale_leader_ack", partition, m, 1)
 
 
 def dual_leader(world: World, partition: int, k: int) -> None:
@@ -464,7 +464,7 @@ def dual_leader(world: World, partition: int, k: int) -> None:
     world.expect("dual_leader", partition, at(begun + 20), at(begun + 30), 1, 2)
 
 
-def watermark_fell(world: World, partition: int, _: int) -> None:
+def watermark_regression(world: World, partition: int, _: int) -> None:
     world.falls[partition] += 1
 
 
@@ -484,32 +484,32 @@ def _wait(world: World, partition: int, k: int, ms: float) -> None:
             sent.done += ms
 
 
-def two_owners(world: World, partition: int, k: int) -> None:
+def dual_ownership(world: World, partition: int, k: int) -> None:
     begun = EVERY * SLOT * k
     world.history.group(begun + 10, "assigned", 1, position=None, partition=partition)
     world.history.group(begun + 20, "revoked", 1, partition=partition)
-    world.expect("two_owners", partition, 0, 1, at(begun + 10), at(begun + 20))
+    world.expect("dual_ownership", partition, 0, 1, at(begun + 10), at(begun + 20))
 
 
-def unowned(world: World, partition: int, k: int) -> None:
+def ownership_gap(world: World, partition: int, k: int) -> None:
     begun = EVERY * SLOT * k
     world.history.group(begun + 10, "revoked", 0, partition=partition)
     world.history.group(begun + 20, "assigned", 0, position=None, partition=partition)
-    world.expect("unowned", partition, at(begun + 10), at(begun + 20))
+    world.expect("ownership_gap", partition, at(begun + 10), at(begun + 20))
 
 
-def commit_back(world: World, partition: int, k: int) -> None:
+def commit_regression(world: World, partition: int, k: int) -> None:
     begun = EVERY * SLOT * k
     world.history.commit(begun + 10, 10, partition=partition)
     world.history.commit(begun + 20, 5, partition=partition)
-    world.expect("commit_back", partition, at(begun + 20), 10, 5)
+    world.expect("commit_regression", partition, at(begun + 20), 10, 5)
 
 
-def torn(world: World, partition: int, k: int) -> None:
+def torn_transaction(world: World, partition: int, k: int) -> None:
     del world.log[partition, middle(k)]
     world.expect("lost", partition, middle(k), "lost_hole")
-    world.expect("torn", partition, k, SLOT - 1, 1)
-    world.expect("inexact", partition, middle(k), 1, 0)
+    world.expect("torn_transaction", partition, k, SLOT - 1, 1)
+    world.expect("not_exactly_once", partition, middle(k), 1, 0)
 
 
 def uncommitted_read(world: World, partition: int, k: int) -> None:
@@ -519,21 +519,21 @@ def uncommitted_read(world: World, partition: int, k: int) -> None:
     world.expect("delivered_twice", 0, partition, m, 2, 2)
 
 
-def hung(world: World, partition: int, k: int) -> None:
+def hanging_transaction(world: World, partition: int, k: int) -> None:
     for when in (0, 20_001):
         world.history.stable(30_000 * k + when, middle(k), world.messages, partition=partition)
-    world.expect("hung", partition, middle(k))
+    world.expect("hanging_transaction", partition, middle(k))
 
 
 def answered_twice(world: World, partition: int, k: int) -> None:
     seq, sent = next_seq(world, partition), world.over + k
     offset = world.append(partition, (partition, seq))
     world.sends[partition, seq] = Sent(partition, offset, sent, sent + 1, key=middle(k))
-    world.expect("inexact", partition, middle(k), 1, 2)
+    world.expect("not_exactly_once", partition, middle(k), 1, 2)
 
 
 def never_answered(world: World, partition: int, _: int) -> None:
-    world.expect("inexact", partition, world.ask(partition), 1, 0)
+    world.expect("not_exactly_once", partition, world.ask(partition), 1, 0)
 
 
 def next_seq(world: World, producer: int) -> int:
@@ -584,10 +584,10 @@ def _fault(world: World, partition: int, *events: tuple[str, float]) -> int:
 
 
 def rebalanced(world: SlowWorld, partition: int, k: int) -> None:
-    begun, done = SECOND * _hit(k) + 300, len(world.expected["unowned"])
+    begun, done = SECOND * _hit(k) + 300, len(world.expected["ownership_gap"])
     world.history.group(begun, "revoked", 0, partition=partition)
     world.history.group(begun + 100, "assigned", 0, position=None, partition=partition)
-    world.expect("unowned", partition, at(begun), at(begun + 100))
+    world.expect("ownership_gap", partition, at(begun), at(begun + 100))
     world.expected["rebalances"] = {(0, done + 1, (done + 1) / 10)}
 
 
@@ -690,20 +690,20 @@ ANOMALIES: tuple[Plant, ...] = (
     resurrected,
     offset_gap,
     realtime_order,
-    skipped_read,
-    repeated_read,
+    poll_skip,
+    nonmonotonic_poll,
     undelivered,
     delivered_twice,
-    zombie_ack,
+    stale_leader_ack,
     dual_leader,
-    watermark_fell,
+    watermark_regression,
     unavailable,
-    two_owners,
-    unowned,
-    commit_back,
-    torn,
+    dual_ownership,
+    ownership_gap,
+    commit_regression,
+    torn_transaction,
     uncommitted_read,
-    hung,
+    hanging_transaction,
     answered_twice,
     never_answered,
     late_ack,
@@ -722,9 +722,9 @@ ANOMALIES: tuple[Plant, ...] = (
     alert_unfinished,
 )
 IN: dict[Plant, Callable[..., World]] = {  # worlds of their own
-    torn: partial(World, transactional=True),
+    torn_transaction: partial(World, transactional=True),
     uncommitted_read: partial(World, transactional=True),
-    hung: partial(World, transactional=True),
+    hanging_transaction: partial(World, transactional=True),
     answered_twice: partial(World, transactional=True),
     never_answered: partial(World, transactional=True),
     late_ack: partial(World, settings={"late_ms": 300.0}),

@@ -19,27 +19,33 @@ from tests.support.oracles.planting import EVERY, SLOT, Plant, Sent, World, midd
 BROKERS = (1, 2, 3)
 SECOND_SITE = 5_000  # the producer there
 WITNESS = {
-    "shares": ("group", "consumer", "reading", "readers"),
+    "partition_shares": ("group", "consumer", "reading", "readers"),
     "allocation": ("partition", "problem"),
-    "misplaced": ("broker", "step", "before", "after"),
-    "astray": ("partition", "asked", "landed"),
-    "vanished": ("source", "broker", "from_ns", "to_ns"),
+    "log_dir_placement": ("broker", "step", "before", "after"),
+    "seek_mismatch": ("partition", "asked", "landed"),
+    "membership_gap": ("source", "broker", "from_ns", "to_ns"),
     "unpublished": ("producer", "seq", "fate"),
-    "exits": ("node", "found"),
+    "exit_codes": ("node", "found"),
     "key_moved": ("key", "producer", "seq", "partition_before", "partition"),
-    "key_overtaken": ("group", "key", "producer", "seq", "partition"),
+    "key_reordered": ("group", "key", "producer", "seq", "partition"),
     "refusals": ("producer", "seq", "fate", "error"),
     "claims": ("claim", "partition", "leader"),
-    "copies_through": ("consumer", "producer", "seq", "times"),
+    "duplicate_accepted": ("consumer", "producer", "seq", "times"),
     "wrongly_dropped": ("consumer", "partition", "offset", "producer", "seq"),
-    "receivers": ("consumer", "copies_through", "wrongly_dropped"),
+    "receivers": ("consumer", "duplicate_accepted", "wrongly_dropped"),
     "mirror_differs": ("difference", "partition", "producer", "seq"),
-    "translated": ("partition", "offset", "mirror_offset", "missed"),
-    "left_behind": ("partition", "offset", "producer", "seq", "explained"),
+    "offset_translation": ("partition", "offset", "mirror_offset", "missed"),
+    "unreplicated": ("partition", "offset", "producer", "seq", "explained"),
     "unexplained": ("partition", "offset", "producer", "seq"),
     "site_gap": ("what", "from_site", "to_site", "ms"),
 }
-VIEWS = ("phases", "moves", "eligible", "mirrored_as", "throughput")  # tables of what was seen: no anomaly is in them
+VIEWS = (
+    "phases",
+    "leadership_history",
+    "eligible_leaders",
+    "mirror_layout",
+    "throughput",
+)  # tables of what was seen: no anomaly is in them
 Place = tuple[int, int]  # partition, offset
 
 
@@ -114,7 +120,7 @@ class MirroredWorld(World):
         end = len(offsets) - behind
         self.history.state(self.over, 4, leader=4, epoch=0, topic=1, high_watermark=end, partition=partition)
         for offset in range(tail - behind, tail):
-            self.expect("left_behind", partition, offset, *self.log[partition, offset], True)
+            self.expect("unreplicated", partition, offset, *self.log[partition, offset], True)
 
 
 @dataclass
@@ -137,12 +143,12 @@ class AskedWorld(World):
 
 def idle_member(world: World, partition: int, _: int) -> None:
     """Each of a group should read; all but one had a partition only before the load."""
-    consumer = len(world.expected["shares"]) or 1
+    consumer = len(world.expected["partition_shares"]) or 1
     before = -2 * EVERY * (consumer + 1)
     world.history.group(before, "assigned", consumer, partition=partition)
     world.history.group(before + EVERY, "revoked", consumer, partition=partition)
     world.history.readers = consumer + 1
-    world.expected["shares"] = {(0, each, 1, consumer + 1) for each in range(consumer + 1)}
+    world.expected["partition_shares"] = {(0, each, 1, consumer + 1) for each in range(consumer + 1)}
 
 
 def held_twice(world: World, partition: int, _: int) -> None:
@@ -152,34 +158,34 @@ def held_twice(world: World, partition: int, _: int) -> None:
     world.expect("allocation", -1, "no start and no shift explain this sequence")
 
 
-def misplaced(world: World, _: int, k: int) -> None:
+def log_dir_placement(world: World, _: int, k: int) -> None:
     """Two more logs, and both in one of two directories that held as many."""
-    broker = 1 + len(world.expected["misplaced"])
+    broker = 1 + len(world.expected["log_dir_placement"])
     for step, counts in enumerate(([k, k], [k + 2, k])):
         for directory, count in enumerate(counts, start=1):
             names = [f"t{directory}-{number}" for number in range(count)]
             row = {"step": step, "at_ns": at(step), "broker": broker, "directory": directory, "partitions": names}
             world.history.rows["places"].append(row)
-    world.expect("misplaced", broker, 1, (k, k), (k + 2, k))
+    world.expect("log_dir_placement", broker, 1, (k, k), (k + 2, k))
 
 
-def astray(world: World, partition: int, k: int) -> None:
+def seek_mismatch(world: World, partition: int, k: int) -> None:
     """After one that landed where it should."""
     log = {"log_start": 0, "log_start_after": 0, "log_end": world.messages, "log_end_after": world.messages}
     place = {"fault": 1, "topic": 0, "partition": partition, "by": "offset", "policy": "error"}
     for when, landed in enumerate((middle(k), middle(k) + 1)):
         sought = {"at_ns": at(when), "asked": middle(k), "landed": landed}
         world.history.rows["seeks"].append({**log, **place, **sought})
-    world.expect("astray", partition, middle(k), middle(k) + 1)
+    world.expect("seek_mismatch", partition, middle(k), middle(k) + 1)
 
 
-def vanished(world: World, _: int, k: int) -> None:
-    begun, broker = EVERY * SLOT * len(world.expected["vanished"]), 1 + k % len(BROKERS)
+def membership_gap(world: World, _: int, k: int) -> None:
+    begun, broker = EVERY * SLOT * len(world.expected["membership_gap"]), 1 + k % len(BROKERS)
     others = [each for each in BROKERS if each != broker]
     for when, brokers in ((0, BROKERS), (10, others), (20, others), (30, BROKERS)):
         row = {"at_ns": at(begun + when), "source": "zk1", "brokers": list(brokers)}
         world.history.rows["members"].append(row)
-    world.expect("vanished", "zk1", broker, at(begun + 10), at(begun + 30))
+    world.expect("membership_gap", "zk1", broker, at(begun + 10), at(begun + 30))
 
 
 def unpublished(world: World, partition: int, k: int) -> None:
@@ -199,8 +205,8 @@ def one_life_more(world: World, partition: int, k: int) -> None:
             ended.append({**exited, "node": f"producer{each}", "at_ns": at(world.over), "code": 0})
     before = tuple(row["code"] for row in ended if row["node"] == node)
     ended.append({**exited, "node": node, "at_ns": at(world.over + 1 + k), "code": 70 + k})
-    world.expected["exits"].discard((node, before))
-    world.expect("exits", node, (*before, 70 + k))
+    world.expected["exit_codes"].discard((node, before))
+    world.expect("exit_codes", node, (*before, 70 + k))
 
 
 def key_moved(world: World, partition: int, _: int) -> None:
@@ -208,11 +214,11 @@ def key_moved(world: World, partition: int, _: int) -> None:
     _move_key(world, lower, lower + 1)
 
 
-def key_overtaken(world: World, partition: int, _: int) -> None:
+def key_reordered(world: World, partition: int, _: int) -> None:
     """To a partition that is read before the one that it comes from."""
     upper = max(partition, 1)
     key, producer = _move_key(world, upper, upper - 1)
-    world.expect("key_overtaken", 0, key, producer, 0, upper)
+    world.expect("key_reordered", 0, key, producer, 0, upper)
 
 
 def _move_key(world: World, one: int, other: int) -> tuple[int, int]:
@@ -245,7 +251,7 @@ def claimed_wrongly(world: World, partition: int, k: int) -> None:
 
 def taken_twice(world: ReceivedWorld, partition: int, k: int) -> None:
     world.taken_twice.add((partition, middle(k)))
-    world.expect("copies_through", 0, partition, middle(k), 2)
+    world.expect("duplicate_accepted", 0, partition, middle(k), 2)
 
 
 def wrongly_dropped(world: ReceivedWorld, partition: int, k: int) -> None:
@@ -257,7 +263,7 @@ def passed_over(world: MirroredWorld, partition: int, k: int) -> None:
     value = partition, middle(k)
     world.passed_over.add((partition, middle(k)))
     world.expect("mirror_differs", "missing", partition, *value)
-    world.expect("left_behind", partition, middle(k), *value, False)
+    world.expect("unreplicated", partition, middle(k), *value, False)
     world.expect("unexplained", partition, middle(k), *value)
 
 
@@ -276,7 +282,7 @@ def swapped_by_the_mirror(world: MirroredWorld, partition: int, k: int) -> None:
     world.expect("mirror_differs", "out of order", partition, partition, middle(k))
 
 
-def left_behind(world: MirroredWorld, partition: int, _: int) -> None:
+def unreplicated(world: MirroredWorld, partition: int, _: int) -> None:
     world.behind[partition] += 1
 
 
@@ -284,19 +290,19 @@ def translated_too_far(world: MirroredWorld, partition: int, k: int) -> None:
     """After one that would only make the group read something again."""
     for when, there in ((k, middle(k) - 1), (k + 20, middle(k) + 1)):
         world.history.stands(there, middle(k), when=when, partition=partition)
-    world.expect("translated", partition, middle(k), middle(k) + 1, 1)
+    world.expect("offset_translation", partition, middle(k), middle(k) + 1, 1)
 
 
 ANOMALIES: tuple[Plant, ...] = (
     idle_member,
     held_twice,
-    misplaced,
-    astray,
-    vanished,
+    log_dir_placement,
+    seek_mismatch,
+    membership_gap,
     unpublished,
     one_life_more,
     key_moved,
-    key_overtaken,
+    key_reordered,
     refused_unclearly,
     claimed_wrongly,
     taken_twice,
@@ -305,7 +311,7 @@ ANOMALIES: tuple[Plant, ...] = (
     copied_twice,
     changed_by_the_mirror,
     swapped_by_the_mirror,
-    left_behind,
+    unreplicated,
     translated_too_far,
 )
 IN: dict[Plant, Callable[..., World]] = {
@@ -315,10 +321,10 @@ IN: dict[Plant, Callable[..., World]] = {
     copied_twice: MirroredWorld,
     changed_by_the_mirror: MirroredWorld,
     swapped_by_the_mirror: MirroredWorld,
-    left_behind: MirroredWorld,
+    unreplicated: MirroredWorld,
     translated_too_far: MirroredWorld,
 }
-BETWEEN_PARTITIONS = (planting.duplicated_elsewhere, key_moved, key_overtaken)  # for which one is not enough
+BETWEEN_PARTITIONS = (planting.duplicated_elsewhere, key_moved, key_reordered)  # for which one is not enough
 
 
 # -- what looks like one, and is legal -------------------------------------------------------------------------------

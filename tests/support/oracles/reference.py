@@ -158,7 +158,7 @@ def _steps(h: Rows) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     return [pair for lane in lanes.values() for pair in pairwise(lane)]
 
 
-def skipped_read(h: Rows) -> Answer:
+def poll_skip(h: Rows) -> Answer:
     compacted = {tp(row) for row in h["ends"] if row["compacted"]}
     open_ones = _of_transactions(h, but="committed")
     seen = [row for row in h["reads"] if tp(row) not in compacted and value(row) not in open_ones]
@@ -171,7 +171,7 @@ def skipped_read(h: Rows) -> Answer:
     return found
 
 
-def repeated_read(h: Rows) -> Answer:
+def nonmonotonic_poll(h: Rows) -> Answer:
     return {(row["consumer"], row["poll"]) for before, row in _steps(h) if row["offset"] <= before["offset"]}
 
 
@@ -272,7 +272,7 @@ def undelivered(h: Rows) -> Answer:
     return found
 
 
-def commit_back(h: Rows) -> Answer:
+def commit_regression(h: Rows) -> Answer:
     highest: dict[tuple[int, int, int], int] = {}
     found = set()
     for row in sorted(h["commits"], key=lambda row: int(row["at_ns"])):
@@ -285,7 +285,7 @@ def commit_back(h: Rows) -> Answer:
     return found
 
 
-def watermark_fell(h: Rows) -> Answer:
+def watermark_regression(h: Rows) -> Answer:
     shown = defaultdict(list)
     for row in [row for row in h["state"] if row["leader"] == row["broker"]] + h["ends"]:
         if row["leader_epoch"] is not None and row["high_watermark"] is not None:
@@ -325,7 +325,7 @@ def dual_leader(h: Rows) -> Answer:
     return found
 
 
-def zombie_ack(h: Rows) -> Answer:
+def stale_leader_ack(h: Rows) -> Answer:
     records = {position(row): row for row in h["log"]}
     copies = Counter(value(row) for row in h["log"])
     ends = {tp(row): row for row in h["ends"]}
@@ -403,7 +403,7 @@ def _owned(h: Rows) -> dict[tuple[int, int, int], list[Time]]:
     return found
 
 
-def two_owners(h: Rows) -> Answer:
+def dual_ownership(h: Rows) -> Answer:
     found = set()
     for place, times in _owned(h).items():
         for one in times:
@@ -414,7 +414,7 @@ def two_owners(h: Rows) -> Answer:
     return found
 
 
-def unowned(h: Rows) -> Answer:
+def ownership_gap(h: Rows) -> Answer:
     """From its first owner on; of what had none at all, the load. Without a load, up to its last owner."""
     load, owned = _load(h), _owned(h)
     found = set()
@@ -436,7 +436,7 @@ def unowned(h: Rows) -> Answer:
 def rebalances(h: Rows) -> Answer:
     load = _load(h)
     idle: Counter[int] = Counter()
-    for group, _, _, begin, end in unowned(h):
+    for group, _, _, begin, end in ownership_gap(h):
         idle[group] += end - begin
     found = set()
     for group in {row["group"] for row in h["groups"]}:
@@ -474,7 +474,7 @@ def _careful(h: Rows) -> set[int]:
     return {member["consumer"] for member in h["members_of"] if member["isolation"] == "read_committed"}
 
 
-def torn(h: Rows) -> Answer:
+def torn_transaction(h: Rows) -> Answer:
     fate = {row[:2]: row[2] for row in fates(h)}
     writes = {row["producer"]: row["topic"] for row in h.get("writers", [])}
     topics = {who: writes[who[0]] for who in unreported(h)} | {value(row): row["topic"] for row in h["sends"]}
@@ -501,7 +501,7 @@ def uncommitted_read(h: Rows) -> Answer:
     return found
 
 
-def hung(h: Rows) -> Answer:
+def hanging_transaction(h: Rows) -> Answer:
     if not h["transactions"]:
         return set()
     limit_ms = max(row["timeout_ms"] for row in h["transactions"]) + 10_000

@@ -90,7 +90,7 @@ def _full_again(h: Rows, place: tuple[int, int], proved: int) -> int | None:
     return since if told and since is not None and since > proved else None
 
 
-def late(h: Rows) -> Answer:
+def ack_latency(h: Rows) -> Answer:
     line_ns = _line(h, "late_ms", 1000) * MS
     found = set()
     for basis in ("due", "sent"):
@@ -251,7 +251,7 @@ def _shown(
     return (rule, fault, result, raised, cleared, after, stood, told, result not in ("hit", "unfinished"))
 
 
-def shares(h: Rows) -> Answer:
+def partition_shares(h: Rows) -> Answer:
     of_group = defaultdict(list)
     for member in h["members_of"]:
         of_group[member["group"]].append(member)
@@ -341,7 +341,7 @@ def _moments(h: Rows) -> list[tuple[int, str]]:
     return sorted(found, key=lambda moment: moment[0])  # what is at one moment stays as it is
 
 
-def eligible(h: Rows) -> Answer:
+def eligible_leaders(h: Rows) -> Answer:
     found = set()
     for place, (moment_ns, name) in enumerate(_moments(h)):
         newest: dict[tuple[int, int], dict[str, Any]] = {}

@@ -32,7 +32,7 @@ def key_moved(h: Rows) -> Found:
     ]
 
 
-def key_overtaken(h: Rows) -> Found:
+def key_reordered(h: Rows) -> Found:
     first: dict[tuple[int, int, int], int] = {}
     for read in h["reads"]:
         name = (read["group"], *value(read))
@@ -60,7 +60,7 @@ def key_overtaken(h: Rows) -> Found:
 # -- places ----------------------------------------------------------------------------------------------------------
 
 
-def misplaced(h: Rows) -> Found:
+def log_dir_placement(h: Rows) -> Found:
     looks: dict[int, dict[int, dict[int, list[str]]]] = defaultdict(lambda: defaultdict(dict))
     for row in h["places"]:
         looks[row["broker"]][row["step"]][row["directory"]] = row["partitions"]
@@ -83,7 +83,7 @@ def misplaced(h: Rows) -> Found:
     return found
 
 
-def astray(h: Rows) -> Found:
+def seek_mismatch(h: Rows) -> Found:
     told = ("topic", "partition", "fault", "by", "asked", "policy", "landed", "landed_ms", "before_ms", "log_start")
     return [tuple(s[name] for name in (*told, "log_end", "error")) for s in h["seeks"] if not _right(s)]
 
@@ -110,7 +110,7 @@ def _right(s: dict[str, Any]) -> bool:
     return there or (taken and by_policy)
 
 
-def vanished(h: Rows) -> Found:
+def membership_gap(h: Rows) -> Found:
     found = []
     everybody = {broker for row in h["members"] for broker in row["brokers"]}
     for source in {row["source"] for row in h["members"]}:
@@ -146,7 +146,7 @@ def _never_there(fate: str) -> bool:
     return fate in ("not_written", "rejected")
 
 
-def exits(h: Rows) -> Found:
+def exit_codes(h: Rows) -> Found:
     found = []
     for producer in h["producers_of"]:
         lives = sorted((row["at_ns"], row["code"]) for row in h["nodes"] if row["node"] == producer["name"])
@@ -170,7 +170,7 @@ def refusals(h: Rows) -> Found:
     return found
 
 
-def inexact(h: Rows) -> Found:
+def not_exactly_once(h: Rows) -> Found:
     found = []
     for producer in (row for row in h["producers_of"] if row["input"] is not None):
         (topic,) = [row["topic"] for row in h["topics_of"] if row["name"] == producer["input"]]

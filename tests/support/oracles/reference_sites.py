@@ -18,7 +18,7 @@ NOBODY = (-1, -1)  # of a record that is none of ours no value could be read
 RECENT = 3_000_000_000
 
 
-def copies_through(h: Rows) -> Answer:
+def duplicate_accepted(h: Rows) -> Answer:
     taken = defaultdict(list)
     for row in h["received"]:
         if row["accepted"] and value(row) != NOBODY:
@@ -47,7 +47,7 @@ def wrongly_dropped(h: Rows) -> Answer:
 
 def receivers(h: Rows) -> Answer:
     copies: dict[int, int] = defaultdict(int)
-    for consumer, *_, times in copies_through(h):
+    for consumer, *_, times in duplicate_accepted(h):
         copies[consumer] += times - 1
     drops = Counter(row[0] for row in wrongly_dropped(h))
     found = set()
@@ -125,7 +125,7 @@ def mirror_differs(h: Rows) -> Answer:
     return found
 
 
-def mirrored_as(h: Rows) -> Answer:
+def mirror_layout(h: Rows) -> Answer:
     found = set()
     for topic, mirror, partition, records, copies in _mirrored(h):
         own, there = _places(records), _places(copies)
@@ -136,7 +136,7 @@ def mirrored_as(h: Rows) -> Answer:
     return found
 
 
-def translated(h: Rows) -> Answer:
+def offset_translation(h: Rows) -> Answer:
     held = {(topic, partition): both for topic, _, partition, *both in _mirrored(h)}
     found = set()
     for row in h["translated"]:
@@ -191,7 +191,7 @@ def site_gap(h: Rows) -> Answer:
     return found
 
 
-def left_behind(h: Rows) -> Answer:
+def unreplicated(h: Rows) -> Answer:
     mirror_of = {row["topic"]: row["mirror"] for row in h["mirrors"]}
     held = {(topic, partition): [_places(rows) for rows in both] for topic, _, partition, *both in _mirrored(h)}
     found = set()
@@ -227,7 +227,7 @@ def _end(h: Rows, mirror: int, partition: int, moment: int) -> int:
 
 
 def unexplained(h: Rows) -> Answer:
-    return {row for row in left_behind(h) if not row[-1]}
+    return {row for row in unreplicated(h) if not row[-1]}
 
 
 def _moments(h: Rows) -> list[tuple[str, int]]:
@@ -252,7 +252,7 @@ def _moments(h: Rows) -> list[tuple[str, int]]:
     return sorted([(name, when) for name, when in found if when is not None], key=lambda moment: moment[1])
 
 
-def moves(h: Rows) -> Answer:
+def leadership_history(h: Rows) -> Answer:
     answers = [
         row
         for row in h["state"]

@@ -130,7 +130,7 @@ select s.run, s.producer, s.seq, max(b."offset") as before
 from placed s join placed b using (run, topic, partition)
 where b.done_ns < s.sent_ns and s.done_ns is not null
 group by s.run, s.producer, s.seq, s."offset" having s."offset" <= before""",
-    "skipped_read": f"""
+    "poll_skip": f"""
 with {_STEPS}, {_TRANSACTED}, there as (
     select run, topic, partition, "offset" from log
     union select run, topic, partition, "offset" from reads r
@@ -140,7 +140,7 @@ with {_STEPS}, {_TRANSACTED}, there as (
 select s.run, s.consumer, s.poll, count(*) as skipped
 from steps s join there t using (run, topic, partition)
 where t."offset" > s.before and t."offset" < s."offset" group by all""",
-    "repeated_read": f"""with {_STEPS} select run, consumer, poll from steps where "offset" <= before""",
+    "nonmonotonic_poll": f"""with {_STEPS} select run, consumer, poll from steps where "offset" <= before""",
     "unavailable": """
 with ours as (select run, topic, count(*) as partitions, min(partition) as only_one from ends group by all),
 last as (select run, max(greatest(sent_ns, coalesce(done_ns, 0))) as last_ns from sends group by all),
@@ -202,14 +202,14 @@ select l.run, b."group", l.topic, l.partition, l."offset", l.producer, l.seq
 from log l join began b using (run, topic, partition)
 where l."offset" >= b.begins and l.producer >= 0 and l.seq >= 0 and not exists (
     select 1 from reads r where (r.run, r."group", r.producer, r.seq) = (l.run, b."group", l.producer, l.seq))""",
-    "commit_back": """
+    "commit_regression": """
 with accepted as (
     select *, max("offset") over (
         partition by run, "group", topic, partition order by at_ns
         rows between unbounded preceding and 1 preceding) as highest
     from commits where outcome = 'ok')
 select run, "group", topic, partition, consumer, at_ns, highest, "offset" from accepted where "offset" < highest""",
-    "watermark_fell": """
+    "watermark_regression": """
 with shown as (
     select run, topic, partition, leader_epoch, high_watermark from state where broker = leader
     union all select run, topic, partition, leader_epoch, high_watermark from ends),
@@ -234,7 +234,7 @@ select run, topic, partition, greatest(a.from_ns, b.from_ns) as from_ns, least(a
     a.broker, a.epoch, b.broker, b.epoch
 from claims a join claims b using (run, topic, partition)
 where a.broker < b.broker and greatest(a.from_ns, b.from_ns) <= least(a.to_ns, b.to_ns)""",
-    "zombie_ack": f"""
+    "stale_leader_ack": f"""
 with {_PLACED},
 seen as (select *, at_ns + took_ns as seen_ns from state where leader_epoch is not null),
 led as (
@@ -265,13 +265,13 @@ known as (
 select k.run, k.producer, k.seq, f.fate, k.older_than, k.since_ns from known k
 join ({_FATES}) f using (run, producer, seq)
 qualify row_number() over (partition by k.run, k.producer, k.seq order by k.older_than) = 1""",
-    "two_owners": f"""
+    "dual_ownership": f"""
 with {_OWNED}
 select run, "group", topic, partition, a.consumer, b.consumer,
     greatest(a.from_ns, b.from_ns) as from_ns, least(a.to_ns, b.to_ns) as to_ns
 from owned a join owned b using (run, "group", topic, partition)
 where a.consumer < b.consumer and greatest(a.from_ns, b.from_ns) < least(a.to_ns, b.to_ns)""",
-    "unowned": f"""with {_UNOWNED} select run, "group", topic, partition, from_ns, to_ns from unowned""",
+    "ownership_gap": f"""with {_UNOWNED} select run, "group", topic, partition, from_ns, to_ns from unowned""",
     "rebalances": f"""
 with {_UNOWNED},
 words as (
@@ -282,7 +282,7 @@ counted as (
 idle as (select run, "group", sum(to_ns - from_ns) / 1e9 as seconds from unowned group by all)
 select c.run, c."group", c.times, coalesce(i.seconds, 0), c.times > 0
 from counted c left join idle i using (run, "group")""",
-    "torn": f"""
+    "torn_transaction": f"""
 with {_TRANSACTED}, judged as (
     select t.run, t.producer, t."transaction", t.became, s.topic, s.seq,
         f.fate in ('survived', 'survived_moved', 'recovered', 'resurrected', 'expired') as there
@@ -301,7 +301,7 @@ from reads r join members_of m using (run, consumer)
 join transacted t on (t.run, t.producer) = (r.run, r.producer) and r.seq between t.first_seq and t.last_seq
 where m.isolation = 'read_committed'
     and (t.became is not distinct from 'aborted' or t.asked_ns is null or r.read_ns < t.asked_ns)""",
-    "hung": f"""
+    "hanging_transaction": f"""
 with {_TRANSACTED},
 words as (select *, if(last_stable < high_watermark, last_stable, null) as held from stable),
 turns as (

@@ -156,7 +156,7 @@ steps as (
 select run, fault, kind, topic, partition, proved_ns, old_epoch, new_epoch,
     (error_ns - proved_ns) / 1e6, (new_ns - proved_ns) / 1e6, (ack_ns - proved_ns) / 1e6, (full_ns - proved_ns) / 1e6
 from steps""",
-    "late": """
+    "ack_latency": """
 with took as (
     select s.run, b.basis, p.late_ms,
         greatest(s.done_ns - if(b.basis = 'due', s.due_ns, s.sent_ns), 0) as ns
@@ -211,7 +211,7 @@ compared as (
 select run, rule, fault, result, raised_ns, cleared_ns, (raised_ns - proved_ns) / 1e9, (cleared_ns - raised_ns) / 1e9,
     if(rule = 'under-replicated', 'in the morning', 'at once'), result in ('missed', 'late', 'stuck', 'false')
 from compared""",
-    "shares": """
+    "partition_shares": """
 with own as (
     select m.run, m."group", m.consumer, m.readers, count(r.run) as given,
         count(distinct if(r.run is null, null, r.topic || '/' || r.partition)) as places
@@ -238,7 +238,7 @@ select run, topic, phase, after, count_if(within), count_if(within and outcome =
         when bool_or(at_last and outcome = 'ok') then 'written'
         when bool_or(at_last and outcome = 'fail') then 'refused' else 'unavailable' end
 from met where within or at_last group by run, topic, phase, after""",
-    "eligible": f"""
+    "eligible_leaders": f"""
 with {_MOMENTS}, answers as (
     select e.run, e.topic, e.partition, m.place, m.moment, e.eligible, e.last_known
     from moments m join eligible e using (run) where e.at_ns <= m.moment_ns

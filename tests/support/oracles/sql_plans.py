@@ -123,7 +123,7 @@ select run, producer, topic, key, lag(seq) over w, lag(partition) over w as came
     seq, partition, "offset"
 from written window w as (partition by run, producer, topic, key order by seq)
 qualify came_from <> partition""",
-    "key_overtaken": """
+    "key_reordered": """
 with given as (
     select s.run, r."group", s.producer, s.seq, s.topic, s.key, s.partition, min(r.read_ns) as read_ns
     from reads r join sends s using (run, producer, seq) where s.key is not null group by all)
@@ -133,7 +133,7 @@ from given g join given l
     on (l.run, l."group", l.producer, l.topic, l.key) = (g.run, g."group", g.producer, g.topic, g.key)
     and l.seq > g.seq and l.read_ns < g.read_ns
 group by all""",
-    "misplaced": """
+    "log_dir_placement": """
 with recursive steps as (
     select run, broker, step, lag(step) over (partition by run, broker order by step) as step_before
     from (select distinct run, broker, step from places)),
@@ -156,7 +156,7 @@ fill as (
 select run, broker, step, before, after, list_reverse_sort(counts) as documented, given,
     documented <> list_reverse_sort(after)
 from looks join fill using (run, broker, step) where more = 0""",
-    "astray": """
+    "seek_mismatch": """
 with judged as (
     select *,
         "by" = 'offset' and asked >= log_start_after and asked < log_end as is_there,
@@ -174,7 +174,7 @@ from judged where not case
     when is_there then at_place
     when is_gone then by_policy
     else at_place or by_policy end""",
-    "vanished": """
+    "membership_gap": """
 with everybody as (select distinct run, unnest(brokers) as broker from members),
 told as (
     select run, source, broker, at_ns, list_contains(brokers, broker) as named,
@@ -190,7 +190,7 @@ select s.run, s.topic, s.producer, s.seq, f.fate, s.outcome, s.error, s.sent_ns
 from sends s join fates f using (run, producer, seq) join producers_of p using (run, producer)
 where p.outbox and f.fate <> 'expired' and not exists (
     select 1 from log l where (l.run, l.producer, l.seq) = (s.run, s.producer, s.seq))""",
-    "exits": """
+    "exit_codes": """
 with lives as (select run, node as name, list(coalesce(code, -1) order by at_ns) as codes from nodes group by all)
 select run, name, exits, codes from producers_of left join lives using (run, name)
 where len(exits) > 0 and codes is distinct from exits""",
@@ -202,7 +202,7 @@ where p.refused and (
     s.seq is null or s.outcome <> 'fail' or s.error is null
     or s.error not in ('TOPIC_AUTHORIZATION_FAILED', 'CLUSTER_AUTHORIZATION_FAILED')
     or exists (select 1 from log l where (l.run, l.producer, l.seq) = (s.run, s.producer, s.seq)))""",
-    "inexact": """
+    "not_exactly_once": """
 with stands as (
     select p.run, p.producer, l.seq as key, 1 as record, 0 as answer, null as seq
     from producers_of p join topics_of t on t.run = p.run and t.name = p.input

@@ -43,7 +43,7 @@ where l.producer <> -1 and not exists (
     where (t.run, t.consumer, t.producer, t.seq) = (l.run, r.consumer, l.producer, l.seq) and t.accepted)
 qualify row_number() over (
     partition by l.run, r.consumer, l.producer, l.seq order by l.partition, l."offset") = 1""",
-    "left_behind": """
+    "unreplicated": """
 with ends as (
     select w.run, m.topic, s.partition, w.to_ns,
         arg_max(s.log_end, (coalesce(s.leader_epoch, -1), s.at_ns)) as mirror_end
@@ -88,12 +88,12 @@ from every where at_ns is not null""",
 }
 
 QUESTIONS = {
-    "copies_through": "select * from taken_twice",
+    "duplicate_accepted": "select * from taken_twice",
     "wrongly_dropped": "select * from never_taken",
     "receivers": """
 with given as (
     select run, consumer, count(*) as messages, count(*) filter (where accepted) as taken from received group by all),
-through as (select run, consumer, sum(times - 1)::bigint as copies_through from taken_twice group by all),
+through as (select run, consumer, sum(times - 1)::bigint as duplicate_accepted from taken_twice group by all),
 dropped as (select run, consumer, count(*) as wrongly_dropped from never_taken group by all),
 spent as (
     select run, consumer, sum(handling_ns)::bigint / (nullif(sum(messages), 0)::bigint * 1000) as each,
@@ -102,11 +102,11 @@ spent as (
     from costs group by all),
 every as (
     select r.*, coalesce(messages, 0) as messages, coalesce(taken, 0) as taken,
-        coalesce(copies_through, 0) as copies_through, coalesce(wrongly_dropped, 0) as wrongly_dropped
+        coalesce(duplicate_accepted, 0) as duplicate_accepted, coalesce(wrongly_dropped, 0) as wrongly_dropped
     from receivers r left join given using (run, consumer) left join through using (run, consumer)
     left join dropped using (run, consumer))
-select run, consumer, topic, strategy, messages, taken, copies_through, wrongly_dropped, copies, drops,
-    (copies_through > 0 and copies = 'forbidden') or (copies_through = 0 and copies = 'required')
+select run, consumer, topic, strategy, messages, taken, duplicate_accepted, wrongly_dropped, copies, drops,
+    (duplicate_accepted > 0 and copies = 'forbidden') or (duplicate_accepted = 0 and copies = 'required')
         or (wrongly_dropped > 0 and drops = 'forbidden') or (wrongly_dropped = 0 and drops = 'required'),
     each, deciding, memory, grown, disk
 from every left join spent using (run, consumer)""",
@@ -128,11 +128,11 @@ moved as (
 select run, topic, partition, difference, producer, seq, first, first_there, previous, copies, copies_there
 from (select * from counted where difference is not null union all by name select * from moved where first <= previous)
 """,
-    "mirrored_as": """
+    "mirror_layout": """
 select run, topic, partition, m.mirror, sum(copies)::bigint, sum(copies_there)::bigint,
     min(first_there - first) filter (where producer <> -1), max(first_there - first) filter (where producer <> -1)
 from pairs join mirrors m using (run, topic) group by all""",
-    "translated": """
+    "offset_translation": """
 select t.run, t."group", t.topic, t.partition, t.at_ns, t."offset", t.mirror, t.mirror_offset,
     count(*) filter (where p.last < t."offset" and p.last_there >= t.mirror_offset) as again,
     count(*) filter (where p.first >= t."offset" and p.last_there < t.mirror_offset) as missed, missed > 0
@@ -141,8 +141,8 @@ where not exists (
     select 1 from reads r
     where (r.run, r."group", r.topic) = (t.run, t."group", t.mirror) and r.read_ns <= t.at_ns)
 group by all""",
-    "left_behind": "select * from left_behind",
-    "unexplained": "select * from left_behind where not explained",
+    "unreplicated": "select * from unreplicated",
+    "unexplained": "select * from unreplicated where not explained",
     "site_gap": """
 with given as (
     select r.*, site, row_number() over (partition by run, "group" order by read_ns, site) as place
@@ -165,7 +165,7 @@ union all
 select s.run, 'reads', s."group", s.from_site, s.site, s.from_ns, s.read_ns, (s.read_ns - s.from_ns) / 1e6,
     coalesce(a.times, 0)
 from stays s left join again a using (run, "group", place)""",
-    "moves": """
+    "leadership_history": """
 select s.run, s.topic, s.partition, m.place, m.moment, m.at_ns, s.leader, s.leader_epoch, s.isr, s.replicas
 from moments m join state s using (run)
 where s.topic >= 0 and s.leader_epoch is not null and coalesce(s.error, 'LEADER_NOT_AVAILABLE') = 'LEADER_NOT_AVAILABLE'

@@ -12,7 +12,7 @@ from ackproof.report.phrases import _NEVER, HEADLINE
 
 HOME = Path(__file__).parents[3]
 PLACES = {(check.topic, name) for name, check in CHECKS.items()}
-TESTED_WITH_ANOTHER = {("leadership", "moves")}  # what claims are about, in test_claims.py
+TESTED_WITH_ANOTHER = {("leadership", "leadership_history")}  # what claims are about, in test_claims.py
 
 
 def test_every_check_has_a_file_and_every_file_an_entry() -> None:

@@ -259,9 +259,9 @@ def test_where_labels_find_no_room_faults_are_shown_by_their_numbers() -> None:
 def test_a_check_with_nothing_to_look_at_is_named_and_not_told(tmp_path: Path) -> None:
     directory = make_run(tmp_path, SHAPES["base"])
     verdict = read_verdict(directory)
-    silent = CheckResult("torn", "allowed", None, "confirmed", "")
+    silent = CheckResult("torn_transaction", "allowed", None, "confirmed", "")
     more = msgspec.structs.replace(verdict, checks=[*verdict.checks, silent])
     (directory / "verdict" / "verdict.json").write_bytes(msgspec.json.encode(more))
     page = write_report(directory).read_text(encoding="utf-8")
-    assert "Nothing to look at in this run for: torn ." in words(page)
-    assert page.count("torn") == 1
+    assert "Nothing to look at in this run for: torn transaction ." in words(page)
+    assert page.count("torn transaction") == 1

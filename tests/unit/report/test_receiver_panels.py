@@ -26,7 +26,7 @@ RECEIVER: dict[str, Any] = {
     "strategy": "ids",
     "messages": 1_234,
     "accepted": 1_200,
-    "copies_through": 0,
+    "duplicate_accepted": 0,
     "wrongly_dropped": 7,
     "copies_expected": "forbidden",
     "drops_expected": "forbidden",

@@ -86,8 +86,8 @@ def test_plain_sql_finds_what_the_bench_never_plants(made: Path) -> None:
     assert {name: after[name] - before[name] for name in after if after[name] != before[name]} == {
         "survived": 1, "survived_moved": 1, "resurrected": 1, "lost_truncated": 1, "lost": 1,
         "inconsistent_offset": 2, "realtime_order": 1, "phantom": 1, "offset_gap": 1, "aborted_read": 1,
-        "unstable_read": 1, "skipped_read": 1, "repeated_read": 1, "delivered_twice": 4, "undelivered": 3,
-        "zombie_ack": 1,
+        "unstable_read": 1, "poll_skip": 1, "nonmonotonic_poll": 1, "delivered_twice": 4, "undelivered": 3,
+        "stale_leader_ack": 1,
     }  # fmt: skip
 
 
@@ -138,7 +138,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Change, peers: 
     ("change", "named", "words"),
     [
         (lambda found: found.update(reordered=7), "reordered", "7, planted: 1"),
-        (lambda found: found.update(zombie_ack=1), "zombie_ack", "1, planted: 0"),
+        (lambda found: found.update(stale_leader_ack=1), "stale_leader_ack", "1, planted: 0"),
         (lambda found: found.pop("undelivered"), "undelivered", "not told, planted: 0"),
         (lambda found: found.update(failover=3), "failover", "3, ours: 4"),
     ],

@@ -69,13 +69,13 @@ def transaction_problems(scenario: Scenario) -> Iterator[Problem]:
 
 def _ended(scenario: Scenario) -> Iterator[Problem]:
     """Nobody takes up the work of a transactional producer."""
-    if all(scenario.expected(mode).get("inexact") == "allowed" for mode in scenario.modes):
+    if all(scenario.expected(mode).get("not_exactly_once") == "allowed" for mode in scenario.modes):
         return
     transactional = {f"producer:{at}" for at, plan in enumerate(scenario.each_producer, start=1) if plan.transactions}
     for number, fault in enumerate(scenario.faults):
         for target in fault.targets:
             if target in transactional and fault.kind in ("kill", "stop"):
-                told = 'what it had begun stays half done; say inexact = "allowed" in [expect]'
+                told = 'what it had begun stays half done; say not_exactly_once = "allowed" in [expect]'
                 yield f"faults.{number}.targets", f"{target}: {told}"
 
 

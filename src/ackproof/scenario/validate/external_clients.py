@@ -48,8 +48,8 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
             if check in untold and word != "allowed":
                 yield f"{field}.{check}", f"{check} cannot be {word}: it is not applicable, for {untold[check]}"
     for number, claim in enumerate(scenario.claims):
-        if claim.acked is not None and "zombie_ack" in untold:
-            yield f"claims.{number}.acked", f"acked cannot be claimed, for {untold['zombie_ack']}"
+        if claim.acked is not None and "stale_leader_ack" in untold:
+            yield f"claims.{number}.acked", f"acked cannot be claimed, for {untold['stale_leader_ack']}"
 
 
 def _client(plan: Plan, where: str, words: tuple[str, ...]) -> Iterator[Problem]:

@@ -618,8 +618,11 @@ def _expectations(scenario: Scenario) -> Iterator[Problem]:
         expected = scenario.expected(mode)
         if expected.get("lost") == "required" and not scenario.faults:
             yield "expect.lost", "lost is required, and yet nothing breaks: without a fault nothing can be lost"
-        if expected.get("zombie_ack") == "required" and expected.get("lost") == "forbidden":
-            yield "expect", "zombie_ack is required and lost forbidden: what a deposed leader acknowledges is lost"
+        if expected.get("stale_leader_ack") == "required" and expected.get("lost") == "forbidden":
+            yield (
+                "expect",
+                "stale_leader_ack is required and lost forbidden: what a deposed leader acknowledges is lost",
+            )
     for mode in ("zookeeper", "kraft"):
         if getattr(scenario, f"expect_{mode}") and mode not in scenario.modes:
             yield f"expect_{mode}", f"expect_{mode} is given, but the scenario does not run in {mode} mode"

@@ -9,7 +9,7 @@ import pytest
 from tests.support.asking import Cases, found, witnesses
 from tests.support.histories import FIRST_RUN, History
 
-COLUMNS = ("consumer", "messages", "accepted", "copies_through", "wrongly_dropped", "wrong")
+COLUMNS = ("consumer", "messages", "accepted", "duplicate_accepted", "wrongly_dropped", "wrong")
 
 
 def _expecting(copies: str, drops: str, *received: tuple[int, bool]) -> History:

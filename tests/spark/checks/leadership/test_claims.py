@@ -177,7 +177,7 @@ def test_a_claim_tells_how_many_were_acknowledged() -> None:
 
 
 def test_moves_are_the_newest_epochs_own_word() -> None:
-    rows = sorted(witnesses("moves", _split()), key=lambda row: int(row["place"]))
+    rows = sorted(witnesses("leadership_history", _split()), key=lambda row: int(row["place"]))
     assert [(row["moment"], row["leader"], row["leader_epoch"], row["isr"]) for row in rows] == [
         ("start", 1, 0, [1, 2, 3]),
         ("before 1", 1, 0, [1, 2, 3]),

@@ -131,9 +131,13 @@ def test_a_scenario_with_commands_is_good() -> None:
         ),
         ('lost = "forbidden"', 'failover = "required"', "does not tell when an acknowledgement or an error reached it"),
         ('group = "readers"', 'group = "readers"\nwhere = "host"', "consumer:1 runs on the host"),
-        ('lost = "forbidden"', 'late = "forbidden"', "late cannot be forbidden: it is not applicable, for producer1"),
+        (
+            'lost = "forbidden"',
+            'ack_latency = "forbidden"',
+            "ack_latency cannot be forbidden: it is not applicable, for producer1",
+        ),
         ('lost = "forbidden"', 'resurrected = "forbidden"', "does not tell which sends certainly failed"),
-        ('undelivered = "allowed"', 'unowned = "required"', "consumer1 does not tell when exactly it owned"),
+        ('undelivered = "allowed"', 'ownership_gap = "required"', "consumer1 does not tell when exactly it owned"),
         (
             'lost = "forbidden"\n',
             'lost = "forbidden"\n[[claims]]\nat = "end"\npartitions = "orders/0"\nacked = true\n[expect_kraft]\n',
@@ -153,7 +157,7 @@ def test_a_foreign_client_may_be_frozen() -> None:
 
 
 def test_what_a_foreign_client_does_not_tell_may_be_allowed() -> None:
-    load(read_source("good.toml", FOREIGN.replace('undelivered = "allowed"', 'late = "allowed"')))
+    load(read_source("good.toml", FOREIGN.replace('undelivered = "allowed"', 'ack_latency = "allowed"')))
 
 
 def test_only_what_foreign_clients_do_not_tell_is_not_applicable() -> None:
@@ -161,9 +165,9 @@ def test_only_what_foreign_clients_do_not_tell_is_not_applicable() -> None:
     assert not_applicable({"producers": [ours], "consumers": [ours]}) == {}
     by_producers = not_applicable({"producers": [ours, theirs], "consumers": [ours]})
     assert by_producers["rate"] == "producer3, producer4 do not tell when a send was made"
-    assert "unowned" not in by_producers
+    assert "ownership_gap" not in by_producers
     by_consumers = not_applicable({"producers": [ours], "consumers": [theirs]})
-    assert set(by_consumers) == {"two_owners", "unowned", "rebalances", "commit_back"}
+    assert set(by_consumers) == {"dual_ownership", "ownership_gap", "rebalances", "commit_regression"}
     from_the_end = not_applicable({"producers": [ours], "consumers": [{**theirs, "start": "latest"}]})
     assert from_the_end["undelivered"] == "consumer1, consumer2 do not tell from where on a partition was read"
 

@@ -70,7 +70,11 @@ KILL = '[[faults]]\nkind = "kill"\ntargets = ["producer:2"]\nat_s = 24\n\n'
         ("count = 8_000\ntransactions", "count = 4_000\ntransactions", "count = 4000: as many as its input has, 8000"),
         ("transactions = {", "threads = 2\ntransactions = {", "threads: leave it out"),
         ("transactions = {", "partition = 1\ntransactions = {", "partition: leave it out"),
-        ("[expect]\n", f"{KILL}[expect]\n", 'producer:2: what it had begun stays half done; say inexact = "allowed"'),
+        (
+            "[expect]\n",
+            f"{KILL}[expect]\n",
+            'producer:2: what it had begun stays half done; say not_exactly_once = "allowed"',
+        ),
         ("size = 50", "size = 0", "size = 0: from 1 to 10000 messages"),
         ("abort_every = 4", "abort_every = 1", "or nothing is ever committed"),
         ("timeout_s = 10", "timeout_s = 0.5", "timeout_s = 0.5: from 1 to 900"),
@@ -98,7 +102,7 @@ def test_the_input_of_transactions_is_not_written_by_others() -> None:
 
 def test_a_transactional_producer_may_be_killed_where_that_may_cost_something() -> None:
     text = TRANSACTIONS.replace("[expect]\n", f"{KILL}[expect]\n").replace(
-        'inexact = "forbidden"', 'inexact = "allowed"'
+        'not_exactly_once = "forbidden"', 'not_exactly_once = "allowed"'
     )
     load(read_source("good.toml", text))
 

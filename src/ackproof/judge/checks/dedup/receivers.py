@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ackproof.judge.checks.dedup.copies_through import copies_through
+from ackproof.judge.checks.dedup.duplicate_accepted import duplicate_accepted
 from ackproof.judge.checks.dedup.wrongly_dropped import wrongly_dropped
 from ackproof.judge.frames import Tables
 
@@ -17,13 +17,13 @@ def receivers(t: Tables) -> DataFrame:
     handled = t.received.groupBy(*_OF).agg(
         F.count("*").alias("messages"), F.sum(F.col("accepted").cast("long")).alias("accepted")
     )
-    through = copies_through(t).groupBy(*_OF).agg(F.sum(F.col("times") - 1).alias("copies_through"))
+    through = duplicate_accepted(t).groupBy(*_OF).agg(F.sum(F.col("times") - 1).alias("duplicate_accepted"))
     dropped = wrongly_dropped(t).groupBy(*_OF).agg(F.count("*").alias("wrongly_dropped"))
-    counts = ("messages", "accepted", "copies_through", "wrongly_dropped")
+    counts = ("messages", "accepted", "duplicate_accepted", "wrongly_dropped")
     expected = t.receivers.withColumnsRenamed({"copies": "copies_expected", "drops": "drops_expected"})
     for found in (handled, through, dropped, _costs(t)):
         expected = expected.join(t.beside(found), on=_OF, how="left")
-    wrong = _against("copies_expected", "copies_through") | _against("drops_expected", "wrongly_dropped")
+    wrong = _against("copies_expected", "duplicate_accepted") | _against("drops_expected", "wrongly_dropped")
     return (
         expected.withColumns({name: F.coalesce(F.col(name), F.lit(0)) for name in counts})
         .withColumn("wrong", wrong)

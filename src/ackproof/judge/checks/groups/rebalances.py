@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from ackproof.judge.checks.groups.unowned import unowned
+from ackproof.judge.checks.groups.ownership_gap import ownership_gap
 from ackproof.judge.frames import Tables
 
 TOGETHER_NS = 1_000_000_000
@@ -27,7 +27,7 @@ def rebalances(t: Tables) -> DataFrame:
         .groupBy("run", "group")
         .agg(F.count_if(F.col("begins") & F.col("within")).alias("rebalances"))
     )
-    idle = unowned(t).groupBy("run", "group").agg((F.sum("gap_ns") / 1e9).alias("unowned_partition_s"))
+    idle = ownership_gap(t).groupBy("run", "group").agg((F.sum("gap_ns") / 1e9).alias("unowned_partition_s"))
     return (
         counted.join(idle, on=["run", "group"], how="left")
         .fillna(0.0, ["unowned_partition_s"])

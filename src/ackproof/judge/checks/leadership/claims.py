@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ackproof.judge.checks.leadership.moves import moves
+from ackproof.judge.checks.leadership.leadership_history import leadership_history
 from ackproof.judge.frames import Tables
 
 LATELY_NS = 2_000_000_000
@@ -17,7 +17,7 @@ LATELY_NS = 2_000_000_000
 
 def claims(t: Tables) -> DataFrame:
     """A claim and a tp where it does not hold, with what was seen there."""
-    seen = moves(t)
+    seen = leadership_history(t)
     places = t.together(*(ends.select("run", "topic", "partition") for ends in (t.ends, t.mirror_ends)))
     read = places.groupBy("run", "topic").agg(F.collect_set("partition").alias("read"))
     each = F.when(F.col("partition").isNotNull(), F.array("partition")).otherwise(F.col("read"))

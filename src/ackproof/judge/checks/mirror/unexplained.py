@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ackproof.judge.checks.mirror.left_behind import left_behind
+from ackproof.judge.checks.mirror.unreplicated import unreplicated
 from ackproof.judge.frames import Tables
 
 
 def unexplained(t: Tables) -> DataFrame:
     """Those left behind that the mirror's lag does not explain."""
-    return left_behind(t).filter(~F.col("explained"))
+    return unreplicated(t).filter(~F.col("explained"))

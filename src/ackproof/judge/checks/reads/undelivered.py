@@ -2,7 +2,7 @@
 
 A group's part of a partition begins where its first consumer was placed there, and ends with the log. Where none was
 ever placed, it is all of the partition for a group that reads from the earliest on; what one that reads from the latest
-on would have had of it nobody knows, and `unowned` tells of it.
+on would have had of it nobody knows, and `ownership_gap` tells of it.
 """
 
 from __future__ import annotations

@@ -1,0 +1,35 @@
+"""Copies through: a receiver took a message for new that it had taken before."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ackproof.judge.frames import Tables
+
+
+def duplicate_accepted(t: Tables) -> DataFrame:
+    """A value that one receiver accepted more than once, at the same place or at another. Named is its first place, by
+    topic and partition, and the offset of its last."""
+    place = F.struct("topic", "partition", "offset")
+    return (
+        t.received.filter(F.col("accepted") & (F.col("producer") >= 0))
+        .groupBy("run", "consumer", "producer", "seq")
+        .agg(
+            F.count("*").alias("times"),
+            F.min(place).alias("first"),
+            F.max(place).alias("last"),
+        )
+        .filter(F.col("times") > 1)
+        .select(
+            "run",
+            "consumer",
+            "first.topic",
+            "first.partition",
+            F.col("first.offset").alias("first_offset"),
+            F.col("last.offset").alias("last_offset"),
+            "producer",
+            "seq",
+            "times",
+        )
+    )

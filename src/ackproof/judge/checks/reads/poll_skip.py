@@ -1,0 +1,47 @@
+"""Skipped read: a consumer jumped over records that are there.
+
+A gap that a transaction's marker or compaction left is no skip: only offsets that somebody saw a record at count; and
+not what only a reader of uncommitted messages saw, nor what only another reader of a compacted topic did, for by then
+it may have been gone.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ackproof.judge.frames import POSITION, TP, VALUE, Tables
+from ackproof.judge.read_steps import odd_steps
+
+# Jumps meet positions by block of offsets: small, for most jumps are over one marker; a far one is still few blocks.
+BLOCK_BITS = 8
+
+
+def poll_skip(t: Tables) -> DataFrame:
+    """Within (consumer, assignment, tp), a step ahead over offsets that hold records."""
+    step = ["run", "consumer", "assignment", "topic", "partition", "previous_offset", "offset", "read_ns", "poll"]
+    first_block = F.shiftright(F.col("previous_offset") + 1, BLOCK_BITS)
+    last_block = F.shiftright(F.col("offset") - 1, BLOCK_BITS)
+    jumps = (
+        odd_steps(t)
+        .filter(F.col("offset") > F.col("previous_offset"))
+        .withColumn("block", F.explode(F.sequence(first_block, last_block)))
+    )
+    compacted = t.together(t.ends, t.mirror_ends).filter(F.col("compacted")).select(*TP)
+    seen = t.reads.join(t.beside(compacted), on=list(TP), how="left_anti")
+    if t.uncommitted is not None:
+        seen = seen.join(t.uncommitted, on=list(VALUE), how="left_anti")
+    there = (
+        t.together(*(records.select(*POSITION) for records in (t.log, t.mirrored, seen)))
+        .distinct()
+        .withColumn("block", F.shiftright("offset", BLOCK_BITS))
+        .withColumnRenamed("offset", "over")
+    )
+    jumped_over = (F.col("over") > F.col("previous_offset")) & (F.col("over") < F.col("offset"))
+    return (
+        jumps.join(there, on=["run", "topic", "partition", "block"], how="inner")
+        .filter(jumped_over)
+        .groupBy(*step)
+        .agg(F.count("*").alias("skipped"), F.min("over").alias("first_skipped"))
+        .select(*step, "skipped", "first_skipped")
+    )

@@ -1,0 +1,54 @@
+"""Inexact: a message of a transactional producer's input that was not processed exactly once.
+
+What it read and what it wrote are committed together or not at all. So each record of the input has one answer among
+the committed messages of the output: its number is the answer's key. An input that stands in its own log twice has two.
+An answer whose key is not known, for its producer died before it could tell, answers nothing that is known. Where
+retention took from the output an answer may be gone, and where it took from the input a question: then too few, or too
+many, say nothing.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ackproof.judge.frames import VALUE, Tables
+
+_INPUT = ["run", "producer", "key"]
+
+
+def not_exactly_once(t: Tables) -> DataFrame:
+    """An input, by its number, that has more or fewer answers in the final log than it has records."""
+    processors = t.producers.filter(F.col("input").isNotNull()).select("run", "producer", F.col("input").alias("topic"))
+    records = (
+        t.log.select("run", "topic", F.col("seq").alias("key"))
+        .join(t.beside(processors), on=["run", "topic"], how="inner")
+        .groupBy(*_INPUT)
+        .agg(F.count("*").alias("records"))
+    )
+    answers = (
+        t.sends.select(*VALUE, "key")
+        .join(t.beside(processors.drop("topic")), on=["run", "producer"], how="left_semi")
+        .join(t.log.select(*VALUE), on=list(VALUE), how="inner")
+        .groupBy(*_INPUT)
+        .agg(F.count("*").alias("answers"), F.min("seq").alias("seq"))
+    )
+    cut = t.beside(t.ends.filter(F.col("log_start") > 0).select("run", "topic").distinct())
+    questions_gone = _of(processors.join(cut, on=["run", "topic"], how="left_semi"), "questions_gone")
+    answers_gone = _of(t.sends.join(cut, on=["run", "topic"], how="left_semi"), "answers_gone")
+    none = F.lit(0)
+    too_few = (F.col("answers") < F.col("records")) & F.col("answers_gone").isNull()
+    too_many = (F.col("answers") > F.col("records")) & F.col("questions_gone").isNull()
+    return (
+        records.join(answers, on=_INPUT, how="full")
+        .join(t.beside(questions_gone), on=["run", "producer"], how="left")
+        .join(t.beside(answers_gone), on=["run", "producer"], how="left")
+        .withColumn("records", F.coalesce("records", none))
+        .withColumn("answers", F.coalesce("answers", none))
+        .filter(too_few | too_many)
+        .select(*_INPUT, "records", "answers", "seq")
+    )
+
+
+def _of(frame: DataFrame, what: str) -> DataFrame:
+    return frame.select("run", "producer").distinct().withColumn(what, F.lit(True))

@@ -20,7 +20,8 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from ackproof.cli import run_command as runner
+from ackproof.api.run_directory import new_record
+from ackproof.api.run_request import RunRequest
 from ackproof.core.errors import CannotHere, NotProved, Problem, Refused, UsageProblem
 from ackproof.host import namespaces as kernel
 from ackproof.host import processes
@@ -526,11 +527,11 @@ def a_run(lab: Lab, **changes: Any) -> Iterator[Ongoing]:
     scenario = replace(scenario, faults=[replace(scenario.faults[0], **changes)])
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder)
-        wanted = runner.Asked(
+        wanted = RunRequest(
             given=scenario.name, scenario=scenario, mode="zookeeper", shape="base", seed=1, out=directory, keep=False,
             judged=False, kafka=None, settings=[],
         )  # fmt: skip
-        record = runner._record(wanted, SPEC, directory)
+        record = new_record(wanted, SPEC, directory)
         write_record(directory, record)
         ongoing = Ongoing(scenario, record, directory, "none", lambda _: None)
         ongoing._trail = lab.events

@@ -92,7 +92,7 @@ def test_the_commands_exit_code_is_that_of_no_evidence_and_its_reason_is_told(
     verdicts: dict[str, Verdict], folder: Path, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, reason = list(CASES).index(case), CASES[case][1]
-    monkeypatch.setattr("ackproof.cli.run_command.Judging", Judged)
+    monkeypatch.setattr("ackproof.api.judge.Judging", Judged)
     done = CliRunner().invoke(app, ["judge", str(folder / f"run{place}")])
     assert done.exit_code == (0 if reason is None else 3), done.output
     said = " ".join(done.output.split())

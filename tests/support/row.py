@@ -16,13 +16,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from ackproof.cli.lab import gather
-from ackproof.cli.ui.console import Steps
 from ackproof.core.errors import CannotHere
 from ackproof.host.processes import resident_mb
 from ackproof.kafka.distribution.jars import DEFAULT_ZOOKEEPER
 from ackproof.lab import client as control
 from ackproof.lab import launch
+from ackproof.lab.ingredients import gather
 from ackproof.lab.launch import Ingredients
 from ackproof.lab.spec import LabSpec
 
@@ -55,7 +54,7 @@ def tell() -> None:
 
 
 def main(kinds: list[str], stand_in: str) -> None:
-    ingredients = gather(SPEC, Steps("row"))
+    ingredients = gather(SPEC, lambda *_: None)
     make: dict[str, Callable[[], None]] = {
         "real": lambda: served(ingredients),
         "stand-ins": lambda: served(replace(ingredients, java=stand_in)),

@@ -18,7 +18,8 @@ FOR_PEOPLE = {
 }
 FOR_NAMES = {
     "lab/cluster.py": "a cluster's id, which no other has",
-    "cli/run_command.py": "a run's name and number, and when it began, by both clocks",
+    "api/run_directory.py": "a run's name and number, and when it began, by both clocks",
+    "api/run.py": "when a run ended whose lab did not start, by both clocks",
 }
 FOR_OTHERS = {
     "health/rate_query.py": "whether it was set: messages have no other time",

@@ -21,12 +21,12 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 
-import ackproof.judge.pipeline
-from ackproof.cli import run_command as runner
+from ackproof.api import judge as api_judge
 from ackproof.core.errors import CannotHere
 from ackproof.journal.files import STREAM_SUFFIX, sealed_files
 from ackproof.journal.stream import read_stream
 from ackproof.journal.writer import Writer
+from ackproof.judge import pipeline
 from ackproof.judge import worker as judging
 from ackproof.judge.verdict_builder import write_verdict
 from ackproof.lab.audit_log import Events
@@ -178,7 +178,7 @@ def test_a_verdict_stands_though_its_report_has_no_room(
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr(runner, "Judging", Judged)
+    monkeypatch.setattr(api_judge, "Judging", Judged)
     for number, stays in each_step(lambda: write_report(directory)):
         with full(number, stays):
             code, out, err = run("judge", str(directory), "--json")
@@ -197,7 +197,7 @@ def test_a_judge_that_has_no_room_for_its_verdict_says_where(
     def judge(directories: list[Path], **_: object) -> list[Verdict]:
         return [write_verdict(path, verdict, None) for path in directories]
 
-    monkeypatch.setattr(ackproof.judge.pipeline, "judge", judge)
+    monkeypatch.setattr(pipeline, "judge", judge)
     asked = json.dumps({"directories": [str(directory)], "kafka": None})
     old = read_verdict(directory)
     for number, stays in each_step(lambda: write_verdict(directory, old, None)):

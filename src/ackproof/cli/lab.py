@@ -57,6 +57,7 @@ def up(
       ackproof up --set broker.min.insync.replicas=2 --set kafka2.jvm=-Xmx512m
     """
     from ackproof.kafka.distribution.jars import DEFAULT_KRAFT, DEFAULT_ZOOKEEPER
+    from ackproof.lab.ingredients import gather
 
     spec = check(
         LabSpec(
@@ -77,31 +78,10 @@ def up(
         raise UsageProblem(f"a lab named {name!r} is up already: `ackproof down --name {name}`, or use another --name")
     begun = time.monotonic()
     with Steps(f"starting lab {name}").running() as steps:
-        ingredients = gather(spec, steps)
+        ingredients = gather(spec, steps.so_far)
         launch.launch(spec, ingredients, steps).detach()
     took_s = time.monotonic() - begun
     _tell_up(name, took_s, as_json)
-
-
-def gather(spec: LabSpec, steps: Steps, clients: int = 0) -> launch.Ingredients:
-    """Java, Kafka's jars and enough memory, also for so many clients, or a sentence that says what is missing; nothing
-    is started yet."""
-    from ackproof.host.java import find_java
-    from ackproof.host.memory import check_memory
-    from ackproof.kafka.distribution import jars
-    from ackproof.lab.node_config import CLIENT_MB, MEMORY_MB
-
-    java = find_java()
-    servers_mb = sum(MEMORY_MB[node.role] for node in spec.nodes if node.role != CLIENT.role)
-    check_memory(servers_mb + CLIENT_MB * clients)
-    kafka = jars.ensure(spec.kafka, java, steps.so_far)
-    checkpoint = jars.bootstrap_checkpoint(kafka, java) if spec.mode == "kraft" else None
-    return launch.Ingredients(
-        java=str(java.path),
-        jars=str(kafka.directory),
-        classpath=kafka.classpath,
-        checkpoint=str(checkpoint) if checkpoint else None,
-    )
 
 
 def _tell_up(name: str, took_s: float, as_json: bool) -> None:

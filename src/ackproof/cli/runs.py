@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import random
 import re
 import sys
 from collections.abc import Sequence
-from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -17,9 +16,12 @@ from ackproof.cli.options import Json
 from ackproof.cli.ui.console import say, say_aside, say_json
 from ackproof.core.errors import FULL, CannotHere, UsageProblem
 from ackproof.host.outputs import words_stop_nothing
-from ackproof.model.scenario import Scenario
 from ackproof.scenario.executes import what_it_executes
-from ackproof.scenario.load import Source, bundled, find, json_schema, load, located
+from ackproof.scenario.load import bundled, find, json_schema, load
+
+if TYPE_CHECKING:
+    from ackproof.api.run_request import RunRequest
+    from ackproof.lab.spec import LabSpec
 
 _MASTER = re.compile(r"local(\[.+\])?|(spark|sc|k8s)://.+|yarn")
 _ADDRESS = re.compile(r".+:[0-9]{1,5}")
@@ -68,71 +70,60 @@ def run(
 
       ackproof run my-scenario.toml --set producer.acks=all --repeat 3 --junit results.xml
     """
-    from ackproof.cli import run_command as runner
-    from ackproof.cli.ui.scenario_view import show_plan
+    from ackproof.api.run_request import request_run
     from ackproof.run.external_clients import require_programs
 
-    wanted = []
-    foreign: dict[str, list[str]] = {}  # what each executes that is not bundled as it stands
-    for name in scenarios:
-        for _ in range(repeat):
-            chosen = random.SystemRandom().randrange(2**32) if seed is None else seed
-            source = find(name)
-            scenario = _loaded(source, shape, settings or [], chosen)
-            if (settings or not source.bundled) and (executed := what_it_executes(scenario)):
-                foreign[name] = executed
-            if mode not in scenario.modes:
-                runs_in = ", ".join(scenario.modes)
-                raise UsageProblem(f"{scenario.name} does not run in {mode} mode; it runs in {runs_in}")
-            judged = not no_judge
-            wanted.append(runner.Asked(name, scenario, mode, shape, chosen, out, keep, judged, kafka, settings or []))
-    specs = [asked.lab("run") for asked in wanted]  # complains of any of them before the first begins
+    requests = [
+        replace(
+            request_run(name, mode=mode, shape=shape, settings=settings or [], seed=seed, out=out, kafka=kafka),
+            keep=keep,
+            judged=not no_judge,
+        )
+        for name in scenarios
+        for _ in range(repeat)
+    ]
+    specs = [request.lab("run") for request in requests]  # complains about any of them before the first begins
+    executes = {request.given: request.executes for request in requests if request.executes}
     if dry_run:
-        if as_json:
-            executes = {"executes": foreign} if foreign else {}
-            say_json({"plans": [asked.scenario for asked in wanted], **executes})
-            return
-        for asked, spec in zip(wanted, specs, strict=True):
-            show_plan(asked.scenario, spec, shape)
+        _show_plans(requests, specs, executes, as_json)
         return
     if junit is not None:
         _check_place("--junit", junit)
-    for asked in wanted:
-        require_programs(asked.scenario)
-    outcome = runner.Outcome(as_json=as_json, junit=junit, executes=foreign)
+    for request in requests:
+        require_programs(request.scenario)
+    raise typer.Exit(_run_all(requests, as_json, junit, executes))
+
+
+def _show_plans(
+    requests: list[RunRequest], specs: list[LabSpec], executes: dict[str, Sequence[str]], as_json: bool
+) -> None:
+    from ackproof.cli.ui.scenario_view import show_plan
+
+    if as_json:
+        plans = {"plans": [request.scenario for request in requests]}
+        say_json({**plans, **({"executes": executes} if executes else {})})
+        return
+    for request, spec in zip(requests, specs, strict=True):
+        show_plan(request.scenario, spec, request.shape)
+
+
+def _run_all(requests: list[RunRequest], as_json: bool, junit: Path | None, executes: dict[str, Sequence[str]]) -> int:
+    from ackproof.cli import run_command
+
+    results = run_command.CommandResults(as_json, junit, executes=executes)
     words_stop_nothing()
-    for name, executed in foreign.items():
-        say_aside(f"{name} is a program; it executes, as you:", *(f"  {sentence}" for sentence in executed))
+    for name, sentences in executes.items():
+        say_aside(f"{name} is a program; it executes, as you:", *(f"  {sentence}" for sentence in sentences))
     try:
-        for asked in wanted:
-            runner.run_one(asked, outcome)
-            outcome.write_junit()
+        for request in requests:
+            run_command.run_one(request, results)
+            results.write_junit()
     except BaseException:
-        outcome.write_junit()
-        outcome.tell()
+        results.write_junit()
+        results.print_json()
         raise
-    outcome.tell()
-    raise typer.Exit(outcome.exit_code())
-
-
-def _loaded(source: Source, shape: str, settings: Sequence[str] = (), seed: int | None = None) -> Scenario:
-    """The scenario, checked in full, also by librdkafka, and against what this kernel can do to a network."""
-    scenario = load(source, shape, settings, seed)
-    from ackproof.scenario.validate.client_settings import refused
-
-    if wrong := [located(source, where, what) for where, what in refused(scenario)]:
-        raise UsageProblem(wrong[0] if len(wrong) == 1 else f"{len(wrong)} problems:", wrong[1:] and wrong)
-    pools = {"faults": scenario.faults, "drawn.faults": scenario.drawn.faults if scenario.drawn else []}
-    delayed = [
-        f"{pool}.{number}.kind" for pool in pools for number, fault in enumerate(pools[pool]) if fault.kind == "slow"
-    ]
-    if delayed:
-        from ackproof.lab.preflight import cannot_delay
-
-        if problem := cannot_delay():
-            told = f"slow cannot be done here ({problem}); `flaky`, `pause` and `cut` can"
-            raise UsageProblem(located(source, delayed[0], told))
-    return scenario
+    results.print_json()
+    return results.exit_code()
 
 
 def judge(
@@ -154,7 +145,7 @@ def judge(
     Examples: ackproof judge runs/20261115-100312-acks1-leader-isolated, or
     ackproof judge runs/20261115-100312-soak --from-kafka kafka.example:9093 --kafka-settings client.properties
     """
-    from ackproof.cli import run_command as runner
+    from ackproof.cli import run_command
 
     if not _MASTER.fullmatch(master):
         raise UsageProblem(f"--master {master}: write it as spark://HOST:7077, sc://HOST:PORT or local[*]")
@@ -167,13 +158,14 @@ def judge(
         raise UsageProblem("--from-kafka reads the log of one run: give one run directory")
     kafka = None if from_kafka is None else (from_kafka, _settings(kafka_settings) if kafka_settings else {})
     try:
-        runner.judge_runs(runs, master, as_json, kafka)
+        code = run_command.judge_runs(runs, master, as_json, kafka)
     except KeyboardInterrupt:
         from ackproof.judge.engine.kept import NAME
 
         if any(path for run in runs for path in (run / NAME).rglob("*.npz")):
             print("ackproof: what was folded is kept: the same command goes on from there", file=sys.stderr)
         raise
+    raise typer.Exit(code)
 
 
 def _settings(path: Path) -> dict[str, str]:
@@ -319,11 +311,13 @@ def check(files: Annotated[list[str], typer.Argument(help="Scenario files, or na
 
     Example: ackproof check my-scenario.toml
     """
+    from ackproof.api.scenarios import load_source
+
     problems: list[str] = []
     for name in files:
         try:
             source = find(name)
-            each = [_loaded(source, shape) for shape in source.shapes]
+            each = [load_source(source, shape) for shape in source.shapes]
         except UsageProblem as problem:
             problems += list(problem.details) or [problem.message]
         else:
@@ -352,10 +346,9 @@ def diff(
 
     Example: ackproof diff runs/20261115-193738-mirror-base-kraft orders dc2:dc1.orders
     """
-    from ackproof.judge.worker import Judging
+    from ackproof.api.judge import compare_topics
 
-    with closing(Judging()) as judging:
-        counts, found = judging.diff(run_directory, topic, other, None if as_json else DIFFERENCES_SHOWN)
+    counts, found = compare_topics(run_directory, topic, other, None if as_json else DIFFERENCES_SHOWN)
     if as_json:
         say_json([{name: value for name, value in row.items() if name not in ("run", "topic")} for row in found])
     else:

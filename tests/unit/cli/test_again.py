@@ -15,7 +15,8 @@ import msgspec
 import pytest
 
 import ackproof
-from ackproof.cli.run_command import Asked, _record
+from ackproof.api.run_directory import new_record
+from ackproof.api.run_request import RunRequest
 from ackproof.model.run_record import write_record
 from ackproof.report import write_report
 from ackproof.scenario.load import find, load
@@ -39,7 +40,8 @@ from ackproof.clients.producer.main import Load
 from ackproof.clients.producer.transactional import Processing, Transaction
 from ackproof.lab.node_config import NodeFiles, properties
 from ackproof.run.client_processes import Clients
-from ackproof.cli.run_command import Asked, _record
+from ackproof.api.run_directory import new_record
+from ackproof.api.run_request import RunRequest
 from ackproof.scenario.load import bundled, find, load
 from ackproof.core.sites import SITES
 
@@ -87,7 +89,7 @@ def sent(config):
 
 def payloads(asked, spec):
     with TemporaryDirectory() as folder:
-        record = _record(asked, spec, Path(folder))
+        record = new_record(asked, spec, Path(folder))
         clients = Clients(asked.scenario, record, Path(folder), "no-lab")
         clients._for_users = None
         clients._sites = dict.fromkeys(SITES, "kafka1:9092")
@@ -101,7 +103,7 @@ for seed, name in [(int(seed), name) for seed in sys.argv[2:] for name in bundle
     for shape in source.shapes:
         scenario = load(source, shape, seed=seed)
         for mode in scenario.modes:
-            asked = Asked(name, scenario, mode, shape, seed, Path("runs"), False, True, None, [])
+            asked = RunRequest(name, scenario, mode, shape, seed, Path("runs"), False, True, None, [])
             spec = asked.lab("run")
             servers = {
                 node.name: properties(spec, node, NodeFiles(Path("settings"), Path("data")))
@@ -198,9 +200,9 @@ def by_name(options: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     return sorted(options, key=lambda option: option[0])
 
 
-def line_of_the_page(asked: Asked, directory: Path) -> str:
+def line_of_the_page(asked: RunRequest, directory: Path) -> str:
     directory.mkdir()
-    write_record(directory, _record(asked, asked.lab("run"), directory))
+    write_record(directory, new_record(asked, asked.lab("run"), directory))
     return AgainLine(write_report(directory).read_text(encoding="utf-8")).line
 
 
@@ -213,7 +215,7 @@ def test_the_line_that_runs_it_again_has_the_same_plan_in_a_clean_shell(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "it's a (good) $one.toml").write_text(GOOD)
     scenario = load(find(given), shape, settings, seed=7)
-    asked = Asked(given, scenario, mode, shape, 7, Path("runs"), False, True, kafka, settings)
+    asked = RunRequest(given, scenario, mode, shape, 7, Path("runs"), False, True, kafka, settings)
     program = tmp_path / "bin" / "ackproof"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nPYTHONPATH={SOURCE} exec {sys.executable} -P -m ackproof "$@"\n')

@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 import typer
 
-from ackproof.cli import lab as cli_lab
 from ackproof.cli import main as cli
 from ackproof.cli.options import seconds, share
 from ackproof.core.errors import CannotHere, Ended, NotProved, Problem, Refused, UsageProblem, problem_of
 from ackproof.core.text import plain
 from ackproof.judge import worker as judging
 from ackproof.lab import client as control
-from ackproof.lab import launch
+from ackproof.lab import ingredients, launch
+from ackproof.lab.node_config import MEMORY_MB
 from tests.support.command_line import AIMED_AT_A_LAB, BAD_LINES, Run, run, state
 
 __all__ = ["run", "state"]  # the fixtures
@@ -372,9 +372,7 @@ def test_times_and_shares_reach_the_lab_as_numbers(run: Run, monkeypatch: pytest
 
 @pytest.mark.proves("E3")
 def test_too_little_memory_is_told_before_anything_starts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ackproof.lab import node_config as config
-
-    monkeypatch.setattr(config, "MEMORY_MB", dict.fromkeys(config.MEMORY_MB, 10**9))
+    monkeypatch.setattr(ingredients, "MEMORY_MB", dict.fromkeys(MEMORY_MB, 10**9))
     code, _, err = run("up", "--name", "nosuchlab")
     assert code == 4
     assert "fewer --brokers" in err
@@ -384,9 +382,7 @@ def test_too_little_memory_is_told_before_anything_starts(run: Run, monkeypatch:
 def test_too_little_memory_for_the_clients_of_a_scenario_is_told_before_anything_starts(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from ackproof.lab import node_config as config
-
-    monkeypatch.setattr(config, "CLIENT_MB", 10**9)
+    monkeypatch.setattr(ingredients, "CLIENT_MB", 10**9)
     code, _, err = run("run", "acks1-leader-killed", "--shape", "crowd", "--out", str(tmp_path / "runs"))
     assert (code, (tmp_path / "runs").exists()) == (4, False)
     assert f"this needs about {10 * 10**9 + 1560} MB of memory" in err
@@ -399,7 +395,7 @@ def test_a_state_folder_that_cannot_be_written_is_told_with_the_way_out(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    monkeypatch.setattr(cli_lab, "gather", lambda *_: launch.Ingredients("/bin/false", "/", "/", None))
+    monkeypatch.setattr(ingredients, "gather", lambda *_: launch.Ingredients("/bin/false", "/", "/", None))
     code, _, err = run("up", "--name", "nosuchlab")
     assert code == 4
     assert "XDG_STATE_HOME" in err

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ackproof.cli import run_command as runner
-from ackproof.cli.run_command import Asked
+from ackproof.api.run_directory import make_run_directory, new_record
+from ackproof.api.run_request import RunRequest
 from ackproof.clients.consumer.main import ConsumerConfig, Reading
 from ackproof.clients.producer.main import Load, ProducerConfig
 from ackproof.core.errors import CannotHere, UsageProblem
@@ -120,9 +120,9 @@ def everything(home: Path) -> set[Path]:
 def all_that_a_run_writes(file: Path) -> Path:
     """Its record, its clients' settings, journals and pages, and its report; only the messages are lacking."""
     scenario = load(find(str(file)))
-    asked = Asked(str(file), scenario, "kraft", "base", 7, Path("runs"), False, True, None, [])
-    directory = runner._new_directory(asked).resolve()
-    record = runner._record(asked, asked.lab("run"), directory)
+    asked = RunRequest(str(file), scenario, "kraft", "base", 7, Path("runs"), False, True, None, [])
+    directory = make_run_directory(asked).resolve()
+    record = new_record(asked, asked.lab("run"), directory)
     write_record(directory, record)
     ongoing = Ongoing(scenario, record, directory, "no-lab", lambda _: None)
     ongoing.clients._for_users = None
@@ -190,8 +190,8 @@ def test_what_a_record_names_leads_no_file_of_a_report_outside(home: Path) -> No
 
 
 def new_directory(out: Path) -> Path:
-    asked = Asked("x", load(find("acks1-leader-isolated")), "kraft", "base", 7, out, False, True, None, [])
-    return runner._new_directory(asked)
+    asked = RunRequest("x", load(find("acks1-leader-isolated")), "kraft", "base", 7, out, False, True, None, [])
+    return make_run_directory(asked)
 
 
 @pytest.mark.proves("F3")

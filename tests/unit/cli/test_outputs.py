@@ -21,12 +21,12 @@ import msgspec
 import pytest
 
 from ackproof import report
-from ackproof.cli import lab as cli_lab
+from ackproof.api import judge as api_judge
+from ackproof.api import run as api_run
 from ackproof.cli import main as cli
-from ackproof.cli import run_command as runner
 from ackproof.host import outputs
 from ackproof.lab import client as control
-from ackproof.lab import launch
+from ackproof.lab import ingredients, launch
 from ackproof.model.run_record import read_record
 from ackproof.model.verdict import Fitness, Result, Verdict, not_judged
 from ackproof.run import execution as running
@@ -184,11 +184,12 @@ class FakeJudging:
 def judged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs whose lab and whose judge take no time."""
     directory = SimpleNamespace(name="a")
-    monkeypatch.setattr(runner, "Judging", FakeJudging)
-    monkeypatch.setattr(cli_lab, "gather", lambda *_: launch.Ingredients("/bin/false", "/", "/", None))
+    monkeypatch.setattr(api_run, "Judging", FakeJudging)
+    monkeypatch.setattr(api_judge, "Judging", FakeJudging)
+    monkeypatch.setattr(ingredients, "gather", lambda *_: launch.Ingredients("/bin/false", "/", "/", None))
     monkeypatch.setattr(launch, "launch", lambda *_, **__: SimpleNamespace(directory=directory))
-    monkeypatch.setattr(runner, "_lab_part", lambda *_: None)
-    monkeypatch.setattr(runner, "take_away_dead_runs", lambda: None)
+    monkeypatch.setattr(api_run, "_run_load", lambda *_: None)
+    monkeypatch.setattr(api_run, "take_away_dead_runs", lambda: None)
     monkeypatch.setattr(running, "Ongoing", lambda *_: SimpleNamespace(doubts=list))
     monkeypatch.setattr(control, "down", lambda _: None)
     monkeypatch.setattr(report, "write_report", lambda directory: directory / "report.html")
@@ -354,7 +355,7 @@ def test_a_limit_of_this_process_is_named(
 def test_a_device_or_pipe_is_not_replaced_by_a_file(
     words: list[str], linked: bool, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli_lab, "gather", lambda *_: pytest.fail("a lab was about to start"))
+    monkeypatch.setattr(ingredients, "gather", lambda *_: pytest.fail("a lab was about to start"))
     copy = shutil.copytree(RECORDED, tmp_path / "run")
     pipe, place = tmp_path / "pipe", tmp_path / "place"
     os.mkfifo(pipe)

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from ackproof.cli import lab as cli_lab
+from ackproof.api import run as api_run
+from ackproof.api.run_request import RunRequest
 from ackproof.cli import run_command as runner
 from ackproof.core.errors import CannotHere
 from ackproof.lab import client as control
-from ackproof.lab import launch
+from ackproof.lab import ingredients, launch
 from ackproof.model.run_record import read_record
 from ackproof.run import execution as running
 from ackproof.scenario.load import find, load
@@ -30,15 +31,15 @@ def lab(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         done.directory = SimpleNamespace(name=spec.name)
         return done
 
-    monkeypatch.setattr(cli_lab, "gather", lambda *_: None)
+    monkeypatch.setattr(ingredients, "gather", lambda *_: None)
     monkeypatch.setattr(launch, "launch", launched)
     monkeypatch.setattr(control, "down", done.down.append)
     return done
 
 
-def asked(out: Path, keep: bool = False) -> runner.Asked:
+def asked(out: Path, keep: bool = False) -> RunRequest:
     scenario = load(find("acks1-leader-isolated"))
-    return runner.Asked(
+    return RunRequest(
         given=scenario.name, scenario=scenario, mode="kraft", shape="base", seed=1, out=out, keep=keep, judged=False,
         kafka=None, settings=[],
     )  # fmt: skip
@@ -52,7 +53,7 @@ def test_a_lab_whose_run_cannot_even_begin_goes_down_unless_it_is_kept(
         raise CannotHere("no space left on the disk")
 
     monkeypatch.setattr(running, "Ongoing", full)
-    outcome = runner.Outcome(as_json=True, junit=None)
+    outcome = runner.CommandResults(as_json=True)
     runner.run_one(asked(tmp_path, keep), outcome)
     assert outcome.exit_code() == 4
     assert (len(lab.down), lab.detached) == (int(not keep), keep)
@@ -64,7 +65,7 @@ def test_a_lab_whose_run_is_interrupted_goes_down(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(running, "Ongoing", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        runner.run_one(asked(tmp_path), runner.Outcome(as_json=True, junit=None))
+        runner.run_one(asked(tmp_path), runner.CommandResults(as_json=True))
     assert lab.down == [lab.directory.name]
 
 
@@ -83,7 +84,7 @@ def test_the_record_says_why_there_was_no_lab(
 
     monkeypatch.setattr(launch, "launch", fails)
     with suppress(KeyboardInterrupt):
-        runner.run_one(asked(tmp_path), runner.Outcome(as_json=True, junit=None))
+        runner.run_one(asked(tmp_path), runner.CommandResults(as_json=True))
     (directory,) = tmp_path.iterdir()
     record = read_record(directory)
     assert (record.ended, record.problems, lab.down) == (ended, [why], [])
@@ -103,7 +104,7 @@ def test_a_run_that_is_not_judged_is_done_when_its_lab_is_and_tells_what_is_no_e
     monkeypatch.setattr(running, "Ongoing", lambda *_: run)
     carried_out: list[Any] = []
     monkeypatch.setattr(running, "carry_out", lambda ongoing, *_: carried_out.append(ongoing))
-    outcome = runner.Outcome(as_json=True, junit=None)
+    outcome = runner.CommandResults(as_json=True)
     runner.run_one(asked(tmp_path), outcome)
     assert (outcome.exit_code(), carried_out, len(lab.down)) == (code, [run], 1)
     assert ("unfit: fault 1 did not hold" in capsys.readouterr().err) is bool(doubts)
@@ -127,8 +128,8 @@ def test_a_clean_up_that_fails_takes_nothing_from_the_verdict_and_is_told(
     monkeypatch.setattr(control, "down", fails)
     verdict: Any = SimpleNamespace(result="refuted")
     judge = SimpleNamespace(judge=lambda *_: [verdict], close=lambda: None)
-    monkeypatch.setattr(runner, "Judging", lambda *_, **__: judge)
-    outcome = runner.Outcome(as_json=True, junit=None)
+    monkeypatch.setattr(api_run, "Judging", lambda *_, **__: judge)
+    outcome = runner.CommandResults(as_json=True)
     runner.run_one(replace(asked(tmp_path), judged=True), outcome)
     assert (outcome.exit_code(), outcome.runs[0].verdict) == (1, verdict)
     assert f"unclean: {problem}" in capsys.readouterr().err
@@ -142,7 +143,7 @@ def test_a_run_that_is_interrupted_while_it_is_reported_is_not_said_to_be_unjudg
     monkeypatch.setattr(running, "carry_out", lambda *_: None)
     verdict: Any = SimpleNamespace(result="confirmed")
     judge = SimpleNamespace(judge=lambda *_: [verdict], close=lambda: None)
-    monkeypatch.setattr(runner, "Judging", lambda *_, **__: judge)
+    monkeypatch.setattr(api_run, "Judging", lambda *_, **__: judge)
     written: list[Path] = []
 
     def write_report(directory: Path) -> None:
@@ -151,7 +152,7 @@ def test_a_run_that_is_interrupted_while_it_is_reported_is_not_said_to_be_unjudg
 
     monkeypatch.setattr("ackproof.report.write_report", write_report)
     with pytest.raises(KeyboardInterrupt):
-        runner.run_one(replace(asked(tmp_path), judged=True), runner.Outcome(as_json=True, junit=None))
+        runner.run_one(replace(asked(tmp_path), judged=True), runner.CommandResults(as_json=True))
     said = capsys.readouterr().err
     assert f"interrupted: judged, but not reported: ackproof report {written[0]}" in said
     assert "not judged" not in said

@@ -9,7 +9,8 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
-from ackproof.cli.run_command import Done, Outcome
+from ackproof.api.run import RunResult
+from ackproof.cli.run_command import CommandResults
 from ackproof.model.run_record import read_record, write_record
 from ackproof.report.json_junit import run_json
 from tests.support.made_story import SHAPES
@@ -26,8 +27,8 @@ def directory(tmp_path: Path) -> Path:
 
 
 def test_a_run_without_a_verdict_is_told_as_unknown(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    outcome = Outcome(as_json=True, junit=directory / "junit.xml", runs=[Done(directory, 4)])
-    outcome.tell()
+    outcome = CommandResults(as_json=True, junit=directory / "junit.xml", runs=[RunResult(directory, 4)])
+    outcome.print_json()
     (told,) = json.loads(capsys.readouterr().out)["runs"]
     assert (told["result"], told["lost"], told["high_watermark"]) == ("unknown", None, None)
     outcome.write_junit()
@@ -38,19 +39,21 @@ def test_a_run_without_a_verdict_is_told_as_unknown(directory: Path, capsys: pyt
 
 
 def test_a_junit_file_that_cannot_be_written_is_a_sentence(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    outcome = Outcome(as_json=False, junit=directory / "no" / "such" / "junit.xml", runs=[Done(directory, 0)])
+    outcome = CommandResults(
+        as_json=False, junit=directory / "no" / "such" / "junit.xml", runs=[RunResult(directory, 0)]
+    )
     outcome.write_junit()
     assert "could not be written" in capsys.readouterr().err
     assert outcome.exit_code() == 4, "whoever reads the file would take an older one for this run's"
 
 
 def test_of_a_run_that_nobody_judged_nothing_is_counted(directory: Path) -> None:
-    told = run_json(Done(directory, 0).told(), None)
+    told = run_json(RunResult(directory, 0).verdict_or_unknown(), None)
     assert [told[name] for name in ("result", "sent", "acked", "failed", "unknown")] == ["unknown", *[None] * 4]
 
 
 def test_the_exit_code_of_the_worst() -> None:
     def code(*codes: int) -> int:
-        return Outcome(False, None, [Done(Path("x"), each) for each in codes]).exit_code()
+        return CommandResults(False, None, [RunResult(Path("x"), each) for each in codes]).exit_code()
 
     assert (code(0, 0), code(0, 3), code(3, 4), code(4, 1), code(1, 70), code()) == (0, 3, 4, 1, 70, 0)

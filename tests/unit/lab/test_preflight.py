@@ -310,9 +310,9 @@ TELLS = """
 import sys
 from pathlib import Path
 from ackproof.model.run_record import read_record
-from ackproof.cli.run_command import _print
+from ackproof.cli.run_command import print_verdict
 from ackproof.model.verdict import Fitness, not_judged
-_print(not_judged(read_record(Path(sys.argv[1])), Fitness("judged", False, "Not judged.")))
+print_verdict(not_judged(read_record(Path(sys.argv[1])), Fitness("judged", False, "Not judged.")))
 """
 COLOUR = re.compile(rb"\x1b\[[0-9;]*(?:3|4|9|10)[0-9](?:;[0-9;]*)?m")
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ackproof.cli import run_command as runner
+from ackproof.api.run_directory import new_record
+from ackproof.api.run_request import RunRequest
 from ackproof.core.errors import CannotHere, NotProved, UsageProblem
 from ackproof.journal.stream import read_stream
 from ackproof.lab import client as control
@@ -63,13 +64,13 @@ def run(tmp_path: Path, lab: StandIn) -> running.Ongoing:
 def under_way(tmp_path: Path, load_begun_ns: int | None = None, **changes: Any) -> running.Ongoing:
     scenario = load(find("acks1-leader-isolated"))
     scenario = replace(scenario, faults=[replace(scenario.faults[0], **changes)])
-    asked = runner.Asked(
+    asked = RunRequest(
         given=scenario.name, scenario=scenario, mode="kraft", shape="base", seed=1, out=tmp_path, keep=False,
         judged=False, kafka=None, settings=[],
     )  # fmt: skip
     directory = tmp_path / "run"
     directory.mkdir()
-    record = replace(runner._record(asked, asked.lab("run"), directory), marks=Marks(load_begun_ns=load_begun_ns))
+    record = replace(new_record(asked, asked.lab("run"), directory), marks=Marks(load_begun_ns=load_begun_ns))
     run = running.Ongoing(scenario, record, directory, "stand-in", lambda _: None)
     run.faults[0].begin()
     return run

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ackproof.api.run_request import RunRequest
 from ackproof.cli import run_command as runner
 from ackproof.scenario.executes import OPEN_TO_ALL, what_it_executes
 from ackproof.scenario.load import bundled, find, load, read_source
@@ -129,7 +130,7 @@ def test_run_tells_what_it_executes_unless_the_scenario_is_bundled_as_it_stands(
 
     begun: list[str] = []
 
-    def run_one(asked: runner.Asked, outcome: runner.Outcome) -> None:
+    def run_one(request: RunRequest, results: runner.CommandResults) -> None:
         begun.append(capsys.readouterr().err)  # what was told before anything started
 
     monkeypatch.setattr(runner, "run_one", run_one)

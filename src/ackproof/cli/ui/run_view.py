@@ -10,21 +10,26 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ackproof.api.run import RunResult
+from ackproof.api.run_request import RunRequest
 from ackproof.cli.ui.console import aloud, bar, console
 from ackproof.core.text import plain
 from ackproof.model.scenario import Scenario
+from ackproof.run.execution import Fault, Ongoing
 
 _PLAIN_EVERY_S = 5.0
 _DRAW_EVERY_S = 0.1
 
 
-class Live:
+class RunView:
+    """Shows one run while it goes on: a RunListener for the terminal."""
+
     def __init__(self, scenario: Scenario, quiet: bool) -> None:
         self._total = scenario.total
         self._prints = any(producer.print for producer in scenario.producers)
         self._begun = time.monotonic()
         self._drawn = 0.0
-        self._run: Any = None
+        self._run: Ongoing
         self._rates: list[tuple[float, int]] = []
         self._spoken: dict[Path, int] = {}
         self._leaders: dict[str, Any] = {}
@@ -34,10 +39,11 @@ class Live:
             self._status = self._screen.status("starting")
             self._status.start()
 
-    def title(self, text: str) -> None:
-        self._line(text)
+    def began(self, request: RunRequest, _: RunResult) -> None:
+        scenario = request.scenario
+        self._line(f"{scenario.name} ({request.mode}, {request.shape}): {scenario.title}")
 
-    def follow(self, run: Any) -> None:
+    def follow(self, run: Ongoing) -> None:
         self._run = run
 
     def tell(self, said: str) -> None:
@@ -127,9 +133,9 @@ class Live:
             self._status = None
 
 
-def _words(fault: Any) -> str:
+def _words(fault: Fault) -> str:
     return f"{fault.plan.kind} {' '.join(fault.targets)}{' NO LONGER HOLDS' if fault.broken else ''}"
 
 
-def _stands(fault: Any) -> bool:
+def _stands(fault: Fault) -> bool:
     return fault.begun_at is not None and not fault.over

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from ackproof.cli.ui.console import aloud, console, partitions_table, say, say_json, say_problem, status_parts
 from ackproof.cli.ui.follow import told
-from ackproof.cli.ui.run_view import Live
+from ackproof.cli.ui.run_view import RunView
 from ackproof.core.errors import Ended, UsageProblem
 from ackproof.core.safe_json import json_text
 from ackproof.core.text import plain
@@ -207,7 +207,7 @@ class Closed(io.StringIO):
 def test_a_terminal_that_is_gone_ends_nothing_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", Closed("proved"))
-    live = Live(load(find("acks1-leader-isolated")), quiet=False)
+    live = RunView(load(find("acks1-leader-isolated")), quiet=False)
     live.tell("proved: the fault holds")
     live.tell("nobody hears it")
     live.so_far(1, 2, "nor sees it")
@@ -242,9 +242,10 @@ def test_a_signal_that_comes_with_the_end_of_the_terminal_is_heard(ends: BaseExc
 def test_what_still_waits_is_told_where_nothing_moves(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, acked: int
 ) -> None:
-    live = Live(load(find("acks1-leader-isolated")), quiet=True)
+    live = RunView(load(find("acks1-leader-isolated")), quiet=True)
     clients = SimpleNamespace(producers=[], consumers=[], leaders={})
-    live.follow(SimpleNamespace(faults=[], clients=clients, directory=tmp_path))
+    run: Any = SimpleNamespace(faults=[], clients=clients, directory=tmp_path)
+    live.follow(run)
     live.counts({"sent": 3_000, "acked": acked, "failed": 60, "unknown": 40})
     assert ("waiting 900" in capsys.readouterr().err) is (acked == 2_000)
 
@@ -256,9 +257,10 @@ def test_a_fault_that_no_longer_holds_is_not_shown_as_one_that_does(
     fault = SimpleNamespace(
         plan=SimpleNamespace(kind="isolate"), targets=["kafka1"], begun_at=1.0, over=False, broken=broken
     )
-    live = Live(load(find("acks1-leader-isolated")), quiet=True)
+    live = RunView(load(find("acks1-leader-isolated")), quiet=True)
     clients = SimpleNamespace(producers=[], consumers=[], leaders={})
-    live.follow(SimpleNamespace(faults=[fault], clients=clients, directory=tmp_path))
+    run: Any = SimpleNamespace(faults=[fault], clients=clients, directory=tmp_path)
+    live.follow(run)
     live.counts(dict.fromkeys(("sent", "acked", "failed", "unknown"), 0))
     assert capsys.readouterr().err.rstrip().endswith("FAULT isolate kafka1" + " NO LONGER HOLDS" * broken)
 
@@ -267,11 +269,11 @@ SAYS_MUCH = """
 import os, signal
 from ackproof.cli import main as cli
 from ackproof.core.errors import Ended
-from ackproof.cli.ui.run_view import Live
+from ackproof.cli.ui.run_view import RunView
 from ackproof.scenario.load import find, load
 
 signal.signal(signal.SIGHUP, cli._on_signal)
-live = Live(load(find("acks1-leader-isolated")), quiet=False)
+live = RunView(load(find("acks1-leader-isolated")), quiet=False)
 try:
     for number in range(3_000):
         live.tell(f"line {number}")

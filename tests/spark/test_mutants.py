@@ -19,7 +19,7 @@ from unittest.mock import MagicMock
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from ackproof import judge
+import ackproof
 from ackproof.core.errors import CannotHere
 from ackproof.judge.registry import QUESTIONS
 from tests.support import asking
@@ -28,6 +28,7 @@ from tests.support.proving import size
 
 Told = Callable[[str, object], None]
 HERE = Path(__file__).parent
+JUDGE = Path(ackproof.__file__).parent / "judge"
 SURVIVORS = HERE / "survivors.toml"
 ELSEWHERE = {"leadership_history": "test_claims"}
 TESTS = {path.stem: path for path in HERE.rglob("test_*.py")}
@@ -65,10 +66,8 @@ def module_of_tests(file: str) -> ModuleType:
 
 def broken_file(name: str) -> ModuleType:
     """The module of the judge with this name, in whichever folder it is."""
-    (path,) = Path(judge.__file__).parent.rglob(f"{name}.py")
-    return importlib.import_module(
-        ".".join(("ackproof.judge", *path.relative_to(Path(judge.__file__).parent).with_suffix("").parts))
-    )
+    (path,) = JUDGE.rglob(f"{name}.py")
+    return importlib.import_module(".".join(("ackproof.judge", *path.relative_to(JUDGE).with_suffix("").parts)))
 
 
 def failure(tests: Sequence[ModuleType]) -> Exception | None:

@@ -1,12 +1,13 @@
 """Carry out one run: start its lab, send the load, inject the faults, end the lab, judge the run, write its report.
 
-`carry_out` prints nothing. It tells a `RunListener` what happens, so that the command line can show it.
+Nothing is printed. `carry_out` tells a `RunListener` what happens; the command line shows it, and `run` logs it.
 """
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from ackproof.api.run_directory import make_run_directory, new_record
-from ackproof.api.run_request import RunRequest
+from ackproof.api.run_request import Mode, RunRequest, request_run
 from ackproof.core.errors import Ended, Problem
 from ackproof.host.java import find_java
 from ackproof.judge.worker import Judging
@@ -26,6 +27,7 @@ from ackproof.lab.directory import name_of_run, take_away_dead_runs
 from ackproof.model.run_record import Clock, RunRecord, read_record, write_record
 from ackproof.model.verdict import EXIT_CODES, Fitness, Verdict, not_judged
 from ackproof.run import execution as running
+from ackproof.run.external_clients import require_programs
 from ackproof.scenario.executes import OPEN_TO_ALL
 
 SoFar = Callable[[int, int | None, str], None]
@@ -70,6 +72,51 @@ class RunListener(Protocol):
 
     def judged(self, verdict: Verdict) -> None:
         """There is a verdict; the report is about to be written."""
+
+
+class _Log:
+    """Writes what happens to the logger `ackproof`."""
+
+    def tell(self, said: str) -> None:
+        logging.getLogger("ackproof").info("%s", said)
+
+    def began(self, request: RunRequest, result: RunResult) -> None:
+        self.tell(f"the run directory is {result.directory}")
+
+    def follow(self, run: running.Ongoing) -> None:
+        pass
+
+    def counts(self, now: dict[str, int]) -> None:
+        pass
+
+    def so_far(self, done: int, total: int | None, what: str) -> None:
+        pass
+
+    def judged(self, verdict: Verdict) -> None:
+        self.tell(verdict.sentence)
+
+
+def run(
+    scenario: str | Path,
+    *,
+    mode: Mode = "zookeeper",
+    shape: str = "base",
+    settings: Sequence[str] = (),
+    seed: int | None = None,
+    out: str | Path = "runs",
+    kafka: str | None = None,
+) -> Verdict:
+    """Run a scenario in a lab of its own, judge the run, write its report, and return the verdict.
+
+    It does what `ackproof run` does, and writes the same run directory: `out` / `verdict.run`. A refuted or unknown
+    result is returned, too; a run that could not be carried out raises a `Problem`.
+    """
+    request = request_run(
+        str(scenario), mode=mode, shape=shape, settings=settings, seed=seed, out=Path(out), kafka=kafka
+    )
+    require_programs(request.scenario)
+    log = _Log()
+    return carry_out(request, prepare(request, log.so_far), log).verdict_or_unknown()
 
 
 def prepare(request: RunRequest, so_far: SoFar) -> launch.Ingredients:

@@ -33,7 +33,6 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-import ackproof
 from ackproof.core.errors import CannotHere
 from ackproof.host.locked_folder import make_locked, take_away_unlocked
 from ackproof.host.own_program import SAFE_PATH
@@ -318,7 +317,7 @@ def fit_to(spark: SparkSession, rows: int, small: bool) -> None:
 def _our_code(folder: Path) -> str:
     """For workers of other machines, which have Python, Spark, numpy and pyarrow, and not us; each fetches it when it
     is given its first task, so it has to stay where it is."""
-    home = Path(ackproof.__file__).parent
+    home = Path(__file__).parents[1]
     path = folder / "ackproof.zip"
     with zipfile.ZipFile(path, "w") as packed:
         for file in sorted(home.rglob("*.py")):

@@ -13,7 +13,7 @@ HOME = Path(ackproof.__file__).parent
 WALL = re.compile(r"\btime\.time(?:_ns)?\(|\bdatetime\.(?:now|today|utcnow)\(")
 FOR_PEOPLE = {
     "cli/health.py": "the hour beside a line",
-    "cli/ui/lab_view.py": "the hour on the screen",
+    "cli/ui/lab_watch.py": "the hour on the screen",
     "lab/audit_log.py": "the hour of an event in the lab's own log",
 }
 FOR_NAMES = {

@@ -9,7 +9,9 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ackproof.cli.options import Json, Name, Target, bootstrap, pairs, tell_trail
-from ackproof.cli.ui.console import Steps, console, partitions_table, say, say_json, status_parts
+from ackproof.cli.ui.console import Steps, console, say, say_json
+from ackproof.cli.ui.lab_status import read_partitions, read_status
+from ackproof.cli.ui.status_tables import partitions_table, status_parts
 from ackproof.core.cluster_guard import refuse_elsewhere
 from ackproof.core.errors import UsageProblem
 from ackproof.core.sites import Mirror, placed
@@ -123,7 +125,7 @@ def status(name: Name = DEFAULT_NAME, as_json: Json = False) -> None:
         say_json(told)
         return
     screen = console()
-    for part in status_parts(told):
+    for part in status_parts(read_status(told)):
         screen.print(part)
 
 
@@ -202,7 +204,7 @@ def watch(
 
     Example: ackproof watch
     """
-    from ackproof.cli.ui.lab_view import watch_lab
+    from ackproof.cli.ui.lab_watch import watch_lab
 
     watch_lab(name, every)
 
@@ -330,7 +332,7 @@ def _show_partitions(name: str, topics: list[str] | None, as_json: bool, offsets
         say_json(views)
     elif views:
         shown = views if offsets else [{**view, "high_watermark": None, "log_end": {}} for view in views]
-        console().print(partitions_table(shown))
+        console().print(partitions_table(read_partitions(shown)))
     else:
         say("there is no topic yet: ackproof topic create orders")
 

@@ -265,7 +265,7 @@ def as_another(lines: list[list[str]]) -> list[tuple[int, str, str]]:
         "lab.kafka_tools",
         "clients.interactive",
         "cli.ui.follow",
-        "cli.ui.lab_view",
+        "cli.ui.lab_watch",
     ):
         importlib.import_module(f"ackproof.{name}")
     cli._command()

@@ -11,6 +11,9 @@ from ackproof.lab.audit_log import Events
 
 _POLL_S = 0.2
 
+Event = dict[str, Any]
+"""A line of the audit trail, as JSON; its facts depend on the event."""
+
 
 def tail(path: Path, lines: int, follow: bool) -> None:
     with path.open("rb") as log:
@@ -33,12 +36,12 @@ def follow_events(trail: Events) -> None:
         time.sleep(_POLL_S)
 
 
-def worth_telling(event: dict[str, Any]) -> bool:
+def worth_telling(event: Event) -> bool:
     """Not what comes every second: the proof that a fault still holds, and how long nodes waited for a processor."""
     return event["event"] not in ("held", "waited")
 
 
-def told(event: dict[str, Any]) -> str:
+def told(event: Event) -> str:
     """One event in one line: when, what, and its facts."""
     at = str(event["at"])[11:23]
     facts = [

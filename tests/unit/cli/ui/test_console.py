@@ -20,9 +20,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackproof.cli.ui.console import aloud, console, partitions_table, say, say_json, say_problem, status_parts
+from ackproof.cli.ui.console import aloud, console, say, say_json, say_problem
 from ackproof.cli.ui.follow import told
+from ackproof.cli.ui.lab_status import LabStatus, read_partitions, read_status
 from ackproof.cli.ui.run_view import RunView
+from ackproof.cli.ui.status_tables import partitions_table, status_parts
 from ackproof.core.errors import Ended, UsageProblem
 from ackproof.core.safe_json import json_text
 from ackproof.core.text import plain
@@ -123,7 +125,7 @@ def partition(topic: str) -> dict[str, Any]:
     }
 
 
-def status(text: str) -> dict[str, Any]:
+def status(text: str, **changes: Any) -> LabStatus:
     node = {
         "name": "kafka1",
         "role": "broker",
@@ -135,8 +137,16 @@ def status(text: str) -> dict[str, Any]:
         "rack": text,
         "last_exit": text,
     }
-    fault = {"fault": "f1", "kind": "cut", "targets": [text], "for_s": 1.0, "left_s": None, "broken": text}
-    return {
+    fault = {
+        "fault": "f1",
+        "kind": "cut",
+        "targets": [text],
+        "proved": text,
+        "for_s": 1.0,
+        "left_s": None,
+        "broken": text,
+    }
+    whole = {
         "name": "lab",
         "kafka": "3.9.2",
         "mode": "zookeeper",
@@ -150,6 +160,7 @@ def status(text: str) -> dict[str, Any]:
         "topic_partitions": [partition(text)],
         "reachable": {"kafka1": {"client": False}, "client": {"kafka1": True}},
     }
+    return read_status({**whole, **changes})
 
 
 def printed(parts: list[Any]) -> str:
@@ -163,7 +174,7 @@ def printed(parts: list[Any]) -> str:
 @pytest.mark.proves("F2")
 @pytest.mark.parametrize("text", HOSTILE)
 def test_tables_and_the_status_hold_hostile_names_as_text(text: str) -> None:
-    out = printed([partitions_table([partition(text)]), *status_parts(status(text))])
+    out = printed([partitions_table(read_partitions([partition(text)])), *status_parts(status(text))])
     assert not obeyed(out)
     assert out.count(plain(text)) >= 4
 
@@ -175,12 +186,8 @@ def test_the_status_shows_what_is_cut_who_leads_and_what_no_longer_holds() -> No
 
 
 def test_a_lab_that_is_whole_shows_no_matrix() -> None:
-    whole = {
-        **status("x"),
-        "network_groups": [["client", "kafka1"]],
-        "reachable": {"kafka1": {"client": True}, "client": {"kafka1": True}},
-    }
-    out = printed(status_parts(whole))
+    reachable = {"kafka1": {"client": True}, "client": {"kafka1": True}}
+    out = printed(status_parts(status("x", network_groups=[["client", "kafka1"]], reachable=reachable)))
     assert "every node reaches every other (measured)" in out
     assert "from \\ to" not in out
 

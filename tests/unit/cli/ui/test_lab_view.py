@@ -21,8 +21,10 @@ from typing import Any
 import pytest
 from rich.console import Console, Group
 
-from ackproof.cli.ui import lab_view as watch
-from ackproof.cli.ui.lab_view import Look, assigned, changes, draw, facts, fit, severed
+from ackproof.cli.ui import lab_view, lab_watch
+from ackproof.cli.ui.lab_status import GroupStatus, read_groups, read_status
+from ackproof.cli.ui.lab_view import Look, assigned, draw, fit, severed
+from ackproof.cli.ui.lab_watch import changes, facts
 from ackproof.lab import client as control
 from ackproof.lab.audit_log import Events
 from ackproof.lab.directory import LabDirectory
@@ -46,11 +48,12 @@ def reach(*cut: tuple[str, str]) -> dict[str, dict[str, bool]]:
     return {a: {b: (a, b) not in cut for b in NAMES} for a in NAMES}
 
 
-def look(**status: Any) -> Look:
-    told = {
+def told(**status: Any) -> dict[str, Any]:
+    whole = {
         "name": "demo",
         "kafka": "3.9.2",
         "mode": "zookeeper",
+        "bootstrap": "kafka1:9092,kafka2:9092",
         "exposed": None,
         "controller": "kafka1",
         "zookeeper_leader": "zk1",
@@ -60,19 +63,25 @@ def look(**status: Any) -> Look:
             node("kafka2", "broker"),
             node("client", "client"),
         ],
+        "network_groups": [NAMES],
         "reachable": reach(),
         "faults": [],
         "topic_partitions": [partition("orders", 0)],
     }
-    return Look({**told, **status}, (), (), 100.0, "10:00:00 UTC")
+    return {**whole, **status}
 
 
-def group(id_: str, *members: tuple[str, list[list[Any]] | None]) -> dict[str, Any]:
+def look(**status: Any) -> Look:
+    return Look(read_status(told(**status)), (), (), 100.0, "10:00:00 UTC")
+
+
+def group(id_: str, *members: tuple[str, list[list[Any]] | None]) -> GroupStatus:
     said = [
         {"id": f"{name}-1f2e3d4c", "client_id": name, "host": "/198.18.0.client", "assigned": held}
         for name, held in members
     ]
-    return {"id": id_, "type": "classic", "state": "Stable", "protocol": "range", "members": said}
+    (read,) = read_groups([{"id": id_, "type": "classic", "state": "Stable", "protocol": "range", "members": said}])
+    return read
 
 
 def shown(
@@ -168,8 +177,8 @@ def test_only_what_changed_is_fresh_and_only_for_a_while() -> None:
     after = look(topic_partitions=[partition("orders", 0, leader="kafka2")])
     found = changes(facts(before), facts(after), {}, now=10.0)
     assert found == {("leader", "orders", 0): 10.0}
-    assert changes(facts(after), facts(after), found, now=10.0 + watch.FRESH_S - 0.1) == found
-    assert changes(facts(after), facts(after), found, now=10.0 + watch.FRESH_S) == {}
+    assert changes(facts(after), facts(after), found, now=10.0 + lab_watch.FRESH_S - 0.1) == found
+    assert changes(facts(after), facts(after), found, now=10.0 + lab_watch.FRESH_S) == {}
 
 
 def test_growing_logs_and_uptimes_are_no_change_but_an_isr_that_shrinks_is() -> None:
@@ -212,7 +221,7 @@ def test_where_not_all_partitions_fit_those_in_trouble_are_shown_and_the_rest_is
 
 
 def test_each_section_gets_its_minimum_before_any_gets_more() -> None:
-    sections = [watch._Section(rows=50, rows_min=4, head=2), watch._Section(rows=20, rows_min=3, head=1)]
+    sections = [lab_view._Section(rows=50, rows_min=4, head=2), lab_view._Section(rows=20, rows_min=3, head=1)]
     assert fit(None, sections) == [50, 20]
     assert fit(100, sections) == [50, 20]
     assert fit(20, sections) == [14, 3]
@@ -222,7 +231,7 @@ def test_each_section_gets_its_minimum_before_any_gets_more() -> None:
 
 
 def test_assignments_are_told_in_runs() -> None:
-    assert assigned([["b", 1], ["a", 7], ["a", 0], ["a", 2], ["a", 1]]) == "a 0-2 7, b 1"
+    assert assigned([("b", 1), ("a", 7), ("a", 0), ("a", 2), ("a", 1)]) == "a 0-2 7, b 1"
     assert assigned([]) == "nothing"
     assert assigned(None) == "(in a language of its own)"
 
@@ -231,14 +240,14 @@ def test_a_look_leaves_out_the_proof_every_second_that_a_fault_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.setattr(control, "status", lambda name: look().status)
+    monkeypatch.setattr(control, "status", lambda name: told())
     monkeypatch.setattr(control, "call", lambda name, verb: {"groups": []})
     directory = LabDirectory.of("demo")
     directory.path.mkdir(parents=True)
     trail = Events(directory.events)
     for event in ("proved", *["held"] * 50, "healed"):
         trail.add(event)
-    looker = watch.Looker("demo", 60.0)
+    looker = lab_watch.Looker("demo", 60.0)
     looker.wait(10.0)
     assert looker.latest is not None
     assert [event["event"] for event in looker.latest.events] == ["proved", "healed"]
@@ -273,7 +282,7 @@ def test_hostile_names_are_text(ansi: bool) -> None:
 
 PROGRAM = """
 import sys, time
-from ackproof.cli.ui import lab_view as watch
+from ackproof.cli.ui import lab_watch
 from ackproof.core.errors import CannotHere, Problem
 from ackproof.lab import client as control
 sys.path.insert(0, {tests!r})
@@ -288,12 +297,12 @@ def status(name):
         raise CannotHere("the lab ended")
     if {slow} and calls > 1:
         time.sleep(60)
-    return t.look(topic_partitions=[t.partition("orders", 0, leader="kafka%d" % min(calls, 2))]).status
+    return t.told(topic_partitions=[t.partition("orders", 0, leader="kafka%d" % min(calls, 2))])
 
 control.status = status
 control.call = lambda name, verb: {{"groups": []}}
 try:
-    watch.watch_lab("absent", 0.2)
+    lab_watch.watch_lab("absent", 0.2)
 except Problem as problem:
     sys.exit("ended: " + problem.message)
 """

@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ackproof.cli.main import app
+from ackproof.judge import run_source
 from ackproof.judge.pipeline import judge
 from ackproof.model.verdict import EXIT_CODES, Verdict, read_verdict
 from tests.support.asking import verdicts_of
@@ -152,7 +153,7 @@ def test_a_journal_that_can_neither_be_sealed_nor_copied_is_unknown_and_says_why
     def refused(*_: object, **__: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr("ackproof.judge.run_source._writable", lambda _: False)
+    monkeypatch.setattr(run_source, "_writable", lambda _: False)
     monkeypatch.setattr("shutil.copyfile", refused)
     (verdict,) = judge([directory])
     assert EXIT_CODES[verdict.result] == 3

@@ -127,15 +127,15 @@ class Tables:
     steps: DataFrame | None = None  # of consumers, other than to the very next offset
     waits: DataFrame | None = None  # for an acknowledgement, longer than the threshold
 
-    def beside(self, frame: DataFrame) -> DataFrame:
+    def small_side(self, frame: DataFrame) -> DataFrame:
         """The side of a join that is small by nature: kept whole in memory, whatever the other side is."""
         return frame.hint("shuffle_hash" if self.small else "broadcast")
 
-    def of_somebody(self, values: DataFrame) -> DataFrame:
+    def reserved(self, values: DataFrame) -> DataFrame:
         """Those of these values that a producer of their run reserved."""
         return self._by_number(values, "left_semi")
 
-    def of_nobody(self, values: DataFrame) -> DataFrame:
+    def unreserved(self, values: DataFrame) -> DataFrame:
         """Those of these values that no producer of their run reserved."""
         return self._by_number(values, "left_anti")
 
@@ -145,16 +145,16 @@ class Tables:
         own = self.numbers.withColumnsRenamed({"run": "own_run", "producer": "own_producer"})
         within = (F.col("seq") >= F.col("first_seq")) & (F.col("seq") <= F.col("last_seq"))
         same = (F.col("run") == F.col("own_run")) & (F.col("producer") == F.col("own_producer"))
-        return values.join(self.beside(own), on=same & within, how=how)
+        return values.join(self.small_side(own), on=same & within, how=how)
 
-    def together(self, *frames: DataFrame) -> DataFrame:
+    def union(self, *frames: DataFrame) -> DataFrame:
         """All rows of frames of the same columns, and still in one partition where each is."""
-        return together(self.small, *frames)
+        return union(self.small, *frames)
 
 
-def together(small: bool, *frames: DataFrame) -> DataFrame:
-    union = reduce(DataFrame.unionByName, frames)
-    return union.coalesce(1) if small else union
+def union(small: bool, *frames: DataFrame) -> DataFrame:
+    rows = reduce(DataFrame.unionByName, frames)
+    return rows.coalesce(1) if small else rows
 
 
 def read_table(spark: SparkSession, table: str, paths: Sequence[str], small: bool = False) -> DataFrame:
@@ -189,7 +189,7 @@ def make_tables(
     producers = few_rows(spark, [row for record in records for row in _producers(record)], PRODUCERS)
     sends = journal["sends"]
     if unreported is not None:
-        sends = together(small, sends, reserved(unreported, producers))
+        sends = union(small, sends, unreported_sends(unreported, producers))
     arrived = arrivals(journal["log"], small)
     return Tables(
         **{name: journal[name] for name in TABLES if name != "sends"},
@@ -221,7 +221,7 @@ def looking_closer(
 ) -> Tables:
     """The same tables with a part of the sends, the log and the reads; of no compacted topic."""
     if unreported is not None:
-        sends = tables.together(sends, reserved(unreported.drop("closed"), tables.producers))
+        sends = tables.union(sends, unreported_sends(unreported.drop("closed"), tables.producers))
     return replace(
         tables,
         sends=sends,
@@ -232,7 +232,7 @@ def looking_closer(
     )
 
 
-def reserved(unreported: DataFrame, producers: DataFrame) -> DataFrame:
+def unreported_sends(unreported: DataFrame, producers: DataFrame) -> DataFrame:
     """Numbers that may have been sent: nobody can know, so `info`."""
     topics = producers.select("run", "producer", "topic")
     return (

@@ -26,7 +26,7 @@ def seconds(t: Tables) -> DataFrame:
         counts = (
             frame.filter(F.col(at_ns).isNotNull())
             .select("run", at_ns)
-            .join(t.beside(load.select("run", "begin_ns")), on=["run"], how="inner")
+            .join(t.small_side(load.select("run", "begin_ns")), on=["run"], how="inner")
             .groupBy("run", second)
             .agg(F.count("*").alias("count"))
         )
@@ -45,14 +45,14 @@ def seconds(t: Tables) -> DataFrame:
         ]
     )
     return (
-        t.together(*parts, counted("nothing", load.select("run", every.alias("at_ns")), "at_ns"))
+        t.union(*parts, counted("nothing", load.select("run", every.alias("at_ns")), "at_ns"))
         .groupBy("run", "second")
         .agg(*(F.sum(name).alias(name) for name in _COUNTED))
-        .join(t.beside(load), on=["run"], how="inner")
+        .join(t.small_side(load), on=["run"], how="inner")
         .withColumn("at_ns", F.col("begin_ns") + F.col("second") * _NS)
         .withColumn("unacked", F.sum(F.col("sent") - F.col("done")).over(so_far))
         .withColumn("full", full & (F.col("second") >= 0))
-        .join(t.beside(_covered(t)), on=["run"], how="left")
+        .join(t.small_side(_covered(t)), on=["run"], how="left")
         .withColumn("fault", F.array_max(F.filter("covers", _covers))["fault"])
         .select("run", "second", "at_ns", "sent", "acked", "read", "unacked", "fault", "full", "rate_line")
     )

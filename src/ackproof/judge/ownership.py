@@ -19,9 +19,9 @@ def owned(t: Tables) -> DataFrame:
     return (
         t.groups.withColumn("next_ns", F.lead("at_ns").over(by_time))
         .filter(given)
-        .join(t.beside(t.lives), on=["run", "consumer"], how="left")
+        .join(t.small_side(t.lives), on=["run", "consumer"], how="left")
         .withColumn("gone_ns", _first_after("gone", "at_ns"))
-        .join(t.beside(t.runs.select("run", "end_ns")), on=["run"], how="left")
+        .join(t.small_side(t.runs.select("run", "end_ns")), on=["run"], how="left")
         .withColumn("to_ns", F.least("next_ns", "gone_ns", F.when(F.col("next_ns").isNull(), F.col("end_ns"))))
         .filter(F.col("to_ns") > F.col("at_ns"))
         .select(*TP, "group", "consumer", F.col("at_ns").alias("from_ns"), "to_ns")

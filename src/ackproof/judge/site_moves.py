@@ -27,7 +27,7 @@ def _with_stints(t: Tables, rows: DataFrame) -> DataFrame:
     moved = F.col("site") != F.coalesce(F.lag("site").over(in_time), F.col("site"))
     so_far = in_time.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     return (
-        rows.join(t.beside(t.sites), on=["run", "topic"], how="inner")
+        rows.join(t.small_side(t.sites), on=["run", "topic"], how="inner")
         .withColumn("moved", moved.cast("int"))
         .withColumn("stint", F.sum("moved").over(so_far))
     )

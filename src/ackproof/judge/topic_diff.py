@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from ackproof.core.errors import NotProved, UsageProblem, did_you_mean
 from ackproof.judge.checks.mirror.mirror_differs import differences, pairs_of
-from ackproof.judge.frames import read_table, together
+from ackproof.judge.frames import read_table, union
 from ackproof.judge.run_source import Source, Unreadable, opened
 from ackproof.spark.session import Session, collected
 
@@ -35,7 +35,7 @@ def diff(
             records = read_table(session.spark, "log", files)
             original = records.filter(F.col("topic") == number)
             copy = records.filter(F.col("topic") == other_number).withColumn("topic", F.lit(number))
-            found = together(False, *differences(pairs_of(original, copy))).cache()
+            found = union(False, *differences(pairs_of(original, copy))).cache()
             counts = {row["difference"]: row["count"] for row in collected(found.groupBy("difference").count())}
             ordered = found.orderBy("partition", "offset", "mirror_offset")
             rows = collected(ordered if most is None else ordered.limit(most))

@@ -196,7 +196,7 @@ def left_out(spark: SparkSession, tables: Tables, kept: DataFrame, producers: Se
     """How many sends of each run are not worth a look: all of them survived."""
     reported = few_rows(spark, [(one.run, one.reported) for one in producers], _REPORTED)
     return (
-        tables.together(reported, kept.select("run", F.lit(-1).cast("long").alias("sends")))
+        tables.union(reported, kept.select("run", F.lit(-1).cast("long").alias("sends")))
         .groupBy("run")
         .agg(F.sum("sends").alias("sends"))
         .select("run", F.lit("survived").alias("fate"), "sends", F.lit(0).cast("long").alias("extra_copies"))

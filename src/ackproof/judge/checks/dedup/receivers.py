@@ -22,7 +22,7 @@ def receivers(t: Tables) -> DataFrame:
     counts = ("messages", "accepted", "duplicate_accepted", "wrongly_dropped")
     expected = t.receivers.withColumnsRenamed({"copies": "copies_expected", "drops": "drops_expected"})
     for found in (handled, through, dropped, _costs(t)):
-        expected = expected.join(t.beside(found), on=_OF, how="left")
+        expected = expected.join(t.small_side(found), on=_OF, how="left")
     wrong = _against("copies_expected", "duplicate_accepted") | _against("drops_expected", "wrongly_dropped")
     return (
         expected.withColumns({name: F.coalesce(F.col(name), F.lit(0)) for name in counts})

@@ -20,7 +20,7 @@ def wrongly_dropped(t: Tables) -> DataFrame:
     )
     first = F.min(F.struct("partition", F.col("first_offset").alias("offset")))
     to_take = (
-        t.arrivals.join(t.beside(t.receivers), on=["run", "topic"], how="inner")
+        t.arrivals.join(t.small_side(t.receivers), on=["run", "topic"], how="inner")
         .groupBy(*VALUE, "consumer", "topic")
         .agg(first.alias("first"))
         .select(*VALUE, "consumer", "topic", "first.partition", "first.offset")

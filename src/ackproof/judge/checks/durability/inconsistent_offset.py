@@ -39,8 +39,8 @@ def _sightings(t: Tables) -> DataFrame:
     placed = (F.col("outcome") == "ok") & F.col("offset").isNotNull() & (F.col("partition") >= 0)
     acked = t.sends.filter(placed).select(*columns, F.lit("ack").alias("by"))
     read = t.reads.select(*columns, F.lit("read").alias("by"))
-    logged = t.together(t.log, t.mirrored).select(*columns, F.lit("log").alias("by"))
-    return t.together(acked, read, logged)
+    logged = t.union(t.log, t.mirrored).select(*columns, F.lit("log").alias("by"))
+    return t.union(acked, read, logged)
 
 
 def _packed() -> Column:

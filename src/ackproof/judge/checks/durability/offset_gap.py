@@ -19,8 +19,8 @@ def offset_gap(t: Tables) -> DataFrame:
     plain = t.ends.filter(~F.col("transactional") & ~F.col("compacted"))
     full = _full(t) if t.stretches is None else t.stretches.select(*TP, "first", "last")
     # Stretches that are known to be full, and the two ends; what lies between neighbours is a hole.
-    stretches = t.together(
-        full.join(t.beside(plain.select(*TP)), on=list(TP), how="left_semi"),
+    stretches = t.union(
+        full.join(t.small_side(plain.select(*TP)), on=list(TP), how="left_semi"),
         _point(plain, F.col("log_start") - 1),
         _point(plain, F.col("high_watermark")),
     )
@@ -42,7 +42,7 @@ def _full(t: Tables) -> DataFrame:
     )
     whole = F.col("records") == F.col("last") - F.col("first") + 1
     broken = blocks.filter(~whole).select(*TP, "block")
-    return t.together(
+    return t.union(
         blocks.filter(whole).select(*TP, "first", "last"),
         _point(log.join(broken, on=[*TP, "block"], how="left_semi"), F.col("offset")),
     )

@@ -14,7 +14,7 @@ def phantom(t: Tables) -> DataFrame:
     logged = t.log.select(*columns, F.lit("log").alias("by"))
     read = t.reads.select(*columns, F.lit("read").alias("by"))
     return (
-        t.of_nobody(t.together(logged, read))
+        t.unreserved(t.union(logged, read))
         .distinct()  # a record that many consumers read is one witness
         .select("run", "by", "topic", "partition", "offset", "producer", "seq")
     )

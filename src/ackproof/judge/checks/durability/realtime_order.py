@@ -25,7 +25,7 @@ def realtime_order(t: Tables) -> DataFrame:
     )
     before = Window.partitionBy(*TP).orderBy("at_ns", "kind").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     return (
-        t.together(begun, ended)
+        t.union(begun, ended)
         .withColumn("acked_before", F.max("acked").over(before))
         .filter((F.col("kind") == 0) & (F.col("offset") <= F.col("acked_before")))
         .select(

@@ -20,7 +20,7 @@ def refusals(t: Tables) -> DataFrame:
     clearly = (F.col("fate") == "rejected") & F.col("error").isin(*FOR_WANT_OF_PERMISSION)
     tried = t.fates.select("run", "producer", "topic", "seq", "fate", "outcome", "error")
     return (
-        t.beside(refused)
+        t.small_side(refused)
         .join(tried, on=["run", "producer"], how="left")
         .filter(~F.coalesce(clearly, F.lit(False)))
         .withColumn("topic", F.coalesce("topic", "planned_topic"))

@@ -15,7 +15,7 @@ def reordered(t: Tables) -> DataFrame:
     """Within (producer, tp) in the order sent, a first position that is not above the one before."""
     in_order_sent = Window.partitionBy("run", "producer", "topic", "partition").orderBy("seq")
     return (
-        t.of_somebody(t.arrivals)
+        t.reserved(t.arrivals)
         .withColumn("previous_seq", F.lag("seq").over(in_order_sent))
         .withColumn("previous_offset", F.lag("first_offset").over(in_order_sent))
         .filter(F.col("first_offset") <= F.col("previous_offset"))

@@ -17,7 +17,7 @@ def unpublished(t: Tables) -> DataFrame:
     """A send of a producer with an outbox that the final log does not hold, and that did not rightly expire."""
     with_outbox = t.producers.filter(F.col("outbox")).select("run", "producer")
     return (
-        t.fates.join(t.beside(with_outbox), on=["run", "producer"], how="left_semi")
+        t.fates.join(t.small_side(with_outbox), on=["run", "producer"], how="left_semi")
         .filter(~F.col("fate").isin(*IN_LOG, "expired"))
         .select("run", "topic", "producer", "seq", "fate", "outcome", "error", "sent_ns")
     )

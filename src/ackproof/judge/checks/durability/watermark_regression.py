@@ -12,7 +12,7 @@ def watermark_regression(t: Tables) -> DataFrame:
     """The high watermark of a tp falls as the leader epoch grows; the final log's own is the last of them."""
     leads = (F.col("leader") == F.col("broker")) & F.col("high_watermark").isNotNull()
     columns = [*TP, "leader_epoch", "high_watermark", "at_ns"]
-    shown = t.together(t.state.filter(leads).select(*columns), t.ends.select(*columns))
+    shown = t.union(t.state.filter(leads).select(*columns), t.ends.select(*columns))
     older = Window.partitionBy(*TP).orderBy("leader_epoch").rowsBetween(Window.unboundedPreceding, -1)
     return (
         shown.filter(F.col("leader_epoch").isNotNull())

@@ -23,7 +23,7 @@ def membership_gap(t: Tables) -> DataFrame:
         .rowsBetween(Window.unboundedPreceding, -1)
     )
     return (
-        t.members.join(t.beside(known), on=["run"], how="inner")
+        t.members.join(t.small_side(known), on=["run"], how="inner")
         .withColumn("named", F.array_contains("brokers", F.col("broker")))
         .withColumn("before", F.lag("named").over(by_time))
         .withColumn("next_named_ns", F.min(F.when(F.col("named"), F.col("at_ns"))).over(later))

@@ -23,7 +23,7 @@ def ownership_gap(t: Tables) -> DataFrame:
     gaps = (
         owners.withColumn("until_ns", F.max("to_ns").over(so_far))
         .withColumn("next_ns", F.lead("from_ns").over(in_order))
-        .join(t.beside(load), on=["run"], how="left")
+        .join(t.small_side(load), on=["run"], how="left")
         # Before the load everybody is still joining, and after it everybody leaves.
         .withColumn("from_ns", F.greatest("until_ns", "begin_ns"))
         .withColumn("to_ns", F.least(F.coalesce("next_ns", "end_ns"), "end_ns"))
@@ -32,12 +32,12 @@ def ownership_gap(t: Tables) -> DataFrame:
     )
     never = (
         t.ends.select(*TP)
-        .join(t.beside(t.consumers.select("run", "topic", "group").distinct()), on=["run", "topic"], how="inner")
+        .join(t.small_side(t.consumers.select("run", "topic", "group").distinct()), on=["run", "topic"], how="inner")
         .join(owners, on=[*TP, "group"], how="left_anti")
-        .join(t.beside(load), on=["run"], how="inner")
+        .join(t.small_side(load), on=["run"], how="inner")
         .filter(F.col("end_ns") > F.col("begin_ns"))
         .select(
             "run", "group", "topic", "partition", F.col("begin_ns").alias("from_ns"), F.col("end_ns").alias("to_ns")
         )
     )
-    return t.together(gaps, never).withColumn("gap_ns", F.col("to_ns") - F.col("from_ns"))
+    return t.union(gaps, never).withColumn("gap_ns", F.col("to_ns") - F.col("from_ns"))

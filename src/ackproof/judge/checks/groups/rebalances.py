@@ -22,7 +22,7 @@ def rebalances(t: Tables) -> DataFrame:
     load = t.runs.select("run", "begin_ns", "end_ns")
     counted = (
         t.groups.withColumn("begins", F.coalesce(begins, F.lit(False)))
-        .join(t.beside(load), on=["run"], how="left")
+        .join(t.small_side(load), on=["run"], how="left")
         .withColumn("within", F.col("at_ns").between(F.col("begin_ns"), F.col("end_ns")))
         .groupBy("run", "group")
         .agg(F.count_if(F.col("begins") & F.col("within")).alias("rebalances"))

@@ -18,10 +18,10 @@ LATELY_NS = 2_000_000_000
 def claims(t: Tables) -> DataFrame:
     """A claim and a tp where it does not hold, with what was seen there."""
     seen = leadership_history(t)
-    places = t.together(*(ends.select("run", "topic", "partition") for ends in (t.ends, t.mirror_ends)))
+    places = t.union(*(ends.select("run", "topic", "partition") for ends in (t.ends, t.mirror_ends)))
     read = places.groupBy("run", "topic").agg(F.collect_set("partition").alias("read"))
     each = F.when(F.col("partition").isNotNull(), F.array("partition")).otherwise(F.col("read"))
-    wanted = t.claims.join(t.beside(read), on=["run", "topic"], how="left").withColumn(
+    wanted = t.claims.join(t.small_side(read), on=["run", "topic"], how="left").withColumn(
         "partition", F.explode_outer(each)
     )
     then = seen.select("run", "topic", "partition", F.col("moment").alias("at"), "leader", "isr", "replicas")
@@ -42,7 +42,7 @@ def acked_before(t: Tables) -> DataFrame:
     lately = (F.col("done_ns") <= F.col("moment_ns")) & (F.col("done_ns") > F.col("moment_ns") - LATELY_NS)
     return (
         t.sends.filter(F.col("outcome") == "ok")
-        .join(t.beside(t.moments), on=["run"], how="inner")
+        .join(t.small_side(t.moments), on=["run"], how="inner")
         .filter(lately)
         .groupBy("run", "topic", "partition", F.col("moment").alias("at"))
         .agg(F.count("*").alias("acks"))

@@ -12,7 +12,7 @@ def eligible_leaders(t: Tables) -> DataFrame:
     """A moment and a tp at which the last answer named somebody."""
     newest = F.max_by(F.struct("eligible", "last_known"), "at_ns")
     return (
-        t.eligible.join(t.beside(t.moments), on=["run"], how="inner")
+        t.eligible.join(t.small_side(t.moments), on=["run"], how="inner")
         .filter(F.col("at_ns") <= F.col("moment_ns"))
         .groupBy(*TP, "place", "moment")
         .agg(newest.alias("answer"))

@@ -26,9 +26,9 @@ def failover(t: Tables) -> DataFrame:
     stage = _new_epoch(t).cache()  # a few rows that three questions begin with
     proved, ms = F.col("proved_ns"), 1e6
     return (
-        stage.join(t.beside(_first_error(t, stage)), on=_FAULT_AT_TP, how="left")
-        .join(t.beside(_first_ack(t, stage)), on=_FAULT_AT_TP, how="left")
-        .join(t.beside(_isr_full(t, stage)), on=_FAULT_AT_TP, how="left")
+        stage.join(t.small_side(_first_error(t, stage)), on=_FAULT_AT_TP, how="left")
+        .join(t.small_side(_first_ack(t, stage)), on=_FAULT_AT_TP, how="left")
+        .join(t.small_side(_isr_full(t, stage)), on=_FAULT_AT_TP, how="left")
         .select(
             "run",
             "fault",
@@ -69,7 +69,7 @@ def _new_epoch(t: Tables) -> DataFrame:
     later = F.filter("epochs", lambda seen: F.col("old_epoch").isNull() | (seen["leader_epoch"] > F.col("old_epoch")))
     return (
         proved.join(t.ends.select(*TP), on=["run"], how="inner")
-        .join(t.beside(epochs), on=list(TP), how="left")
+        .join(t.small_side(epochs), on=list(TP), how="left")
         .withColumn("old_epoch", F.array_max(F.transform(before, lambda seen: seen["leader_epoch"])))
         .withColumn("next", F.try_element_at(later, F.lit(1)))
         .select(
@@ -89,7 +89,7 @@ def _first_error(t: Tables, stage: DataFrame) -> DataFrame:
     of_topic = failed.select("run", "topic", F.col("partition").alias("said"), "done_ns")
     its_own = (F.col("said") == F.col("partition")) | (F.col("said") < 0)
     return (
-        of_topic.join(t.beside(stage), on=["run", "topic"], how="inner")
+        of_topic.join(t.small_side(stage), on=["run", "topic"], how="inner")
         .filter(its_own & (F.col("done_ns") >= F.col("asked_ns")))
         .groupBy(*_FAULT_AT_TP)
         .agg(F.min("done_ns").alias("error_ns"))
@@ -100,7 +100,7 @@ def _first_ack(t: Tables, stage: DataFrame) -> DataFrame:
     known = (F.col("outcome") == "ok") & (F.col("copies") == 1) & F.col("log_epoch").isNotNull()
     acked = t.fates.filter(known).groupBy(*TP, "log_epoch").agg(F.min("done_ns").alias("done_ns"))
     return (
-        acked.join(t.beside(stage), on=list(TP), how="inner")
+        acked.join(t.small_side(stage), on=list(TP), how="inner")
         .filter(F.col("log_epoch") >= F.col("new_epoch"))
         .groupBy(*_FAULT_AT_TP)
         .agg(F.min("done_ns").alias("ack_ns"))
@@ -121,7 +121,7 @@ def _isr_full(t: Tables, stage: DataFrame) -> DataFrame:
     )
     became_full = F.when(F.col("full") & ~F.col("was_full"), F.struct("leader_epoch", "at_ns"))
     return (
-        views.join(t.beside(stage.select(*_FAULT_AT_TP, "proved_ns")), on=list(TP), how="inner")
+        views.join(t.small_side(stage.select(*_FAULT_AT_TP, "proved_ns")), on=list(TP), how="inner")
         .groupBy(*_FAULT_AT_TP, "proved_ns")
         .agg(
             F.max(became_full)["at_ns"].alias("full_ns"),

@@ -22,7 +22,7 @@ def leadership_history(t: Tables) -> DataFrame:
     itself = F.coalesce(F.col("leader") == F.col("broker"), F.lit(False))
     newest = F.max(F.struct("leader_epoch", itself.alias("itself"), "at_ns", "leader", "isr", "replicas"))
     return (
-        told.join(t.beside(t.moments), on=["run"], how="inner")
+        told.join(t.small_side(t.moments), on=["run"], how="inner")
         .filter(recent)
         .groupBy(*TP, "place", "moment", "moment_ns")
         .agg(newest.alias("view"))

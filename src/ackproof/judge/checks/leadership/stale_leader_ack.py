@@ -25,7 +25,7 @@ _ACK = ("run", "topic", "partition", "offset", "producer", "seq", "fate", "done_
 def stale_leader_ack(t: Tables) -> DataFrame:
     """An ok ack of an epoch older than one already seen when it came."""
     acked = t.fates.filter(F.col("offset").isNotNull())  # by a leader; below only fates of what was acknowledged count
-    return t.together(_by_record(t, acked), _by_end(t, acked)).select(*_ACK, "older_than", "seen_ns")
+    return t.union(_by_record(t, acked), _by_end(t, acked)).select(*_ACK, "older_than", "seen_ns")
 
 
 def _by_record(t: Tables, acked: DataFrame) -> DataFrame:
@@ -35,7 +35,7 @@ def _by_record(t: Tables, acked: DataFrame) -> DataFrame:
     older_than = own.when(another_stands, F.col("holder_epoch"))
     return (
         acked.withColumn("older_than", older_than)
-        .join(t.beside(_epochs(t)), on=[*TP, "older_than"], how="inner")
+        .join(t.small_side(_epochs(t)), on=[*TP, "older_than"], how="inner")
         .filter(F.col("done_ns") > F.col("seen_ns"))
         .select(*_ACK, "older_than", "seen_ns")
     )
@@ -49,11 +49,11 @@ def _by_end(t: Tables, acked: DataFrame) -> DataFrame:
     epochs = _epochs(t)
     return (
         acked.filter(F.col("fate") == "lost_truncated")
-        .join(t.beside(epochs.join(last, on=list(TP), how="inner")), on=list(TP), how="inner")
+        .join(t.small_side(epochs.join(last, on=list(TP), how="inner")), on=list(TP), how="inner")
         .filter((F.col("done_ns") > F.col("seen_ns")) & older)
         .groupBy(*_ACK)
         .agg(F.min("older_than").alias("older_than"))  # a number alone is hashed, where a struct would be sorted
-        .join(t.beside(epochs.select(*TP, "older_than", "seen_ns")), on=[*TP, "older_than"], how="inner")
+        .join(t.small_side(epochs.select(*TP, "older_than", "seen_ns")), on=[*TP, "older_than"], how="inner")
         .select(*_ACK, "older_than", "seen_ns")
     )
 

@@ -20,15 +20,15 @@ def mirror_differs(t: Tables) -> DataFrame:
     """A value that the mirror lacks, has more often, holds otherwise, or has before one that came earlier."""
     expired = t.fates.filter(F.col("fate") == "expired").select(*_KEY)
     both = pairs(t).join(expired, on=_KEY, how="left_anti")
-    return t.together(*differences(both))
+    return t.union(*differences(both))
 
 
 def pairs(t: Tables) -> DataFrame:
     """Each value of a mirrored topic or of its mirror: how often it is in each, and where first and last."""
     mirrored = t.mirrored.withColumnRenamed("topic", "mirror").join(
-        t.beside(t.mirrors), on=["run", "mirror"], how="inner"
+        t.small_side(t.mirrors), on=["run", "mirror"], how="inner"
     )
-    original = t.log.join(t.beside(t.mirrors), on=["run", "topic"], how="inner")
+    original = t.log.join(t.small_side(t.mirrors), on=["run", "topic"], how="inner")
     return pairs_of(original, mirrored)
 
 

@@ -22,6 +22,6 @@ def mirror_layout(t: Tables) -> DataFrame:
             F.min(shift).alias("least_shift"),
             F.max(shift).alias("most_shift"),
         )
-        .join(t.beside(t.mirrors), on=["run", "topic"], how="inner")
+        .join(t.small_side(t.mirrors), on=["run", "topic"], how="inner")
         .select("run", "topic", "partition", "mirror", "records", "mirror_records", "least_shift", "most_shift")
     )

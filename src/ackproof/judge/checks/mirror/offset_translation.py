@@ -21,7 +21,7 @@ def offset_translation(t: Tables) -> DataFrame:
     moved = t.reads.groupBy("run", "group", F.col("topic").alias("mirror")).agg(F.min("read_ns").alias("moved_ns"))
     asked = (
         t.translated.withColumnsRenamed({"offset": "own", "mirror_offset": "there"})
-        .join(t.beside(moved), on=["run", "group", "mirror"], how="left")
+        .join(t.small_side(moved), on=["run", "group", "mirror"], how="left")
         .filter(F.col("moved_ns").isNull() | (F.col("at_ns") < F.col("moved_ns")))
     )
     # Null, and so not counted, where a place is not known, or where one of the two does not hold the record.

@@ -21,7 +21,7 @@ def site_gap(t: Tables) -> DataFrame:
     )
     columns = ["run", "what", "group", "stint", "from_site", "to_site", "from_ns", "first_ns", "again"]
     return (
-        t.together(writes.select(*columns), readers.select(*columns))
+        t.union(writes.select(*columns), readers.select(*columns))
         .withColumn("ms", (F.col("first_ns") - F.col("from_ns")) / 1e6)
         .withColumn("group", F.when(F.col("what") == "reads", F.col("group")))
         .select(

@@ -24,10 +24,10 @@ def unreplicated(t: Tables) -> DataFrame:
         *TP, "producer", "seq", "done_ns", "site", F.col("offset").alias("acked_offset")
     )
     before = (
-        sent.join(t.beside(t.mirrors), on=["run", "topic"], how="left_semi")
-        .join(t.beside(written), on=["run", "site"], how="inner")
+        sent.join(t.small_side(t.mirrors), on=["run", "topic"], how="left_semi")
+        .join(t.small_side(written), on=["run", "site"], how="inner")
         .filter(F.col("done_ns") <= F.col("moved_ns"))
-        .join(t.beside(_ends(t, written)), on=[*TP, "moved_ns"], how="left")
+        .join(t.small_side(_ends(t, written)), on=[*TP, "moved_ns"], how="left")
         .fillna({"mirror_end": 0, "copied_to": -1})  # of which nobody had told: nothing is known to have been there
     )
     copied = pairs(t).select(*TP, "producer", "seq", "mirror_offset")
@@ -54,8 +54,10 @@ def _ends(t: Tables, written: DataFrame) -> DataFrame:
     seen = (
         t.state.filter(F.col("log_end").isNotNull() & (F.col("broker") == F.col("leader")))
         .withColumnRenamed("topic", "mirror")
-        .join(t.beside(t.mirrors.join(t.sites, on=["run", "topic"], how="inner")), on=["run", "mirror"], how="inner")
-        .join(t.beside(written), on=["run", "site"], how="inner")
+        .join(
+            t.small_side(t.mirrors.join(t.sites, on=["run", "topic"], how="inner")), on=["run", "mirror"], how="inner"
+        )
+        .join(t.small_side(written), on=["run", "site"], how="inner")
         .filter(F.col("at_ns") + F.col("took_ns") <= F.col("moved_ns"))
         .groupBy(*TP, "moved_ns")
         .agg(F.max_by("log_end", F.struct("leader_epoch", "at_ns")).alias("mirror_end"))

@@ -41,7 +41,7 @@ def allocation(t: Tables) -> DataFrame:
     """
     first = (
         t.state.filter(F.col("replicas").isNotNull())
-        .join(t.beside(t.sites.filter(F.col("site") == FIRST_SITE)), on=["run", "topic"], how="left_semi")
+        .join(t.small_side(t.sites.filter(F.col("site") == FIRST_SITE)), on=["run", "topic"], how="left_semi")
         .groupBy(*TP)
         .agg(F.min_by("replicas", "at_ns").alias("replicas"))
     )

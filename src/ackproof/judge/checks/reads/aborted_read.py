@@ -17,6 +17,6 @@ def aborted_read(t: Tables) -> DataFrame:
     given = t.reads.join(failed, on=list(VALUE), how="inner")
     if t.uncommitted is not None:
         asking = t.consumers.filter(F.col("isolation") != READ_COMMITTED).select("run", "consumer")
-        asked_for = t.uncommitted.join(t.beside(asking), on=["run"], how="inner")
+        asked_for = t.uncommitted.join(t.small_side(asking), on=["run"], how="inner")
         given = given.join(asked_for, on=[*VALUE, "consumer"], how="left_anti")
     return given.select("run", "topic", "partition", "offset", "consumer", "producer", "seq", "read_ns", "error")

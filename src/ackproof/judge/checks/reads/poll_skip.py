@@ -27,12 +27,12 @@ def poll_skip(t: Tables) -> DataFrame:
         .filter(F.col("offset") > F.col("previous_offset"))
         .withColumn("block", F.explode(F.sequence(first_block, last_block)))
     )
-    compacted = t.together(t.ends, t.mirror_ends).filter(F.col("compacted")).select(*TP)
-    seen = t.reads.join(t.beside(compacted), on=list(TP), how="left_anti")
+    compacted = t.union(t.ends, t.mirror_ends).filter(F.col("compacted")).select(*TP)
+    seen = t.reads.join(t.small_side(compacted), on=list(TP), how="left_anti")
     if t.uncommitted is not None:
         seen = seen.join(t.uncommitted, on=list(VALUE), how="left_anti")
     there = (
-        t.together(*(records.select(*POSITION) for records in (t.log, t.mirrored, seen)))
+        t.union(*(records.select(*POSITION) for records in (t.log, t.mirrored, seen)))
         .distinct()
         .withColumn("block", F.shiftright("offset", BLOCK_BITS))
         .withColumnRenamed("offset", "over")

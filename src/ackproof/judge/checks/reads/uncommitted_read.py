@@ -19,7 +19,7 @@ def uncommitted_read(t: Tables) -> DataFrame:
     aborted = F.col("outcome") == "aborted"
     early = F.col("commit_asked_ns").isNull() | (F.col("read_ns") < F.col("commit_asked_ns"))
     return (
-        t.reads.join(t.beside(committed_only), on=["run", "consumer"], how="left_semi")
+        t.reads.join(t.small_side(committed_only), on=["run", "consumer"], how="left_semi")
         .join(values_of(transactions_of(t.transactions)), on=list(VALUE), how="inner")
         .filter(F.coalesce(aborted, F.lit(False)) | early)
         .select(

@@ -22,14 +22,14 @@ def undelivered(t: Tables) -> DataFrame:
         .agg(F.min_by("position", "at_ns").alias("placed"))
     )
     from_earliest = t.consumers.filter(F.col("start") == "earliest").select("run", "topic", "group").distinct()
-    whole = t.ends.select(*TP).join(t.beside(from_earliest), on=["run", "topic"], how="inner")
+    whole = t.ends.select(*TP).join(t.small_side(from_earliest), on=["run", "topic"], how="inner")
     begins = whole.join(begins, on=[*TP, "group"], how="full").select(
         *TP, "group", F.coalesce("placed", F.lit(0)).alias("begins")
     )
     given = t.reads.select("run", "group", "producer", "seq").distinct()
     ours = t.log.filter((F.col("producer") >= 0) & (F.col("seq") >= 0))
     return (
-        ours.join(t.beside(begins), on=list(TP), how="inner")
+        ours.join(t.small_side(begins), on=list(TP), how="inner")
         .filter(F.col("offset") >= F.col("begins"))
         .join(given, on=["run", "group", "producer", "seq"], how="left_anti")
         .select("run", "group", "topic", "partition", "offset", "producer", "seq")

@@ -13,16 +13,16 @@ from ackproof.judge.frames import POSITION, TP, Tables
 
 def unstable_read(t: Tables) -> DataFrame:
     """A live read whose (tp, offset) holds another value, or none, in the final log."""
-    held = t.together(t.log, t.mirrored)
+    held = t.union(t.log, t.mirrored)
     now = held.select(*POSITION, F.col("producer").alias("now_producer"), F.col("seq").alias("now_seq"))
-    ends = t.together(t.ends, t.mirror_ends).select(*TP, "log_start", "high_watermark", "compacted")
+    ends = t.union(t.ends, t.mirror_ends).select(*TP, "log_start", "high_watermark", "compacted")
     gone = F.col("now_producer").isNull()
     compacted = F.col("compacted") & (F.col("offset") < F.col("high_watermark"))
     rightly_gone = gone & ((F.col("offset") < F.col("log_start")) | compacted)
     other = (F.col("now_producer") != F.col("producer")) | (F.col("now_seq") != F.col("seq"))
     return (
         t.reads.join(now, on=list(POSITION), how="left")
-        .join(t.beside(ends), on=list(TP), how="left")
+        .join(t.small_side(ends), on=list(TP), how="left")
         .filter((gone | other) & ~F.coalesce(rightly_gone, F.lit(False)))
         .select(
             "run",

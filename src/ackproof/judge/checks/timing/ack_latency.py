@@ -21,7 +21,7 @@ def ack_latency(t: Tables) -> DataFrame:
     acked = t.sends.filter((F.col("outcome") == "ok") & F.col("done_ns").isNotNull())
     bins = t.latencies
     if bins is None:
-        bins = t.together(*(_bins(t, acked, basis) for basis in BASES))
+        bins = t.union(*(_bins(t, acked, basis) for basis in BASES))
     up_to = Window.partitionBy("run", "basis").orderBy("us").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     all_of = Window.partitionBy("run", "basis").rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     ranked = bins.withColumn("up_to", F.sum("sends").over(up_to)).withColumn("all", F.sum("sends").over(all_of))
@@ -46,7 +46,7 @@ def _bins(t: Tables, acked: DataFrame, basis: str) -> DataFrame:
     took = F.greatest(F.col("done_ns") - F.col(f"{basis}_ns"), F.lit(0))
     return (
         acked.select("run", took.alias("took_ns"))
-        .join(t.beside(t.runs.select("run", "late_ns")), on=["run"], how="inner")
+        .join(t.small_side(t.runs.select("run", "late_ns")), on=["run"], how="inner")
         .groupBy("run", _bin("took_ns div 1000").alias("us"))
         .agg(
             F.count("*").alias("sends"),

@@ -23,7 +23,7 @@ _WAKES = [rule.name for rule in ALERT_RULES if rule.wakes]
 
 def alerts(t: Tables) -> DataFrame:
     """One row for each alert that was expected, and for each that was not; `bad` where it should not be so."""
-    both = t.awaited.join(t.beside(_spans(t)), on=["run", "rule"], how="left").withColumn("its", _its_own())
+    both = t.awaited.join(t.small_side(_spans(t)), on=["run", "rule"], how="left").withColumn("its", _its_own())
     told = (
         both.groupBy(*_EXPECTED)
         .agg(
@@ -33,7 +33,7 @@ def alerts(t: Tables) -> DataFrame:
         )
         .withColumn("result", _result())
     )
-    return t.together(_shown(told), _shown(_false(t)))
+    return t.union(_shown(told), _shown(_false(t)))
 
 
 def _spans(t: Tables) -> DataFrame:
@@ -73,7 +73,7 @@ def _false(t: Tables) -> DataFrame:
     windows = t.awaited.select("run", "rule", "from_ns", "clear_by_ns")
     explained = (
         _spans(t)
-        .join(t.beside(windows), on=["run", "rule"], how="inner")
+        .join(t.small_side(windows), on=["run", "rule"], how="inner")
         .filter((F.col("raised_ns") >= F.col("from_ns")) & _before_its_end())
         .select("run", "rule", "raised_ns")
     )
@@ -81,8 +81,8 @@ def _false(t: Tables) -> DataFrame:
     begun = F.when(F.col("from_ns") <= F.col("raised_ns"), F.struct("from_ns", "fault"))
     return (
         _spans(t)
-        .join(t.beside(explained), on=["run", "rule", "raised_ns"], how="left_anti")
-        .join(t.beside(asked), on=["run"], how="left")
+        .join(t.small_side(explained), on=["run", "rule", "raised_ns"], how="left_anti")
+        .join(t.small_side(asked), on=["run"], how="left")
         .groupBy("run", "rule", "raised_ns", "cleared_ns")
         .agg(F.max(begun)["fault"].alias("fault"))
         .withColumn("proved_ns", F.lit(None).cast("long"))

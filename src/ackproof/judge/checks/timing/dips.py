@@ -17,7 +17,7 @@ def dips(t: Tables) -> DataFrame:
     dipped = (F.col("acked") < line) | (F.col("has_readers") & (F.col("read") < line)) | (F.col("unacked") > line)
     return (
         seconds(t)
-        .join(t.beside(readers), on=["run"], how="left")
+        .join(t.small_side(readers), on=["run"], how="left")
         .filter(F.col("full") & (F.col("second") > 0) & (line > 0) & F.coalesce(dipped, F.lit(False)))
         .select(
             "run", "second", "at_ns", "sent", "acked", "read", "unacked", "fault",

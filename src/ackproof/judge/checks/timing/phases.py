@@ -30,7 +30,7 @@ def phases(t: Tables) -> DataFrame:
         .otherwise("unavailable")
     )
     return (
-        t.fates.join(t.beside(t.phases), on=["run"], how="inner")
+        t.fates.join(t.small_side(t.phases), on=["run"], how="inner")
         .filter(within | at_last)
         .groupBy("run", "topic", "phase", "after")
         .agg(

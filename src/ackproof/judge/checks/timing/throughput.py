@@ -19,7 +19,7 @@ def throughput(t: Tables) -> DataFrame:
     seconds = (F.col("end_ns") - F.col("begin_ns")) / 1e9
     return (
         (t.produced if t.produced is not None else _produced(t))
-        .join(t.beside(known), on=["run", "producer"], how="inner")
+        .join(t.small_side(known), on=["run", "producer"], how="inner")
         .groupBy("run", "table")
         .agg(
             F.count("*").alias("producers"),

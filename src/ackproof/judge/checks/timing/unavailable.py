@@ -25,7 +25,7 @@ def unavailable(t: Tables) -> DataFrame:
     failed = (F.col("outcome") != "ok") & (F.col("until_ns") <= F.col("close_ns"))
     return (
         attempts.drop("unavailable_ns")
-        .join(t.beside(_pauses(attempts)), on=list(TP), how="inner")
+        .join(t.small_side(_pauses(attempts)), on=list(TP), how="inner")
         .filter(waits)
         .groupBy(*TP, "open_ns", "close_ns", "unavailable_ns")
         .agg(
@@ -51,7 +51,7 @@ def _attempts(t: Tables) -> DataFrame:
     )
     said = F.when(F.col("partition") >= 0, F.col("partition")).otherwise(F.col("only_partition"))
     return (
-        t.sends.join(t.beside(only), on=["run", "topic"], how="inner")
+        t.sends.join(t.small_side(only), on=["run", "topic"], how="inner")
         .withColumn("partition", said)
         .withColumn("until_ns", F.coalesce(F.col("done_ns"), F.col("end_ns")))
         .select(*TP, "sent_ns", "until_ns", "outcome", "unavailable_ns")

@@ -35,7 +35,7 @@ def hanging_transaction(t: Tables) -> DataFrame:
         .filter(F.col("held").isNotNull())
         .groupBy(*TP, "last_stable", "stretch")
         .agg(F.min("at_ns").alias("from_ns"), F.max("at_ns").alias("to_ns"))
-        .join(t.beside(limits), on=["run"], how="inner")
+        .join(t.small_side(limits), on=["run"], how="inner")
         .withColumn("ms", (F.col("to_ns") - F.col("from_ns")) / 1e6)
         .filter(F.col("ms") > F.col("limit_ms"))
         .join(writers, on=[*TP, "last_stable"], how="left")

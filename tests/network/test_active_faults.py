@@ -35,6 +35,7 @@ from ackproof.lab.faults import active as lab_module
 from ackproof.lab.faults import network as faults
 from ackproof.lab.faults.active import Lab
 from ackproof.lab.faults.network import Held
+from ackproof.lab.network import probes
 from ackproof.lab.network.nftables import Match
 from ackproof.lab.network.router import NOT_ONLY_OURS, Network
 from ackproof.lab.server import commands as verbs
@@ -364,7 +365,7 @@ def test_what_stands_in_for_a_dead_node_in_a_proof_of_ours_is_nobody_else() -> N
         keep_reaping(lab)
         how = ended(lab, node_verbs.kill)
         looking = threading.Thread(target=lab._knock, args=("kafka1", how))
-        with lab.network.served("kafka1", 9092) as stand_in:
+        with probes.served(lab.network, "kafka1", 9092) as stand_in:
             assert stand_in is not None
             looking.start()
             looking.join(0.3)

@@ -36,8 +36,9 @@ from ackproof.lab.cluster import Cluster
 from ackproof.lab.faults import network as faults
 from ackproof.lab.faults.active import Lab
 from ackproof.lab.faults.network import Held
+from ackproof.lab.network import probes
 from ackproof.lab.network.nftables import TABLE, Match, Rules
-from ackproof.lab.network.router import NOT_ONLY_OURS, PROBE_PORT, Network, Trial, carries
+from ackproof.lab.network.router import NOT_ONLY_OURS, PROBE_PORT, Network
 from ackproof.lab.server import commands as verbs
 from ackproof.lab.server import node_commands as node_verbs
 from ackproof.lab.server.commands import Request, Server
@@ -108,9 +109,9 @@ def datagram_arrives(network: Network, link: Link, port: int = 5000, source_port
 
 def connects(network: Network, link: Link, port: int = PROBE_PORT) -> str:
     """connected, refused, or silent."""
-    with network.served(link[1], port):
+    with probes.served(network, link[1], port):
         try:
-            network.connect(link, port, timeout_s=SILENCE_S).close()
+            probes.connect(network, link, port, timeout_s=SILENCE_S).close()
         except ConnectionRefusedError:
             return "refused"
         except TimeoutError:
@@ -119,7 +120,7 @@ def connects(network: Network, link: Link, port: int = PROBE_PORT) -> str:
 
 
 def open_pairs(network: Network) -> set[Link]:
-    return {(a, b) for a, row in network.reachable().items() for b, hears in row.items() if hears}
+    return {(a, b) for a, row in probes.reachable(network).items() for b, hears in row.items() if hears}
 
 
 ALL_PAIRS = set(permutations(NODES, 2))
@@ -217,11 +218,11 @@ def test_a_node_can_take_its_port_while_its_new_connections_are_cut() -> None:
 
 def test_new_connections_are_dropped_and_old_ones_go_on() -> None:
     def work(network: Network) -> None:
-        with closing(network.connect(("kafka1", "kafka2"))) as old:
+        with closing(probes.connect(network, ("kafka1", "kafka2"))) as old:
             with faults.severed(network, "f1", BOTH, Match(new_connections=True)) as held:
                 assert "2 from before still carry data" in held.proved
                 assert connects(network, ("kafka1", "kafka2")) == "silent"
-                assert carries(old) == "carries"
+                assert probes.carries(old) == "carries"
                 assert datagram_arrives(network, ("kafka1", "kafka2"))
             assert connects(network, ("kafka1", "kafka2")) == "connected"
 
@@ -246,13 +247,13 @@ def test_however_often_new_connections_are_cut_the_next_cut_is_proved_and_healed
 def test_a_reset_refuses_at_once_and_breaks_old_connections() -> None:
     def work(network: Network) -> None:
         with (
-            closing(network.connect(("kafka1", "kafka2"))) as old,
+            closing(probes.connect(network, ("kafka1", "kafka2"))) as old,
             faults.severed(network, "f1", BOTH, Match(reset=True)),
         ):
             assert connects(network, ("kafka1", "kafka2")) == "refused"
             assert connects(network, ("kafka1", "kafka3")) == "connected"
             old.send(b"x")
-            wait_until(lambda: carries(old, 0.1) == "closed", "the old connection is reset")
+            wait_until(lambda: probes.carries(old, 0.1) == "closed", "the old connection is reset")
 
     in_a_lab_network(work)
 
@@ -349,8 +350,8 @@ def refuted(network: Network, match: str | None = None) -> Iterator[None]:
     """The proof within fails, and a probe tells it: not only that somebody else changed the rules. It need not be
     patient: what was sabotaged does not come back."""
     faults._PATIENCE_S = IMPATIENT_S
-    faults.carries = partial(carries, patience_s=IMPATIENT_S)  # type: ignore[attr-defined]
-    network.try_links = partial(network.try_links, patience_s=IMPATIENT_S)  # type: ignore[method-assign]
+    probes.carries = partial(probes.carries, patience_s=IMPATIENT_S)
+    probes.try_links = partial(probes.try_links, patience_s=IMPATIENT_S)
     with pytest.raises(NotProved, match=match) as told:
         yield
     assert NOT_ONLY_OURS not in str(told.value)
@@ -533,13 +534,13 @@ def has_netem(network: Network) -> bool:
 def stand_in_for_netem(network: Network) -> None:
     """Datagrams are held back before they are sent: all that the proof of a delay can tell from the kernel's own."""
     late: dict[str, float] = {}
-    try_links = network.try_links
+    try_links = probes.try_links
 
-    def held_back(links: list[Link], **options: Any) -> Trial:
+    def held_back(network: Network, links: list[Link], **options: Any) -> probes.ProbeResult:
         time.sleep(max(late.get(target, 0) for _, target in links) / 2000)
-        return try_links(links, **options)
+        return try_links(network, links, **options)
 
-    network.try_links = held_back  # type: ignore[method-assign,assignment]
+    probes.try_links = held_back  # type: ignore[assignment]
     network.delay = late.__setitem__  # type: ignore[method-assign,assignment]
     network.undelay = lambda name: late.pop(name, None)  # type: ignore[method-assign,assignment]
     network.delayed_ends = lambda name: ["router", "node"] if name in late else []  # type: ignore[method-assign]
@@ -892,8 +893,8 @@ class Play:
         with ExitStack() as stack:
             attempts: dict[socket.socket, tuple[Link, int]] = {}
             for (source, target), port in expected:
-                stack.enter_context(self._network.served(target, port))
-                attempt = stack.enter_context(closing(self._network.connecting(source)))
+                stack.enter_context(probes.served(self._network, target, port))
+                attempt = stack.enter_context(closing(probes.connecting(self._network, source)))
                 attempt.connect_ex((self._network.endpoints[target].address, port))
                 attempts[attempt] = ((source, target), port)
 

@@ -22,6 +22,7 @@ from pyroute2.nftables.expressions import genex, verdict
 from pyroute2.nftables.main import NFTables
 
 from ackproof.host import namespaces as kernel
+from ackproof.lab.network import probes
 from ackproof.lab.network.nftables import TABLE, Match
 from ackproof.lab.network.router import Network
 from ackproof.lab.topology import Link
@@ -106,7 +107,7 @@ def _enter(rootless: bool) -> Network:
     for number, name in enumerate(NODES, start=1):
         network.attach(name, f"198.18.1.{number}")
     # The kernel opens the router's side of a new link a little later, and drops what comes before.
-    wait_until(lambda: network.observer_reaches(NODES) == set(NODES), "every node is reached")
+    wait_until(lambda: probes.observer_reaches(network, NODES) == set(NODES), "every node is reached")
     return network
 
 

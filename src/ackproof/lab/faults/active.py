@@ -24,6 +24,7 @@ from ackproof.lab.audit_log import Events
 from ackproof.lab.cluster import Cluster
 from ackproof.lab.conditions import LOOK_EVERY_S, Conditions, Proc
 from ackproof.lab.faults import network as faults
+from ackproof.lab.network import probes
 from ackproof.lab.network.nftables import Match
 from ackproof.lab.network.router import Network
 from ackproof.lab.spec import Node
@@ -131,7 +132,7 @@ class Lab:
         port = self.cluster.nodes[name].port
         try:
             with self.network.lock:  # a proof of ours may listen there in the node's place
-                self.network.connect((name, name), port, _KNOCK_S).close()
+                probes.connect(self.network, (name, name), port, _KNOCK_S).close()
         except OSError:
             return  # it refuses; of a node that is not reached nothing can be said
         with self.turn:

@@ -28,8 +28,9 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 
 from ackproof.core.errors import NotProved
+from ackproof.lab.network import probes
 from ackproof.lab.network.nftables import Match
-from ackproof.lab.network.router import PROBE_PORT, Network, carries
+from ackproof.lab.network.router import PROBE_PORT, Network
 from ackproof.lab.topology import Link
 
 _PATIENCE_S = 1.0
@@ -97,12 +98,12 @@ def prove_open(network: Network, links: Collection[Link], match: Match) -> str:
         if not clean:
             return "mended; other faults still stand on all its links"
         port = PROBE_PORT if match.port is None else match.port
-        trial = network.try_links(clean, port=port, copies=1)
+        trial = probes.try_links(network, clean, port=port, copies=1)
         if missing := [link for link in clean if not trial.arrived.get(link)]:
             raise NotProved(f"mended, and yet nothing gets through: {_words(missing)}")
         if match.new_connections or match.reset:
             for link in (link for link in clean if link[::-1] not in touched):
-                with network.served(link[1], port), closing(network.connect(link, port)):
+                with probes.served(network, link[1], port), closing(probes.connect(network, link, port)):
                     pass
     return f"{_count(clean)} open again: a datagram arrived on each"
 
@@ -118,7 +119,7 @@ def _prove_severed(
         if gone := sorted(set(links) - set(standing)):
             raise NotProved(f"no longer severed, though the fault should stand: {_words(gone)}")
         ends = {name for link in links for name in link}
-        if deaf := ends - network.observer_reaches(ends):
+        if deaf := ends - probes.observer_reaches(network, ends):
             raise NotProved(f"the observer does not reach {', '.join(sorted(deaf))}, so silence there proves nothing")
         if match.loss is not None:
             return _prove_loss(network, fault, links, match.loss)
@@ -137,7 +138,7 @@ def _prove_silence(network: Network, fault: str, links: Collection[Link], match:
     _expect_counted(network, fault, links, source_port=match.port)
     other = PROBE_PORT if match.port != PROBE_PORT else PROBE_PORT + 1
     clean = [link for link in links if link not in network.touched_by_others(fault)]
-    trial = network.try_links(clean, port=other, source_port=other)
+    trial = probes.try_links(network, clean, port=other, source_port=other)
     if blocked := [link for link in clean if not trial.arrived.get(link)]:
         raise NotProved(f"port {match.port} is cut, but so is every other: {_words(blocked)}")
     beside = "another port of the same pair still gets through" if clean else "another fault stands on the same pairs"
@@ -145,7 +146,7 @@ def _prove_silence(network: Network, fault: str, links: Collection[Link], match:
 
 
 def _expect_counted(network: Network, fault: str, links: Collection[Link], **ports: int) -> None:
-    trial = network.try_links(links, fault=fault, **ports)
+    trial = probes.try_links(network, links, fault=fault, **ports)
     if leaking := sorted(link for link in links if trial.arrived.get(link)):
         raise NotProved(f"still reachable: {_words(leaking)}")
     if uncounted := sorted(link for link in links if not trial.counted.get(link)):
@@ -161,7 +162,7 @@ def _untouched_pair(network: Network, links: Collection[Link]) -> str:
     # The reverse of a one-way cut says most, then a pair with the node that lost the most links.
     losses = Counter(name for link in links for name in link)
     pair = min(free, key=lambda link: (link[::-1] not in links, -losses[link[0]] - losses[link[1]], link))
-    if not network.try_links([pair]).arrived:
+    if not probes.try_links(network, [pair]).arrived:
         raise NotProved(f"more is cut than was asked: {_words([pair])} does not get through either")
     return f"{pair[0]} → {pair[1]} still gets through"
 
@@ -171,7 +172,7 @@ def _prove_loss(network: Network, fault: str, links: Collection[Link], share: fl
     tried = clean or links  # where others cut too, what this fault lets pass does not arrive: nothing to wait for
     copies = max(10, math.ceil(min(_PROBES_MAX, _LOSSES_WANTED / share) / len(tried)))
     patience_s = 2 * _PATIENCE_S if clean else 0.05
-    trial = network.try_links(tried, fault=fault, copies=copies, patience_s=patience_s)
+    trial = probes.try_links(network, tried, fault=fault, copies=copies, patience_s=patience_s)
     if odd := [link for link in clean if not trial.accounted(link)]:
         raise NotProved(f"probes vanished without the rule counting them: {_words(odd)}")
     # The rule counts what others send there too: how many probes it took is known by those that arrived, and where none
@@ -197,8 +198,8 @@ def _old_connections(
     for link in links:
         if link not in touched and link[::-1] not in touched:
             # A stand-in listens only until it is connected: the node may want its port while the fault stands.
-            with network.served(link[1], port) as stand_in:
-                old[link] = stack.enter_context(closing(network.connect(link, port, _CONNECT_S)))
+            with probes.served(network, link[1], port) as stand_in:
+                old[link] = stack.enter_context(closing(probes.connect(network, link, port, _CONNECT_S)))
                 if stand_in is not None:
                     stack.enter_context(closing(stand_in.accept()[0]))
             old[link].send(_UNFINISHED_MESSAGE)
@@ -214,8 +215,8 @@ def _prove_refusal(
     with ExitStack() as stack:
         attempts = {}
         for link in links:
-            stack.enter_context(network.served(link[1], port))
-            attempts[link] = stack.enter_context(closing(network.connecting(link[0])))
+            stack.enter_context(probes.served(network, link[1], port))
+            attempts[link] = stack.enter_context(closing(probes.connecting(network, link[0])))
         before = network.taken(fault)
         for link, attempt in attempts.items():
             attempt.connect_ex((network.endpoints[link[1]].address, port))
@@ -230,7 +231,7 @@ def _prove_refusal(
     for link, connection in list(old.items()):
         if link in others or link[::-1] in others:
             continue  # what passes there is not this fault's doing alone
-        if (state := carries(connection)) == "silent":
+        if (state := probes.carries(connection)) == "silent":
             raise NotProved(f"a connection from before no longer carries data: {_words([link])}")
         if state == "closed":  # by the program at the far end, whose farewell came through
             del old[link]
@@ -269,7 +270,9 @@ def _prove_delayed(network: Network, names: Collection[str], delay_ms: float) ->
             begun = time.monotonic()
             patience_s = _PATIENCE_S + delay_ms / 1000
             reached = (
-                network.try_links(links, patience_s=patience_s).arrived if links else network.observer_reaches([name])
+                probes.try_links(network, links, patience_s=patience_s).arrived
+                if links
+                else probes.observer_reaches(network, [name])
             )
             took_ms = (time.monotonic() - begun) * 1000
             if not reached:

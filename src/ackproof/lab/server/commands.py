@@ -26,6 +26,7 @@ from ackproof.kafka.protocol import broker as ask
 from ackproof.lab.directory import LabDirectory, Started
 from ackproof.lab.faults import network as faults
 from ackproof.lab.faults.active import Lab
+from ackproof.lab.network import probes
 from ackproof.lab.network.nftables import Match
 from ackproof.lab.network.router import OBSERVER
 from ackproof.lab.server import node_commands as node_verbs
@@ -257,7 +258,7 @@ def _end(server: Server, names: list[str]) -> Result:
 
 def status(server: Server, request: Request) -> Result:
     lab, started = server.lab, server.started
-    reachable = lab.network.reachable()
+    reachable = probes.reachable(lab.network)
     partitions = lab.cluster.partitions(offsets=request.get("offsets", False))
     with lab.turn:
         standing = [fault.told() for fault in lab.standing.values()]

@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> None:
     deadline = float(arguments[0])
     events, fault, action, rest = Events(Path(arguments[1])), arguments[2], arguments[3], arguments[4:]
     if action == "undelay":
-        from ackproof.lab.network.router import drop_delay  # slow to import, so before the wait, and only here
+        from ackproof.lab.network.netem import remove_delay  # slow to import, so before the wait, and only here
 
     while (left := deadline - time.monotonic()) > 0:
         time.sleep(left)
@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> None:
                 signal.pidfd_send_signal(process, signal.SIGCONT)
     else:
         for interface, namespace in zip(rest[::2], rest[1::2], strict=True):
-            drop_delay(interface, int(namespace))
+            remove_delay(interface, int(namespace))
     events.add("expired", fault=fault, by="watchdog", pid=os.getpid())
 
 

@@ -24,6 +24,7 @@ from ackproof.host.processes import wait_until
 from ackproof.lab import node_config as config
 from ackproof.lab.cluster import START_S
 from ackproof.lab.faults.network import Held
+from ackproof.lab.network import probes
 from ackproof.lab.spec import Node
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ def _paused(lab: Lab, node: Node, answered: bool) -> Iterator[Held]:
 
         def prove() -> str:
             stopped = prove_stopped()
-            if node.name not in lab.network.observer_reaches([node.name]):
+            if node.name not in probes.observer_reaches(lab.network, [node.name]):
                 raise NotProved(f"the observer does not reach {node.name}, so its silence proves nothing")
             return f"{stopped}; its node is reached"
 

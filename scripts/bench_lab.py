@@ -235,7 +235,7 @@ def bare(mode: Mode) -> Cost:
         stack.callback(processes.end)
         network = SimpleNamespace(endpoints=defaultdict(lambda: SimpleNamespace(namespace=-1)))
         cluster = Cluster(spec, directory, program, cast(Network, network), cast(Processes, processes), {})
-        cluster.nodes = dict(nodes)
+        cluster.nodes.update(nodes)
         begun = time.monotonic()
         for node in cluster.servers:
             cluster.launch(node)

@@ -67,6 +67,7 @@ class StandInCluster:
     """Nodes whose program is an echo."""
 
     def __init__(self) -> None:
+        self.state = self
         self.nodes = {name: SPEC.broker(number) for number, name in enumerate(NODES[:3], start=1)}
 
     def answers(self, node: Node, timeout_s: float = 1.0) -> bool:
@@ -97,7 +98,7 @@ def launch(lab: Lab, node: Node) -> None:
     namespace = lab.network.endpoints[node.name].namespace
     argv = [sys.executable, "-c", ECHO.format(node.address)]
     lab.processes.spawn(node.name, argv, namespace=namespace, output=Path("/dev/null"), environment={})
-    wait_until(lambda: lab.cluster.answers(node), f"{node.name} answers")
+    wait_until(lambda: lab.cluster.state.answers(node), f"{node.name} answers")
 
 
 def reaped(lab: Lab, *names: str) -> bool:
@@ -137,12 +138,12 @@ def test_a_pause_stops_every_thread_and_leaves_the_others_alone() -> None:
         standing = paused(lab)
         assert lab.processes.state("kafka1") == "paused"
         assert lab.processes.state("kafka2") == "running"
-        assert not lab.cluster.answers(lab.cluster.nodes["kafka1"], 0.1)
-        assert lab.cluster.answers(lab.cluster.nodes["kafka2"])
+        assert not lab.cluster.state.answers(lab.cluster.nodes["kafka1"], 0.1)
+        assert lab.cluster.state.answers(lab.cluster.nodes["kafka2"])
         standing.held.prove()
         lab.end(standing.name)
         assert lab.processes.state("kafka1") == "running"
-        assert lab.cluster.answers(lab.cluster.nodes["kafka1"])
+        assert lab.cluster.state.answers(lab.cluster.nodes["kafka1"])
 
     in_a_lab(work)
 
@@ -186,7 +187,7 @@ def test_a_node_that_is_restarted_behind_a_fault_is_found_out(fault: Callable[[L
         os.kill(process.pid, signal.SIGKILL)
         wait_until(lambda: reaped(lab, "kafka1"), "its process is reaped")  # and its port free
         with started_by_somebody(lab, node):
-            wait_until(lambda: lab.cluster.answers(node), "another answers")
+            wait_until(lambda: lab.cluster.state.answers(node), "another answers")
             assert [each["by_itself"] for each in told(lab, "exited")] == [True]
             if standing.kind == "pause":
                 wait_until(lambda: bool(told(lab, "no longer holds")), "the pause is found out")
@@ -294,7 +295,7 @@ def test_a_node_that_was_killed_must_be_reached_and_refuse(there: bool) -> None:
         lab.processes.spawn(node.name, argv, namespace=namespace, output=Path("/dev/null"), environment={})
         process = lab.processes.get(node.name)
         assert process is not None
-        wait_until(lambda: lab.cluster.answers(node) and len(processes.below(process.pid)) == there, "it serves")
+        wait_until(lambda: lab.cluster.state.answers(node) and len(processes.below(process.pid)) == there, "it serves")
         if not there:
             lab.network.detach(node.name)
         keep_reaping(lab)
@@ -345,7 +346,7 @@ def test_a_dead_node_that_the_lab_starts_is_nobody_else() -> None:
         assert lab.down == {}
         ended(lab, node_verbs.kill)
         with started_by_somebody(lab, lab.cluster.nodes["kafka1"]):
-            wait_until(lambda: lab.cluster.answers(lab.cluster.nodes["kafka1"]), "it answers")
+            wait_until(lambda: lab.cluster.state.answers(lab.cluster.nodes["kafka1"]), "it answers")
             lab._knock("kafka1", before)
         assert told(lab, "no longer holds") == []
 

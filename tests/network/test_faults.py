@@ -809,7 +809,7 @@ def a_lab_of_sleepers(network: Network) -> Iterator[Lab]:
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab(network, Events(Path(folder) / "events.jsonl"))
         nodes = {name: LabSpec(kafka="3.9.2").broker(number) for number, name in enumerate(NODES[:2], start=1)}
-        lab.cluster = cast(Cluster, SimpleNamespace(nodes=nodes, answers=lambda *_: False))
+        lab.cluster = cast(Cluster, SimpleNamespace(nodes=nodes, state=SimpleNamespace(answers=lambda *_: False)))
         for name in nodes:
             sleep = ["/bin/sleep", str(SECONDS_MAX)]
             place = network.endpoints[name].namespace

@@ -1,8 +1,4 @@
-"""The cluster itself: its nodes' files and processes, and what the nodes say when they are asked.
-
-Every question goes to one node, over the observer's own way that no fault touches, and has a deadline. Where nodes
-disagree, the higher leader epoch is the later truth, and of two equal ones the leader's own word.
-"""
+"""The cluster: the files and processes of its nodes, and the wait until they serve."""
 
 from __future__ import annotations
 
@@ -12,24 +8,19 @@ import shutil
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException
-from operator import methodcaller
 from pathlib import Path
 
 import msgspec
 
 from ackproof.core.errors import CannotHere, UsageProblem
-from ackproof.core.sites import FIRST_SITE, SITES, named, placed
+from ackproof.core.sites import FIRST_SITE
 from ackproof.host.processes import Processes
-from ackproof.kafka.protocol import broker as ask
-from ackproof.kafka.protocol import zookeeper
 from ackproof.lab import node_config as config
+from ackproof.lab.cluster_state import ClusterState
 from ackproof.lab.directory import LabDirectory
 from ackproof.lab.network.router import Network, network_here
 from ackproof.lab.spec import BROKERS_MAX, LabSpec, Node
-from ackproof.lab.targets import TRANSACTION, Resolver, topic_partition
 
-ASK_S = 1.0
 START_S = 90.0
 FORGET_S = 60.0
 _POLL_S = 0.05
@@ -38,23 +29,9 @@ _LOG_TAIL_LINES = 12
 Progress = Callable[[str], None]
 
 
-class PartitionView(msgspec.Struct, frozen=True):
-    """A partition as the brokers tell it: names of nodes, not ids."""
-
-    topic: str
-    partition: int
-    leader: str | None
-    leader_epoch: int | None
-    replicas: list[str]
-    isr: list[str]
-    high_watermark: int | None = None
-    log_end: dict[str, int] = msgspec.field(default_factory=dict)
-    log_start: int | None = None
-
-
 @dataclass(frozen=True)
 class Program:
-    """What the nodes are made of: fetched and checked before the lab began."""
+    """What the nodes execute. It was fetched and verified before the lab started."""
 
     java: Path
     classpath: str
@@ -73,6 +50,7 @@ class Cluster:
     ) -> None:
         self.spec = spec
         self.nodes = {node.name: node for node in spec.nodes}
+        self.state = ClusterState(spec, self.nodes, processes)
         self.cluster_id = config.kafka_uuid(f"{directory.path} {time.time_ns()}")
         self._directory = directory
         self._program = program
@@ -82,8 +60,7 @@ class Cluster:
         self._passwords = {user: secrets.token_urlsafe(18) for user in spec.users}
         if spec.users:
             directory.users.write_bytes(msgspec.json.encode(self._passwords))
-        self._log_dirs: dict[str, int] = {}  # of brokers that were given more than the others
-        self._questions: dict[str, ask.Broker] = {}
+        self._log_dirs: dict[str, int] = {}  # of brokers that got additional ones
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 
@@ -98,11 +75,11 @@ class Cluster:
     def next_broker(self) -> Node:
         number = max(node.number for node in self.brokers if node.site == FIRST_SITE) + 1
         if number > BROKERS_MAX:
-            raise UsageProblem(f"a lab has at most {BROKERS_MAX} brokers, and this one has them all")
+            raise UsageProblem(f"this lab already has {BROKERS_MAX} brokers, the most that a lab can have")
         return self.spec.broker(number)
 
     def adopt(self, node: Node) -> None:
-        """Give a node its place in the network and its name, in this lab and to all in it."""
+        """Add a node to the network, and its name to the hosts file of the lab."""
         with network_here():
             self._network.attach(node.name, node.address)
         self.nodes[node.name] = node
@@ -114,7 +91,7 @@ class Cluster:
         self.write_hosts()
 
     def write_hosts(self) -> None:
-        """In place: the file is mounted over /etc/hosts, and a new one in its stead would not be seen."""
+        """Write the names of all nodes in place, because the file is mounted over /etc/hosts."""
         lines = ["127.0.0.1 localhost", f"127.0.0.1 {os.uname().nodename}"]
         lines += [f"{node.address} {node.name}" for node in self.nodes.values()]
         with self._directory.hosts.open("w") as hosts:
@@ -167,32 +144,12 @@ class Cluster:
     def _cluster_id(self, site: str) -> str:
         return self.cluster_id if site == FIRST_SITE else config.kafka_uuid(f"{self.cluster_id} {site}")
 
-    def wait_until_forgotten(self, node: Node, progress: Progress) -> None:
-        """A broker cannot register while ZooKeeper still holds the session of its former life, and gives up at once."""
-        deadline = time.monotonic() + FORGET_S
-        told = False
-        while self.spec.mode == "zookeeper" and node.role == "broker" and time.monotonic() < deadline:
-            if node.kafka_id not in self._registered(node.site):
-                return
-            if not told:
-                progress(f"waiting until ZooKeeper gives up the old session of {node.name}")
-                told = True
-            time.sleep(_POLL_S)
-
-    def _registered(self, site: str) -> tuple[int, ...]:
-        for node in self._up("zookeeper", site):
-            try:
-                return zookeeper.broker_ids(node.address, node.port, ASK_S)
-            except ask.NoAnswer:
-                continue  # nobody to ask: the broker will say what it meets
-        return ()
-
     def add_log_dir(self, node: Node) -> None:
-        """One more, empty, for a broker that is down."""
+        """Give a broker that is down one more log directory, empty."""
         self._log_dirs[node.name] = self._log_dirs.get(node.name, self.spec.log_dirs) + 1
 
     def wipe(self, node: Node) -> None:
-        """An empty disk, for a node that is down."""
+        """Empty the disk of a node that is down."""
         disk = self._directory.data / node.name
         shutil.rmtree(disk, ignore_errors=True)
         if disk.exists():
@@ -205,191 +162,16 @@ class Cluster:
             return []
         return lines[-_LOG_TAIL_LINES:]
 
-    # -- questions -------------------------------------------------------------------------------------------------
-
-    def question(self, node: Node) -> ask.Broker:
-        return self._questions.setdefault(node.name, ask.Broker(node.address, node.port, ASK_S))
-
-    def answers(self, node: Node, timeout_s: float = ASK_S) -> bool:
-        """Whether its program answers; a port that is open is not enough, for a paused process has one."""
-        if node.role == "zookeeper":
-            try:
-                return zookeeper.mode(node.address, node.port, timeout_s) is not None
-            except ask.NoAnswer:
-                return False
-        if node.role == "mirror":
-            return _speaks_http(node, timeout_s)
-        with ask.Broker(node.address, node.port, timeout_s) as fresh:
-            return fresh.answers()
-
-    def running_brokers(self, site: str | None = None) -> list[Node]:
-        """Of one site, or of both."""
-        brokers = [node for node in self.brokers if site in (None, node.site)]
-        return [node for node in brokers if self._processes.state(node.name) == "running"]
-
-    def views(self) -> dict[str, ask.Metadata]:
-        """What each broker that answers says of the cluster."""
-        asked = {node.name: self.question(node) for node in self.running_brokers()}
-        answers = ask.ask_all(asked, lambda broker: broker.metadata(None))
-        return {name: answer for name, answer in answers.items() if isinstance(answer, ask.Metadata)}
-
-    def name_of(self, kafka_id: int) -> str:
-        return next((node.name for node in self.servers if node.kafka_id == kafka_id and node.role != "zookeeper"), "?")
-
-    def partitions(self, offsets: bool = False) -> list[PartitionView]:
-        best: dict[tuple[str, int], tuple[tuple[int, bool], ask.Partition]] = {}
-        for name, view in self.views().items():
-            for said in _of_site(self.nodes[name].site, view.partitions):
-                rank = (said.leader_epoch or 0, said.leader is not None and self.name_of(said.leader) == name)
-                key = (said.topic, said.partition)
-                if key not in best or rank > best[key][0]:
-                    best[key] = (rank, said)
-        views = [self._partition_view(said) for _, (_, said) in sorted(best.items())]
-        return self._with_offsets(views) if offsets else views
-
-    def _partition_view(self, said: ask.Partition) -> PartitionView:
-        return PartitionView(
-            said.topic,
-            said.partition,
-            self.name_of(said.leader) if said.leader is not None else None,
-            said.leader_epoch,
-            [self.name_of(replica) for replica in said.replicas],
-            [self.name_of(replica) for replica in said.isr],
-        )
-
-    def _with_offsets(self, views: list[PartitionView]) -> list[PartitionView]:
-        places = [(*placed(view.topic), view.partition) for view in views]
-        said = {}
-        for site in {site for site, _, _ in places}:
-            wanted = [(topic, number) for where, topic, number in places if where == site]
-            asked = {node.name: self.question(node) for node in self.running_brokers(site)}
-            for name, answer in ask.ask_all(asked, methodcaller("offsets", wanted)).items():
-                if not isinstance(answer, ask.NoAnswer):
-                    said[name] = {(named(site, topic), number): own for (topic, number), own in answer.items()}
-        result = []
-        for view in views:
-            key = (view.topic, view.partition)
-            ends = {name: of[key].log_end for name, of in said.items() if key in of and name in view.replicas}
-            own = said.get(view.leader or "", {}).get(key)
-            result.append(
-                msgspec.structs.replace(
-                    view,
-                    log_end={name: end for name, end in ends.items() if end is not None},
-                    high_watermark=own.high_watermark if own else None,
-                    log_start=own.log_start if own else None,
-                )
-            )
-        return result
-
-    # -- roles -----------------------------------------------------------------------------------------------------
-
-    def roles(self) -> dict[str, Resolver]:
-        return {
-            **({site: self._of(site) for site in SITES} if self.spec.second else {}),
-            "all-brokers": lambda _: [node.name for node in self.brokers],
-            "quorum": self._quorum,
-            "controller": lambda _: [self._known(self.controller(), "controller")],
-            "zookeeper-leader": lambda _: [self._known(self.zookeeper_leader(), "zookeeper-leader")],
-            "leader": lambda what: [self._known(self._partition("leader", what).leader, f"leader:{what}")],
-            "follower": lambda what: self._followers("follower", what)[:1],
-            "followers": lambda what: self._followers("followers", what),
-            "coordinator": lambda what: [self._known(self._coordinator(what), f"coordinator:{what}")],
-        }
-
-    def _of(self, site: str) -> Resolver:
-        return lambda _: [node.name for node in self.servers if node.site == site]
-
-    def _quorum(self, number: str) -> list[str]:
-        names = [node.name for node in self.spec.quorum_nodes]
-        if not number:
-            return names
-        if not number.isdigit() or not 1 <= int(number) <= len(names):
-            raise UsageProblem(f"quorum:{number}: the quorum has {len(names)} nodes, quorum:1 to quorum:{len(names)}")
-        return [names[int(number) - 1]]
-
-    def _known(self, name: str | None, role: str) -> str:
-        if name is None:
-            raise UsageProblem(f"{role}: there is none at this moment; `ackproof status` shows how the cluster stands")
-        if name in self.nodes and self._processes.get(name) is None:
-            raise UsageProblem(
-                f"{role}: the cluster still names {name}, which is down: no other is elected yet, try again"
-            )
-        return name
-
-    def _partition(self, role: str, what: str) -> PartitionView:
-        topic, number = topic_partition(what, role)
-        views = self.partitions()
-        for view in views:
-            if (view.topic, view.partition) == (topic, number):
-                return view
-        topics = sorted({view.topic for view in views if not view.topic.startswith("__")})
-        raise UsageProblem(
-            f"{role}:{what}: no such partition; "
-            + (f"the topics are {', '.join(topics)}" if topics else "there is no topic yet: `ackproof topic create`")
-        )
-
-    def _followers(self, role: str, what: str) -> list[str]:
-        view = self._partition(role, what)
-        followers = [name for name in view.replicas if name != view.leader]
-        if not followers:
-            raise UsageProblem(f"{role}:{what}: the partition has no follower")
-        # One in sync says most; and one that is not the controller besides, whom others would miss too.
-        controller = self.controller() if self.spec.mode == "zookeeper" else None
-        return sorted(followers, key=lambda name: (name not in view.isr, name == controller))
-
-    def controller(self) -> str | None:
-        """The active controller: in ZooKeeper mode what ZooKeeper holds, in KRaft the leader of the highest epoch."""
-        if self.spec.mode == "kraft":
-            asked = {node.name: self.question(node) for node in self._up("controller", FIRST_SITE)}
-            said = ask.ask_all(asked, lambda broker: broker.quorum())
-            known = [quorum for quorum in said.values() if isinstance(quorum, ask.Quorum)]
-            return self.name_of(max(known, key=lambda quorum: quorum.leader_epoch).leader_id) if known else None
-        for node in self._up("zookeeper", FIRST_SITE):
-            try:
-                number = zookeeper.controller_id(node.address, node.port, ASK_S)
-            except ask.NoAnswer:
-                continue  # alone, or still electing
-            return None if number is None else self.name_of(number)
-        return None
-
-    def zookeeper_leader(self) -> str | None:
-        if self.spec.mode == "kraft":
-            raise UsageProblem("zookeeper-leader: a lab in kraft mode has no ZooKeeper; its like is `controller`")
-        for node in self._up("zookeeper", FIRST_SITE):
-            try:
-                if zookeeper.mode(node.address, node.port, ASK_S) in ("leader", "standalone"):
-                    return node.name
-            except ask.NoAnswer:
-                continue
-        return None
-
-    def _coordinator(self, what: str) -> str | None:
-        """Of a group, or of the transactions of a producer."""
-        site, own = placed(what)
-        producer = own.removeprefix(TRANSACTION)
-        key, of = (own, ask.GROUP) if producer == own else (producer, ask.TRANSACTION)
-        for node in self.running_brokers(site):
-            try:
-                number = self.question(node).coordinator(key, of)
-            except ask.NoAnswer:
-                continue
-            return self.name_of(number)
-        return None
-
-    def _up(self, role: str, site: str) -> list[Node]:
-        those = [node for node in self.servers if (node.role, node.site) == (role, site)]
-        return [node for node in those if self._processes.state(node.name) == "running"]
-
     # -- readiness -------------------------------------------------------------------------------------------------
 
     def wait_until_serving(
         self, names: Collection[str], progress: Progress, timeout_s: float = START_S, *, everyone: bool
     ) -> None:
-        """Until each answers, and each broker's own metadata lists itself or, with `everyone`, all that are up."""
+        """Wait until each node answers, and each broker knows itself or, with `everyone`, every running broker."""
         deadline = time.monotonic() + timeout_s
         waiting = list(names)
         while waiting:
-            for name in [name for name in waiting if self._serves(self.nodes[name], everyone)]:
+            for name in [name for name in waiting if self.state.serves(self.nodes[name], knows_all=everyone)]:
                 waiting.remove(name)
                 progress(f"{name} serves")
             for name in waiting:
@@ -403,26 +185,14 @@ class Cluster:
             if waiting:
                 time.sleep(_POLL_S)
 
-    def _serves(self, node: Node, everyone: bool) -> bool:
-        if node.role != "broker":
-            return self.answers(node)
-        try:
-            listed = {broker.id for broker in self.question(node).metadata([]).brokers}
-        except ask.NoAnswer:
-            return False
-        return {peer.kafka_id for peer in (self.running_brokers(node.site) if everyone else [node])} <= listed
-
-
-def _of_site(site: str, partitions: Collection[ask.Partition]) -> list[ask.Partition]:
-    return [msgspec.structs.replace(said, topic=named(site, said.topic)) for said in partitions]
-
-
-def _speaks_http(node: Node, timeout_s: float) -> bool:
-    connection = HTTPConnection(node.address, node.port, timeout=timeout_s)
-    try:
-        connection.request("GET", "/")
-        return connection.getresponse().status > 0
-    except (OSError, HTTPException):
-        return False
-    finally:
-        connection.close()
+    def wait_until_forgotten(self, node: Node, progress: Progress) -> None:
+        """Wait until ZooKeeper gives up the broker's former session. Before that, the broker would start and exit."""
+        deadline = time.monotonic() + FORGET_S
+        told = False
+        while self.spec.mode == "zookeeper" and node.role == "broker" and time.monotonic() < deadline:
+            if node.kafka_id not in self.state.registered(node.site):
+                return
+            if not told:
+                progress(f"waiting until ZooKeeper gives up the old session of {node.name}")
+                told = True
+            time.sleep(_POLL_S)

@@ -22,13 +22,13 @@ import msgspec
 from ackproof.core.errors import CannotHere, NotProved, Problem, Refused, UsageProblem
 from ackproof.core.sites import FIRST_SITE
 from ackproof.host.processes import resident_mb
-from ackproof.kafka.protocol import broker as ask
 from ackproof.lab.directory import LabDirectory, Started
 from ackproof.lab.faults import network as faults
 from ackproof.lab.faults.active import Lab
 from ackproof.lab.network import probes
 from ackproof.lab.network.nftables import Match
 from ackproof.lab.network.router import OBSERVER
+from ackproof.lab.roles import resolvers
 from ackproof.lab.server import node_commands as node_verbs
 from ackproof.lab.server import run_commands as run_verbs
 from ackproof.lab.targets import resolve
@@ -124,7 +124,7 @@ class Server:
         return {"node": node}
 
     def lab_names(self, text: str, one: bool = False) -> list[str]:
-        names = resolve(text, self.lab.network.names(), self.lab.cluster.roles())
+        names = resolve(text, self.lab.network.names(), resolvers(self.lab.cluster.state))
         if one and len(names) != 1:
             raise UsageProblem(f"{text} is {len(names)} nodes ({', '.join(names)}): name one")
         return names
@@ -259,7 +259,7 @@ def _end(server: Server, names: list[str]) -> Result:
 def status(server: Server, request: Request) -> Result:
     lab, started = server.lab, server.started
     reachable = probes.reachable(lab.network)
-    partitions = lab.cluster.partitions(offsets=request.get("offsets", False))
+    partitions = lab.cluster.state.partitions(offsets=request.get("offsets", False))
     with lab.turn:
         standing = [fault.told() for fault in lab.standing.values()]
     brokers = [node for node in lab.cluster.brokers if node.site == FIRST_SITE]
@@ -272,8 +272,8 @@ def status(server: Server, request: Request) -> Result:
         "supervisor_pid": started.supervisor_pid,
         "bootstrap": bootstrap,
         "exposed": exposed or None,
-        "controller": lab.cluster.controller(),
-        "zookeeper_leader": lab.cluster.zookeeper_leader() if started.spec.mode == "zookeeper" else None,
+        "controller": lab.cluster.state.controller(),
+        "zookeeper_leader": lab.cluster.state.zookeeper_leader() if started.spec.mode == "zookeeper" else None,
         "nodes": [_told(server, name) for name in lab.cluster.nodes],
         "network_groups": groups_of(reachable),
         "faults": standing,
@@ -301,7 +301,7 @@ def _told(server: Server, name: str) -> Result:
 
 def partitions(server: Server, request: Request) -> Result:
     topics = request.get("topics")
-    views = server.lab.cluster.partitions(offsets=True)
+    views = server.lab.cluster.state.partitions(offsets=True)
     if topics:
         known = {view.topic for view in views}
         if unknown := [topic for topic in topics if topic not in known]:
@@ -311,14 +311,7 @@ def partitions(server: Server, request: Request) -> Result:
 
 
 def groups(server: Server, _: Request) -> Result:
-    """Consumer groups with their members, as their coordinators tell."""
-
-    def told(broker: ask.Broker) -> list[ask.Group]:
-        return [group for listed in broker.groups() if (group := broker.group(listed.id)) is not None]
-
-    cluster = server.lab.cluster
-    answers = ask.ask_all({node.name: cluster.question(node) for node in cluster.running_brokers()}, told)
-    return {"groups": [group for answer in answers.values() if isinstance(answer, list) for group in answer]}
+    return {"groups": server.lab.cluster.state.groups()}
 
 
 def resolve_target(server: Server, request: Request) -> Result:

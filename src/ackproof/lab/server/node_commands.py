@@ -160,7 +160,7 @@ def pause(server: Server, request: Request) -> Result:
     lab, for_s = server.lab, request.get("for_s")
     with lab.turn:
         nodes = _nodes(server, request, ("running",), "pause")
-        answered = {node.name: lab.cluster.answers(node) for node in nodes}
+        answered = {node.name: lab.cluster.state.answers(node) for node in nodes}
         for node in nodes:  # all at one moment; proved one after the other
             lab.processes.send(node.name, signal.SIGSTOP)
         standing: list[Standing] = []
@@ -195,7 +195,7 @@ def _paused(lab: Lab, node: Node, answered: bool) -> Iterator[Held]:
 
         stopped = prove()
         # Asked once: each question that nobody takes stays in the paused program's queue, and would fill it.
-        if lab.cluster.answers(node, _SILENCE_S):
+        if lab.cluster.state.answers(node, _SILENCE_S):
             raise NotProved(f"{node.name} is stopped and answers all the same")
         before = "it answered before and does not now" if answered else "it did not answer before either"
         yield Held(f"{stopped}; {before}", prove, prove_over)
@@ -215,7 +215,7 @@ def resume(server: Server, request: Request) -> Result:
     for node in nodes:
         if not wait_until(lambda node=node: lab.processes.state(node.name) == "running", PAUSE_S):  # type: ignore[misc]
             raise NotProved(f"{node.name} is still {lab.processes.state(node.name)} after SIGCONT")
-        answers = wait_until(lambda node=node: lab.cluster.answers(node), PAUSE_S)  # type: ignore[misc]
+        answers = wait_until(lambda node=node: lab.cluster.state.answers(node), PAUSE_S)  # type: ignore[misc]
         said.append(f"{node.name}: runs again" + (" and answers" if answers else ", but does not answer yet"))
     return {"nodes": [node.name for node in nodes], "said": said or ["no node is paused"]}
 

@@ -123,4 +123,4 @@ def nodes(server: Server, _: Request) -> Result:
 
 
 def leaders(server: Server, _: Request) -> Result:
-    return {"topic_partitions": server.lab.cluster.partitions()}
+    return {"topic_partitions": server.lab.cluster.state.partitions()}

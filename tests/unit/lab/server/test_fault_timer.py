@@ -11,7 +11,7 @@ import pytest
 
 from ackproof.host.own_program import own_program
 from ackproof.lab.audit_log import Events
-from ackproof.lab.network import router as network
+from ackproof.lab.network import netem as network
 from ackproof.lab.server import commands as verbs
 from ackproof.lab.server import fault_timer as watchdog
 
@@ -48,7 +48,7 @@ def test_the_watchdog_of_a_delay_takes_it_from_every_node_that_is_slow_and_says_
     assert spawned["argv"][:4] == own_program("ackproof.lab.server.fault_timer")
 
     dropped: list[tuple[str, int]] = []
-    monkeypatch.setattr(network, "drop_delay", lambda interface, number: dropped.append((interface, number)))
+    monkeypatch.setattr(network, "remove_delay", lambda interface, number: dropped.append((interface, number)))
     watchdog.main(spawned["argv"][4:])
     ours = spawned["descriptors"]
     assert [(interface, ours[number]) for interface, number in dropped] == list(SLOWED.values())

@@ -25,6 +25,7 @@ from ackproof.journal.writer import Writer
 from ackproof.model import run_record, tables
 from ackproof.model.journal_tables import TABLES
 from ackproof.model.run_record import Clock, ConsumerRecord, FaultRecord, Marks, ProducerRecord, RunRecord, write_record
+from ackproof.model.scenario import Scenario, TopicPlan
 
 PRODUCERS, PARTITIONS = 10, 4
 FEWEST = 50_000  # messages, so that something of each kind is planted
@@ -315,7 +316,7 @@ def _write_rest(directory: Path, messages: int, ends: Longs, failed_at: int) -> 
             consumers=[ConsumerRecord(c, f"consumer{c + 1}", 0, 0, start="earliest") for c in range(PARTITIONS)],
             faults=[FaultRecord(1, "isolate", ["leader:orders/0"], heals="at the end")],
             nodes={1: "kafka1", 2: "kafka2", 3: "kafka3"}, began=clock,
-            plan={"topics": [{"name": "orders", "partitions": PARTITIONS}]},
+            plan=Scenario("bench", "A", "", "", producers=[], topics=[TopicPlan("orders", PARTITIONS)]),
             marks=Marks(load_begun_ns=START, load_ended_ns=ends_ns - 3), ended="complete",
             ended_at=Clock(clock.wall_ns + ends_ns - START, ends_ns),
         ),

@@ -45,7 +45,8 @@ from ackproof.model.run_record import RunRecord, read_record
 from ackproof.model.scenario import Scenario
 from ackproof.model.verdict import Verdict, read_verdict
 from ackproof.report.measure_tables import measured
-from ackproof.scenario.load import bundled, find, load
+from ackproof.scenario.load import load
+from ackproof.scenario.source import bundled, find
 
 SECTIONS_RUN = ("A", "B", "C", "D", "E")
 BATCH = 24
@@ -199,7 +200,7 @@ def keep(runs: Path) -> None:
 def row_of(record: RunRecord, verdict: Verdict) -> Row:
     marks = record.marks
     asked: dict[str, str] = {name: expected for name, expected in record.expect.items() if expected != "allowed"}
-    claims = record.plan.get("claims", [])
+    claims = record.plan.claims
     names = [*asked, *(["claims"] if claims else [])]
     printed = marks.verdict_ns
     over = printed if printed or record.ended_at is None else record.ended_at.monotonic_ns

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ackproof.model.checks import CHECKS
 from ackproof.model.external_clients import UNTOLD_BY_CONSUMERS, UNTOLD_BY_PRODUCERS, UNTOLD_FROM_THE_END
-from ackproof.scenario.load import json_schema
+from ackproof.scenario.json_schema import json_schema
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 BEGIN = "<!-- {}: written by scripts/checks_doc.py -->"

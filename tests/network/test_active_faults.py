@@ -44,9 +44,11 @@ from ackproof.lab.server import run_commands as run_verbs
 from ackproof.lab.server.commands import Request
 from ackproof.lab.spec import LabSpec, Node
 from ackproof.lab.topology import severed_between
+from ackproof.model.faults import Fault, Kill
 from ackproof.model.run_record import write_record
 from ackproof.run.execution import Ongoing
-from ackproof.scenario.load import find, load
+from ackproof.scenario.load import load
+from ackproof.scenario.source import find
 from tests.support.lab_network import (
     NODES,
     in_a_lab_network,
@@ -523,10 +525,10 @@ def text_of(path: Path) -> str:
 
 
 @contextmanager
-def a_run(lab: Lab, **changes: Any) -> Iterator[Ongoing]:
+def a_run(lab: Lab, *faults_of_run: Fault) -> Iterator[Ongoing]:
     """A run of a scenario with one fault, to which this lab belongs."""
     scenario = load(find("acks1-leader-isolated"))
-    scenario = replace(scenario, faults=[replace(scenario.faults[0], **changes)])
+    scenario = replace(scenario, faults=[*faults_of_run] or scenario.faults)
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder)
         wanted = RunRequest(
@@ -582,8 +584,7 @@ def test_a_fault_that_no_longer_holds_reaches_the_judge_by_the_runs_journal(sabo
 @pytest.mark.parametrize("sabotaged", [True, False])
 def test_a_dead_node_where_somebody_came_and_went_reaches_the_judge_by_the_runs_journal(sabotaged: bool) -> None:
     def work(lab: Lab) -> None:
-        kill = {"kind": "kill", "targets": ["kafka1"], "until": None, "not_before_new_epoch": None}
-        with a_run(lab, **kill) as ongoing:
+        with a_run(lab, Kill(["kafka1"], at_messages=1)) as ongoing:
             keep_reaping(lab)
             control.call = lambda *_, **__: asked(lab, node_verbs.kill, nodes=["kafka1"])
             ongoing.faults[0].begin()

@@ -9,12 +9,13 @@ from ackproof.judge.pipeline import _batches
 from ackproof.judge.run_source import Source
 from ackproof.model.run_record import Clock, RunRecord
 from ackproof.spark.session import LARGE_ROWS
+from tests.support.plans import plan_of
 
 
 def source(run: int, rows: int) -> Source:
     record = RunRecord(
         run, "a-run", "by-hand", "A", "", "base", "kraft", "4.3.1", 1, [], {}, {}, ["orders"], [], [], [], [], {},
-        Clock(0, 0), {},
+        Clock(0, 0), plan_of(),
     )  # fmt: skip
     return Source(Path(), None, record, {}, {"sends": rows, "log": 0, "reads": 0})
 

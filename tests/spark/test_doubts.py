@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ackproof.model.run_record import Expected, Marks
+from ackproof.model.run_record import Marks
+from ackproof.model.scenario import Expected
 from ackproof.model.verdict import Verdict
 from tests.support.asking import verdicts_of
 from tests.support.histories import History, at

@@ -18,6 +18,7 @@ from ackproof.judge.sequence_audit import Producer
 from ackproof.model.run_record import Clock, Marks
 from ackproof.model.verdict import Fitness
 from tests.support.histories import History, at
+from tests.support.plans import plan_of
 
 GOOD = (("asked", 10), ("proved", 11), ("healed", 90))
 LONG = (("asked", 10), ("proved", 11), ("healing", 10_000), ("healed", 10_010))
@@ -104,7 +105,6 @@ EXPIRY = {
     "near miss: a compacted topic": ({"cleanup.policy": "compact"}, {}, True),
     "near miss: brokers with retention": ({}, {"broker": {"log.retention.ms": 8_000}}, True),
     "brokers that only look more often": ({}, {"broker": {"log.segment.bytes": 8_000}}, False),
-    "near miss: a plan that tells of no settings": (None, {}, True),
 }
 
 
@@ -112,9 +112,11 @@ EXPIRY = {
 @pytest.mark.parametrize("case", EXPIRY)
 def test_a_log_that_begins_late_is_evidence_only_where_messages_may_expire(tmp_path: Path, case: str) -> None:
     settings, of_brokers, fit = EXPIRY[case]
-    topic: dict[str, Any] = {"name": "orders", "partitions": 1} | ({} if settings is None else {"settings": settings})
+    topic = {"name": "orders", "partitions": 1, "settings": settings}
     found = evidence(tmp_path, ordinary())
-    record = msgspec.structs.replace(found.source.record, plan={"topics": [topic], "cluster": {"settings": of_brokers}})
+    record = msgspec.structs.replace(
+        found.source.record, plan=plan_of({"topics": [topic], "cluster": {"settings": of_brokers}})
+    )
     ends = [{**row, "log_start": 5} for row in found.source.small["ends"]]
     source = replace(found.source, record=record, small={**found.source.small, "ends": ends})
     (line,) = questions.final_log(replace(found, source=source))
@@ -125,7 +127,7 @@ def test_a_log_that_begins_late_is_evidence_only_where_messages_may_expire(tmp_p
 @pytest.mark.parametrize(("log_start", "topics", "fit"), [(0, 1, True), (1, 1, False), (1, 0, True)])
 def test_a_log_begins_late_from_its_second_message_on(tmp_path: Path, log_start: int, topics: int, fit: bool) -> None:
     found = evidence(tmp_path, ordinary())
-    plan = {"topics": [{"name": "orders", "partitions": 1, "settings": {}}] * topics}
+    plan = plan_of({"topics": [{"name": "orders", "partitions": 1}] * topics})
     record = msgspec.structs.replace(found.source.record, plan=plan)
     small = {**found.source.small, "ends": [{**row, "log_start": log_start} for row in found.source.small["ends"]]}
     (line,) = questions.final_log(replace(found, source=replace(found.source, record=record, small=small)))
@@ -353,7 +355,7 @@ def test_a_partition_read_twice_or_a_topic_never_read_is_unfit(tmp_path: Path) -
 def test_a_partition_that_was_never_read_is_unfit(tmp_path: Path) -> None:
     e = evidence(tmp_path, ordinary())
     for partitions, fit in ((1, True), (2, False)):
-        record = msgspec.structs.replace(e.source.record, plan={"topics": [{"partitions": partitions}]})
+        record = msgspec.structs.replace(e.source.record, plan=plan_of({"topics": [{"partitions": partitions}]}))
         found = dict(unfit(replace(e, source=replace(e.source, record=record))))
         assert ("final_log" not in found) is fit
     assert "orders/1 was never read" in found["final_log"]

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from ackproof.model.run_record import Expected, Marks
+from ackproof.model.run_record import Marks
+from ackproof.model.scenario import Expected
 from ackproof.model.verdict import Verdict
 from tests.support.asking import verdicts_of
 from tests.support.histories import History, at

@@ -57,7 +57,7 @@ def many_partitions(run: Path) -> None:
 
 
 def many_copies(run: Path) -> None:
-    record(run, lambda told: told["plan"].update(producers=[{"topic": "orders", "copies": 2**40}]))
+    record(run, lambda told: told["plan"].update(producers=[{"topic": "orders", "count": 1, "copies": 2**40}]))
 
 
 def a_number_without_end(run: Path) -> None:

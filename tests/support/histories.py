@@ -18,13 +18,14 @@ from ackproof.model.journal_tables import TABLES
 from ackproof.model.run_record import (
     Clock,
     ConsumerRecord,
-    Expected,
     FaultRecord,
     Marks,
     ProducerRecord,
     RunRecord,
     write_record,
 )
+from ackproof.model.scenario import Expected
+from tests.support.plans import plan_of
 
 MS = 1_000_000
 START = 1_000 * MS  # the monotonic clock does not begin with a run
@@ -519,7 +520,7 @@ class History:
             faults=self.faults,
             nodes={1: "kafka1", 2: "kafka2", 3: "kafka3"},
             began=began,
-            plan=plan | ({"claims": self.claims} if self.claims else {}),
+            plan=plan_of(plan | ({"claims": self.claims} if self.claims else {})),
             marks=self.marks,
             mirrors=self.mirrors,
             unread=self.unread,

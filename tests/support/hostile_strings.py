@@ -12,6 +12,7 @@ from ackproof.model.verdict import CheckResult, Fitness, read_verdict
 from ackproof.report.page import write_report
 from tests.support.made_story import LOAD, RUN, SMALL, Shape
 from tests.support.make_run import make_run
+from tests.support.plans import plan_of
 
 LEADS_AWAY = "<meta http-equiv=refresh content='0;url=//example.invalid'>"
 MARKUP = (
@@ -113,7 +114,7 @@ def make_hostile_run(runs: Path) -> Path:
         versions={f"<i>{place}": string for place, string in enumerate(HOSTILE)},
         nodes=named,
         producers=[msgspec.structs.replace(entry, name="<u>'\"&") for entry in record.producers],
-        plan={string: string for string in HOSTILE},
+        plan=plan_of({"summary": " ".join(HOSTILE), "needs": list(HOSTILE)}),
     )
     write_record(directory, record)
     verdict = read_verdict(directory)
@@ -162,7 +163,7 @@ class NamedRun:
                 faults=[msgspec.structs.replace(each, asked=[name], when=name, heals=name) for each in record.faults],
                 nodes=dict.fromkeys(record.nodes, name),
                 problems=[name],
-                plan={name: name},
+                plan=plan_of({"name": name, "summary": name}),
             ),
         )
         witness = {"topic": name, "key": name, "value": name, "header": name, name: name}

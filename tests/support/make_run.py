@@ -22,6 +22,7 @@ from ackproof.journal.writer import Writer
 from ackproof.model.run_record import Clock, ConsumerRecord, FaultRecord, Marks, ProducerRecord, RunRecord, write_record
 from tests.support.made_story import BEGAN, LOAD, NEW, NODES, OLD, RUN, SHAPES, THIRD, S, Shape, Times
 from tests.support.make_verdict import write_verdict
+from tests.support.plans import plan_of
 
 
 def make_run(runs: Path, shape: Shape) -> Path:
@@ -216,7 +217,7 @@ def _record(shape: Shape, times: Times) -> RunRecord:
         faults=[FaultRecord(1, "isolate", [f"leader:{shape.topic}/0"], [], f"at {shape.fault_at:,} messages", heals)],
         nodes=NODES,
         began=BEGAN,
-        plan={"cluster": {"brokers": 3, "replication": 3}, "producer": {"acks": shape.acks, "retries": 0}},
+        plan=plan_of({"cluster": {"brokers": 3}}),
         ended_at=Clock(BEGAN.wall_ns + times.drained - BEGAN.monotonic_ns, times.drained) if complete else None,
         ended=shape.ended,
         problems=[] if shape.ended == "complete" else ["stopped by Ctrl-C at 10.2 s"],

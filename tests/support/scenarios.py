@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ackproof.core.errors import UsageProblem
-from ackproof.scenario.load import load, read_source
+from ackproof.scenario.load import load
+from ackproof.scenario.source import read_source
 
 GOOD = """name = "good"
 section = "X"

@@ -6,8 +6,6 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-import msgspec
-
 from ackproof.api.run_request import RunRequest
 from ackproof.core.errors import CannotHere
 from ackproof.lab.spec import LabSpec
@@ -65,11 +63,11 @@ def new_record(request: RunRequest, spec: LabSpec, directory: Path) -> RunRecord
             for number, plan in enumerate(scenario.each_consumer)
         ],
         faults=[
-            FaultRecord(number, plan.kind, plan.asked, plan.apart_from, plan.when(), plan.heals(), plan.step)
+            FaultRecord(number, plan.kind, plan.asked, plan.severed_from, plan.when(), plan.heals(), plan.step)
             for number, plan in enumerate(scenario.faults, start=1)
         ],
         nodes={node.kafka_id: node.name for node in spec.nodes if node.role in ("broker", "controller")},
         began=Clock(time.time_ns(), time.monotonic_ns()),
-        plan=msgspec.to_builtins(scenario),
+        plan=scenario,
         mirrors={topics.index(made): topics.index(source) for made, source in scenario.mirrors.items()},
     )  # fmt: skip

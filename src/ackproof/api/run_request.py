@@ -14,7 +14,7 @@ from ackproof.kafka.distribution.jars import DEFAULT_KRAFT, DEFAULT_ZOOKEEPER
 from ackproof.lab.spec import LabSpec, Setting, check
 from ackproof.model.scenario import Scenario
 from ackproof.scenario.executes import what_it_executes
-from ackproof.scenario.load import find
+from ackproof.scenario.source import find
 
 LARGE_LOAD = 500_000  # messages
 

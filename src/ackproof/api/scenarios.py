@@ -7,13 +7,13 @@ from pathlib import Path
 
 from ackproof.core.errors import UsageProblem
 from ackproof.model.scenario import Scenario
-from ackproof.scenario import load
-from ackproof.scenario.load import Source, located
+from ackproof.scenario.load import load
+from ackproof.scenario.source import Source, bundled, find, located
 
 
 def list_scenarios() -> list[str]:
     """Return the names of the bundled scenarios."""
-    return load.bundled()
+    return bundled()
 
 
 def load_scenario(
@@ -23,7 +23,7 @@ def load_scenario(
 
     `scenario` is the name of a bundled scenario or the path of a TOML file; `settings` are like `producer.acks=all`.
     """
-    return load_source(load.find(str(scenario)), shape, settings, seed)
+    return load_source(find(str(scenario)), shape, settings, seed)
 
 
 def load_source(source: Source, shape: str, settings: Sequence[str] = (), seed: int | None = None) -> Scenario:
@@ -32,7 +32,7 @@ def load_source(source: Source, shape: str, settings: Sequence[str] = (), seed: 
     Besides the file itself it checks whether librdkafka accepts the clients' settings, and whether this kernel can
     delay packets if a fault needs that.
     """
-    scenario = load.load(source, shape, settings, seed)
+    scenario = load(source, shape, settings, seed)
     _check_client_settings(source, scenario)
     _check_delay(source, scenario)
     return scenario
@@ -48,7 +48,7 @@ def _check_client_settings(source: Source, scenario: Scenario) -> None:
 def _check_delay(source: Source, scenario: Scenario) -> None:
     pools = {"faults": scenario.faults, "drawn.faults": scenario.drawn.faults if scenario.drawn else []}
     delayed = [
-        f"{pool}.{number}.kind" for pool in pools for number, fault in enumerate(pools[pool]) if fault.kind == "slow"
+        f"{pool}.{number}.kind" for pool in pools for number, fault in enumerate(pools[pool]) if fault.about.needs_netem
     ]
     if delayed:
         from ackproof.lab.preflight import cannot_delay

@@ -17,7 +17,9 @@ from ackproof.cli.ui.console import say, say_aside, say_json
 from ackproof.core.errors import FULL, CannotHere, UsageProblem
 from ackproof.host.outputs import words_stop_nothing
 from ackproof.scenario.executes import what_it_executes
-from ackproof.scenario.load import bundled, find, json_schema, load
+from ackproof.scenario.json_schema import json_schema
+from ackproof.scenario.load import load
+from ackproof.scenario.source import bundled, find
 
 if TYPE_CHECKING:
     from ackproof.api.run_request import RunRequest

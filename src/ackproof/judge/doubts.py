@@ -23,7 +23,9 @@ import pyarrow.parquet as pq
 from ackproof.judge.lab_lag import BEHIND_MS, FOREVER, latest_ms
 from ackproof.judge.run_source import Source
 from ackproof.model.checks import ConsumerNeeds
+from ackproof.model.faults import LEAVE_DOWN
 from ackproof.model.run_record import ConsumerRecord, RunRecord
+from ackproof.model.scenario import ConsumerPlan
 
 Place = tuple[int, int]  # topic and partition
 NOWHERE = -1  # it is not known where a consumer stood
@@ -60,7 +62,7 @@ def doubts(source: Source) -> dict[int, Doubt]:
     if not source.rows["lateness"]:
         return {}
     record, late, stood = source.record, latest_ms(source), _stood(source)
-    plans = dict(enumerate(record.each("consumers")))
+    plans = dict(enumerate(record.plan.each_consumer))
     ends = {(row["topic"], row["partition"]): row["high_watermark"] for row in _ends(source)}
     found: dict[int, Doubt] = defaultdict(Doubt)
     for consumer in record.consumers:
@@ -72,8 +74,9 @@ def doubts(source: Source) -> dict[int, Doubt]:
             doubt.late = doubt.nothing_sure = True
             doubt.ousted |= behind_ms >= _session_ms(consumer) / 2
             doubt.why.append(f"{consumer.name} was late itself by up to {behind_ms:,.0f} ms")
-        foreign = bool(plans.get(consumer.id, {}).get("command"))
-        topics = _topics(record, consumer, plans.get(consumer.id, {}))
+        plan = plans.get(consumer.id)
+        foreign = plan is not None and bool(plan.command)
+        topics = _topics(record, consumer, plan)
         how, died = _ended(source, consumer.name)
         if died:
             doubt = found[consumer.group]
@@ -172,15 +175,16 @@ def _unread(stood: Collection[Place], ends: Mapping[Place, int], topics: set[int
             yield place
 
 
-def _topics(record: RunRecord, consumer: ConsumerRecord, plan: Mapping[str, Any]) -> set[int]:
-    return {consumer.topic, *(record.topics.index(name) for name in plan.get("also", []) if name in record.topics)}
+def _topics(record: RunRecord, consumer: ConsumerRecord, plan: ConsumerPlan | None) -> set[int]:
+    also = [] if plan is None else plan.also
+    return {consumer.topic, *(record.topics.index(name) for name in also if name in record.topics)}
 
 
 def _ended_by_scenario(source: Source, name: str) -> bool:
     """Whether the last fault that hit it ended it."""
     own = [row for row in source.small["faults"] if row["event"] == "proved" and name in row["targets"]]
     last = max(own, key=lambda row: int(row["at_ns"]), default=None)
-    return last is not None and last["kind"] in ("kill", "stop")
+    return last is not None and last["kind"] in LEAVE_DOWN
 
 
 def _ended(source: Source, name: str) -> tuple[Literal["told", "itself"], str]:

@@ -21,12 +21,10 @@ from ackproof.judge.lab_lag import behind_ms, gaps_ms, is_behind, latest_ms, wai
 from ackproof.judge.run_facts import exits
 from ackproof.judge.run_source import Source
 from ackproof.judge.sequence_audit import Producer
+from ackproof.model.faults import LEAVE_DOWN, MEND
 from ackproof.model.journal_tables import TABLES
 from ackproof.model.verdict import Fitness
 
-# Steps of a scenario that mend rather than break: the load need not outlast them.
-MENDING = ("start", "resume", "heal", "join", "mend", "caught-up", "translated")
-ENDING = ("kill", "stop")
 EXPIRING = ("retention.", "cleanup.policy")  # settings of a topic; of all of a broker's, with `log.` before them
 DRIFT_NS = 1_000_000_000
 # The lab looks at a fault that stands about once a second. A slow machine is late at that, and yet not blind.
@@ -159,7 +157,7 @@ def traffic(e: Evidence) -> list[Fitness]:
     load_begun = e.source.record.marks.load_begun_ns or 0
     for row in e.source.small["faults"]:
         # One that stood before the load is what the load met, not what befell it.
-        if row["event"] in ("asked", "proved") and row["kind"] not in MENDING and row["at_ns"] >= load_begun:
+        if row["event"] in ("asked", "proved") and row["kind"] not in MEND and row["at_ns"] >= load_begun:
             fault, at = row["fault"], row["at_ns"]
             began[fault] = min(at, began.get(fault, at))
             if row["event"] == "proved" and fault not in at_once:
@@ -170,7 +168,8 @@ def traffic(e: Evidence) -> list[Fitness]:
         return [Fitness("traffic", False, "Nothing was acknowledged before the first fault began.")]
     # Whoever ends a producer that had more to send met the load, though nothing was sent after that.
     cut_short = _cut_short(e)
-    met = {row["fault"] for row in e.source.small["faults"] if row["kind"] in ENDING and cut_short & {*row["targets"]}}
+    ended = [row for row in e.source.small["faults"] if row["kind"] in LEAVE_DOWN]
+    met = {row["fault"] for row in ended if cut_short & {*row["targets"]}}
     late = [
         fault
         for fault, at in sorted((began | stood).items())
@@ -185,8 +184,7 @@ def traffic(e: Evidence) -> list[Fitness]:
 def _cut_short(e: Evidence) -> set[str]:
     """The producers that told of fewer messages than they were asked to send."""
     record, told = e.source.record, {producer.producer: producer.reported for producer in e.producers}
-    plans = zip(record.producers, record.each("producers"), strict=False)
-    return {each.name for each, plan in plans if told.get(each.id, 0) < plan.get("count", 0)}
+    return {each.name for each, plan in record.planned_producers if told.get(each.id, 0) < plan.count}
 
 
 def final_log(e: Evidence) -> list[Fitness]:
@@ -222,11 +220,10 @@ def final_log(e: Evidence) -> list[Fitness]:
 
 def _may_expire(e: Evidence, topic: int) -> bool:
     """By the plan, if it tells of settings: Kafka's own keep every message for days, and a run takes minutes."""
-    topics = e.source.record.plan.get("topics") or []
-    if topic >= len(topics) or topics[topic].get("settings") is None:
+    plan = e.source.record.plan
+    if topic >= len(plan.topics):
         return True
-    of_brokers = e.source.record.plan.get("cluster", {}).get("settings", {}).values()
-    named = [*topics[topic]["settings"], *(key for scope in of_brokers for key in scope)]
+    named = [*plan.topics[topic].settings, *(key for scope in plan.cluster.settings.values() for key in scope)]
     return any(key.removeprefix("log.").startswith(EXPIRING) for key in named)
 
 
@@ -258,7 +255,7 @@ def numbers(e: Evidence) -> list[Fitness]:
 def _cut_off(e: Evidence) -> list[str]:
     """Producers of ours that ended well, so had closed all their blocks, and yet reserved more than they reported."""
     short = {p.producer for p in e.producers if p.reserved > p.reported}
-    foreign = {number for number, plan in enumerate(e.source.record.each("producers")) if plan.get("command")}
+    foreign = {number for number, plan in enumerate(e.source.record.plan.each_producer) if plan.command}
     names = [p.name for p in e.source.record.producers if p.id in short - foreign]
     ends: dict[str, set[tuple[int | None, int | None]]] = {}
     for row in e.source.small["nodes"]:
@@ -299,7 +296,7 @@ def _partitions(e: Evidence) -> set[tuple[int, int]]:
     """Every partition that a producer may have written to, by the plan; without one, at least one of each topic."""
     record = e.source.record
     topics = {producer.topic for producer in record.producers}
-    if record.plan.get("topics"):
+    if record.plan.topics:
         return {(t, p) for t in {*topics, *record.mirrors} for p in range(record.partitions(t))}
     seen = {row["topic"]: row["partition"] for row in e.source.small["ends"]}
     return {(t, seen.get(t, 0)) for t in topics}

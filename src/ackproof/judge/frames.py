@@ -256,9 +256,9 @@ def _column_or_null(field: T.StructField, known: set[str]) -> Any:
 
 def _layout(record: RunRecord) -> Layout:
     brokers = tuple(sorted(number for number, name in record.nodes.items() if name.startswith("kafka")))
-    racks = record.plan.get("cluster", {}).get("racks", [])
+    racks = record.plan.cluster.racks
     in_rack = {each: racks[(each - 1) % len(racks)] for each in brokers} if racks else {}
-    planned = {number: topic["partitions"] for number, topic in enumerate(record.plan.get("topics", []))}
+    planned = {number: topic.partitions for number, topic in enumerate(record.plan.topics)}
     return Layout(record.mode, brokers, in_rack, planned)
 
 
@@ -271,32 +271,28 @@ def _mirrors(record: RunRecord) -> list[tuple[int, int, int]]:
 
 
 def _producers(record: RunRecord) -> list[tuple[Any, ...]]:
-    tables = enumerate(record.plan.get("producers", []), start=1)
-    plans = [{**plan, "table": table} for table, plan in tables for _ in range(plan.get("copies", 1))]
+    plans, tables = record.plan.each_producer, [table for table, _ in record.plan.producer_places]
     rows = []
     for p in record.producers:
-        plan = plans[p.id] if p.id < len(plans) else {}
-        transactions = plan.get("transactions")
-        processed = record.topics.index(transactions["input"]) if transactions else None
-        known = (bool(plan.get("outbox")), bool(plan.get("refused")), processed, plan.get("table"), plan.get("threads"))
+        known: tuple[Any, ...] = (False, False, None, None, None)
+        if p.id < len(plans):
+            plan = plans[p.id]
+            processed = record.topics.index(plan.transactions.input) if plan.transactions else None
+            known = (plan.outbox is not None, plan.refused, processed, tables[p.id], plan.threads)
         rows.append((record.run, p.id, p.topic, p.acks, p.rate, *known))
     return rows
 
 
 def receivers(record: RunRecord) -> list[tuple[Any, ...]]:
     return [
-        (record.run, consumer.id, consumer.topic, *(plan["receiver"][name] for name in ("strategy", "copies", "drops")))
-        for consumer, plan in zip(record.consumers, record.each("consumers"), strict=False)
-        if plan.get("receiver")
+        (record.run, consumer.id, consumer.topic, plan.receiver.strategy, plan.receiver.copies, plan.receiver.drops)
+        for consumer, plan in record.planned_consumers
+        if plan.receiver is not None
     ]
 
 
 def _consumers(record: RunRecord) -> list[tuple[Any, ...]]:
-    plans = dict(enumerate(record.each("consumers")))
-
-    def planned(consumer: int, name: str, otherwise: str | None = None) -> Any:
-        return plans.get(consumer, {}).get(name, otherwise)
-
+    plans = dict(enumerate(record.plan.each_consumer))
     return [
         (
             record.run,
@@ -304,8 +300,8 @@ def _consumers(record: RunRecord) -> list[tuple[Any, ...]]:
             c.group,
             c.topic,
             c.start,
-            planned(c.id, "readers"),
-            planned(c.id, "isolation", READ_COMMITTED),
+            plans[c.id].readers if c.id in plans else None,
+            plans[c.id].isolation if c.id in plans else READ_COMMITTED,
         )
         for c in record.consumers
     ]
@@ -319,6 +315,5 @@ def run_row(record: RunRecord, span: Span) -> tuple[Any, ...]:
 
 
 def line_of(record: RunRecord, name: str) -> float:
-    asked = record.plan.get("judge")
-    value = asked.get(name) if isinstance(asked, dict) else None
-    return float(value) if isinstance(value, int | float) else LINES[name]
+    value = getattr(record.plan.judge, name)
+    return LINES[name] if value is None else float(value)

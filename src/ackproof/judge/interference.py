@@ -135,7 +135,7 @@ def _moved(source: Source) -> Iterator[Seen]:
 
 
 def _grown(source: Source) -> Iterator[Seen]:
-    if not source.record.plan.get("topics"):
+    if not source.record.plan.topics:
         return
     for (topic, _), rows in _by_source(source, "replicas").items():
         planned = source.record.partitions(topic)

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ackproof.judge.run_source import Source, by_groups
+from ackproof.model.faults import FREEZE
 
 LOOKS_EVERY_NS = 125_000_000  # the observer asks each broker so often, if it answers
 LOOKS_MOST = 6_000_000  # of one topic on three brokers those of 69 hours
@@ -68,7 +69,7 @@ def waited_ms(source: Source) -> float:
 
 def frozen(source: Source) -> dict[str, list[Stretch]]:
     """When a fault of the scenario froze each process: lateness in that time is the scenario's doing."""
-    pauses = [row for row in source.small["faults"] if row["kind"] == "pause"]
+    pauses = [row for row in source.small["faults"] if row["kind"] in FREEZE]
     ends = {row["fault"]: row["at_ns"] for row in pauses if row["event"] == "healed"}
     begins = {row["fault"]: row["at_ns"] for row in pauses if row["event"] == "asked"}
     found: dict[str, list[Stretch]] = {}

@@ -238,8 +238,7 @@ def _config(java: Any, admin: Any, topic: str) -> Any:
 
 
 def _transactional(source: Source) -> set[int]:
-    plans = source.record.plan.get("producers", [])
-    return {source.record.topics.index(plan["topic"]) for plan in plans if plan.get("transactions")}
+    return {source.record.topics.index(topic) for topic in source.record.plan.transactional}
 
 
 @contextmanager
@@ -286,8 +285,8 @@ def _read(session: Session, kafka: Kafka, names: Mapping[int, str], ends: Ends, 
 
 
 def _is_foreign(source: Source, producer: int) -> bool:
-    plans = source.record.each("producers")
-    return producer < len(plans) and bool(plans[producer].get("command"))
+    plans = source.record.plan.each_producer
+    return producer < len(plans) and bool(plans[producer].command)
 
 
 def _offsets(names: Mapping[int, str], ends: Ends, column: str) -> dict[str, dict[str, int]]:

@@ -8,10 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from ackproof.model.run_record import RunRecord
-from ackproof.model.scenario import ClaimPlan
 
 Row = Mapping[str, Any]
 Moment = tuple[int, int, str, int]  # run, its place among the run's moments, its name, when
@@ -78,25 +75,25 @@ def claims(record: RunRecord, faults: Sequence[Row]) -> Iterator[tuple[Any, ...]
     """What the scenario claims, with brokers as Kafka numbers them; one row for each claim."""
     ids = {name: number for number, name in record.nodes.items()}
     hit = {row["fault"]: row["targets"] for row in faults if row["event"] == "proved"}
-    for number, claim in enumerate(record.plan.get("claims", []), start=1):
-        topic, _, partition = claim["partitions"].rpartition("/")
+    for number, claim in enumerate(record.plan.claims, start=1):
+        topic, _, partition = claim.partitions.rpartition("/")
         nodes: dict[str, list[int] | None] = {}
         for field in _NODES:
-            names = [each for name in claim[field] for each in _named(name, hit)]
-            nodes[field] = [ids[name] for name in names if name in ids] if claim[field] else None
+            names = [each for name in getattr(claim, field) for each in _named(name, hit)]
+            nodes[field] = [ids[name] for name in names if name in ids] if getattr(claim, field) else None
         yield (
             record.run,
             number,
-            claim["at"],
+            claim.at,
             record.topics.index(topic),
             None if partition == "*" else int(partition),
             *(nodes[field] for field in _NODES),
-            claim["isr_full"],
-            claim["preferred"],
-            claim.get("no_leader", False),
-            claim["same_leader_as"],
-            claim.get("acked"),
-            msgspec.convert(claim, ClaimPlan).in_words(),
+            claim.isr_full,
+            claim.preferred,
+            claim.no_leader,
+            claim.same_leader_as,
+            claim.acked,
+            claim.in_words(),
         )
 
 
@@ -114,11 +111,7 @@ def lives(record: RunRecord, nodes: Sequence[Row]) -> list[tuple[int, int, list[
 
 def exits(record: RunRecord) -> list[tuple[int, str, list[int]]]:
     """The exit codes that the scenario expects of producers, life after life, where it says so."""
-    return [
-        (record.run, producer.name, plan["exits"])
-        for producer, plan in zip(record.producers, record.each("producers"), strict=False)
-        if plan.get("exits")
-    ]
+    return [(record.run, producer.name, plan.exits) for producer, plan in record.planned_producers if plan.exits]
 
 
 def _named(name: str, hit: Mapping[int, list[str]]) -> list[str]:

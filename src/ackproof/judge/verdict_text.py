@@ -5,23 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ackproof.model.checks import CheckKind
-from ackproof.model.run_record import Expected, RunRecord
+from ackproof.model.faults import FAULTS
+from ackproof.model.run_record import RunRecord
+from ackproof.model.scenario import Expected
 from ackproof.model.verdict import CheckResult, FaultSummary, Fitness, Result
-
-_DOING = {
-    "kill": "killing",
-    "stop": "stopping",
-    "restart": "restarting",
-    "replace": "replacing",
-    "add-directory": "adding a directory to",
-    "seek": "seeking in",
-    "pause": "pausing",
-    "isolate": "isolating",
-    "partition": "parting",
-    "cut": "cutting off",
-    "flaky": "losing packets of",
-    "slow": "slowing down",
-}
 
 
 def check_text(check: CheckKind, expected: Expected, found: int) -> str:
@@ -77,17 +64,22 @@ def _story(record: RunRecord, faults: Sequence[FaultSummary], lost: int, acked: 
 
 def _fault(record: RunRecord, faults: Sequence[FaultSummary]) -> str:
     """ "isolating the leader kafka2 and 2 more faults": the first thing that was broken, and how many others were."""
-    broken = [(asked, became) for asked, became in zip(record.faults, faults, strict=True) if asked.kind in _DOING]
+    broken = [(asked, became) for asked, became in zip(record.faults, faults, strict=True) if _doing(asked.kind)]
     if not broken:
         return "the run"
-    if record.plan.get("drawn"):
+    if record.plan.drawn:
         return f"{len(broken)} faults, drawn by seed {record.seed},"
     asked, became = broken[0]
     roles = [f"the {name.split(':')[0]}" for name in asked.asked if ":" in name]
     who = [*roles, ", ".join(became.targets)]
     apart = f" from {', '.join(asked.apart_from)}" if asked.apart_from else ""
     more = "" if len(broken) == 1 else f" and {len(broken) - 1} more fault{'s' if len(broken) > 2 else ''}"
-    return f"{_DOING[asked.kind]} {' '.join(part for part in who if part)}{apart}{more}"
+    return f"{_doing(asked.kind)} {' '.join(part for part in who if part)}{apart}{more}"
+
+
+def _doing(kind: str) -> str | None:
+    """Return "isolating" and the like; None for a step that breaks nothing."""
+    return FAULTS[kind].about.doing if kind in FAULTS else None
 
 
 def _expected(lost: CheckResult) -> str:

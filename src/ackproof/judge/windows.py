@@ -17,8 +17,8 @@ _NS = 1_000_000_000
 
 def covers(record: RunRecord, faults: Sequence[Row]) -> Iterator[tuple[int, int, int, int | None]]:
     """Run, fault, from its beginning until `dip_s` after it was healed or, if it does not last, done; or for ever."""
-    asked = (record.plan.get("judge") or {}).get("dip_s")
-    dip_ns = int((DIP_S if asked is None else asked) * _NS)
+    asked_s = record.plan.judge.dip_s
+    dip_ns = int((DIP_S if asked_s is None else asked_s) * _NS)
     for fault in record.faults:
         began, over = _at(faults, fault.id, "asked"), _at(faults, fault.id, "healed")
         if began is not None:
@@ -41,19 +41,19 @@ class Awaited(NamedTuple):
 
 def awaited(record: RunRecord, faults: Sequence[Row]) -> list[Awaited]:
     rows = []
-    for plan in record.plan.get("alerts") or []:
-        undone = plan["undone_by"]
-        over = _at(faults, plan["fault"], "healed") if undone is None else _at(faults, undone, "proved")
-        proved = _at(faults, plan["fault"], "proved")
+    for plan in record.plan.alerts:
+        undone = plan.undone_by
+        over = _at(faults, plan.fault, "healed") if undone is None else _at(faults, undone, "proved")
+        proved = _at(faults, plan.fault, "proved")
         rows.append(
             Awaited(
                 record.run,
-                plan["rule"],
-                plan["fault"],
-                _at(faults, plan["fault"], "asked"),
+                plan.rule,
+                plan.fault,
+                _at(faults, plan.fault, "asked"),
                 proved,
-                None if proved is None else proved + int(plan["within_s"] * _NS),
-                None if over is None else over + int(plan["clears_within_s"] * _NS),
+                None if proved is None else proved + int(plan.within_s * _NS),
+                None if over is None else over + int(plan.clears_within_s * _NS),
                 record.marks.load_ended_ns,
             )
         )

@@ -14,15 +14,15 @@ def has_mirrors(record: RunRecord) -> bool:
 
 
 def has_keys(record: RunRecord) -> bool:
-    return _has_producers_with(record, "keys")
+    return any(plan.keys for plan in record.plan.producers)
 
 
 def has_outbox(record: RunRecord) -> bool:
-    return _has_producers_with(record, "outbox")
+    return any(plan.outbox for plan in record.plan.producers)
 
 
 def has_transactions(record: RunRecord) -> bool:
-    return _has_producers_with(record, "transactions")
+    return any(plan.transactions for plan in record.plan.producers)
 
 
 def reads_transactions(record: RunRecord) -> bool:
@@ -30,43 +30,39 @@ def reads_transactions(record: RunRecord) -> bool:
 
 
 def has_refused_producers(record: RunRecord) -> bool:
-    return _has_producers_with(record, "refused")
+    return any(plan.refused for plan in record.plan.producers)
 
 
 def has_producers_in_turn(record: RunRecord) -> bool:
     """Whether a producer starts after another one has ended."""
-    return _has_producers_with(record, "after")
+    return any(plan.after for plan in record.plan.producers)
 
 
 def expects_exits(record: RunRecord) -> bool:
     """Whether the scenario says with which exit codes a producer ends."""
-    return any(plan.get("exits") for _, plan in zip(record.producers, record.each("producers"), strict=False))
+    return any(plan.exits for _, plan in record.planned_producers)
 
 
 def has_receivers(record: RunRecord) -> bool:
-    return any(plan.get("receiver") for _, plan in zip(record.consumers, record.each("consumers"), strict=False))
+    return any(plan.receiver for _, plan in record.planned_consumers)
 
 
 def has_claims(record: RunRecord) -> bool:
-    return bool(record.plan.get("claims"))
+    return bool(record.plan.claims)
 
 
 def has_health_check(record: RunRecord) -> bool:
-    return bool(record.plan.get("health"))
+    return record.plan.health is not None
 
 
 def has_rate_line(record: RunRecord) -> bool:
-    return bool((record.plan.get("judge") or {}).get("rate_line"))
+    return bool(record.plan.judge.rate_line)
 
 
 def asks_for_phases(record: RunRecord) -> bool:
-    return bool(record.plan.get("judge", {}).get("phases"))
+    return record.plan.judge.phases
 
 
 def has_runbook(record: RunRecord) -> bool:
     """Whether clients move to another site. Without a runbook, two sites that work at once would look like a move."""
     return any(fault.step for fault in record.faults)
-
-
-def _has_producers_with(record: RunRecord, option: str) -> bool:
-    return any(plan.get(option) for plan in record.plan.get("producers", []))

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ackproof.model import check_conditions as conditions
-from ackproof.model.run_record import Expected, RunRecord
+from ackproof.model.run_record import RunRecord
+from ackproof.model.scenario import Expected
 
 Topic = Literal["durability", "reads", "leadership", "groups", "transactions", "timing", "placement", "mirror", "dedup"]
 # What a check needs of consumers: that they read everything; or that none of them was late or killed; or that none of

@@ -8,10 +8,9 @@ JSON event a line, in the format of that tool.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from ackproof.model.checks import CHECKS
+from ackproof.model.scenario import Scenario
 
 KAFKA_TOOL = "kafka-"  # how the first word of a command begins where it is one of Kafka's tools
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -24,15 +23,11 @@ UNTOLD_FROM_THE_END = {
 }
 
 
-def not_applicable(plan: Mapping[str, Any]) -> dict[str, str]:
-    """Each check that this plan's clients do not tell enough for, and why, in words."""
-    foreign: dict[str, Mapping[str, Any]] = {}
-    for kind in ("producer", "consumer"):
-        every = [each for each in plan.get(f"{kind}s", []) for _ in range(each.get("copies", 1))]
-        foreign |= {f"{kind}{number}": each for number, each in enumerate(every, start=1) if each.get("command")}
-    producers = [name for name in foreign if name.startswith("producer")]
-    consumers = [name for name in foreign if name.startswith("consumer")]
-    from_the_end = [name for name in consumers if foreign[name].get("start") == "latest"]
+def not_applicable(scenario: Scenario) -> dict[str, str]:
+    """Return each check that this scenario's clients do not tell enough for, and why, in words."""
+    producers = [f"producer{place}" for place, plan in enumerate(scenario.each_producer, start=1) if plan.command]
+    foreign = {f"consumer{place}": plan for place, plan in enumerate(scenario.each_consumer, start=1) if plan.command}
+    consumers, from_the_end = list(foreign), [name for name, plan in foreign.items() if plan.start == "latest"]
     reasons: dict[str, str] = {}
     for names, untold in (
         (producers, UNTOLD_BY_PRODUCERS),

@@ -28,9 +28,8 @@ from ackproof.model.run_record_bounds import (
     Text,
     check_plan,
 )
+from ackproof.model.scenario import ConsumerPlan, Expected, ProducerPlan, Scenario
 from ackproof.model.tables.columns import SCHEMA_VERSION
-
-Expected = Literal["required", "allowed", "forbidden"]
 
 
 class ProducerRecord(msgspec.Struct, frozen=True):
@@ -100,7 +99,7 @@ class RunRecord(msgspec.Struct, frozen=True):
     faults: Many[FaultRecord]
     nodes: Each[int]  # Kafka's id: the node's name
     began: Clock
-    plan: dict[str, Any]  # the scenario as it was resolved, every field
+    plan: Scenario  # as it was resolved, every field
     schema: int = SCHEMA_VERSION
     ended_at: Clock | None = None
     ended: Literal["complete", "interrupted", "failed"] | None = None
@@ -117,19 +116,21 @@ class RunRecord(msgspec.Struct, frozen=True):
         own = node.removeprefix(RELAY).rsplit(".", 1)[-1]
         return node in self.nodes.values() or own.startswith(("zk", "controller", "kafka", "mirror"))
 
-    def each(self, kind: Literal["producers", "consumers"]) -> list[dict[str, Any]]:
-        """The plan of each producer or consumer, in the order of their numbers."""
-        return [plan for plan in self.plan.get(kind, []) for _ in range(plan.get("copies", 1))]
+    @property
+    def planned_producers(self) -> list[tuple[ProducerRecord, ProducerPlan]]:
+        """Each producer with its plan."""
+        return list(zip(self.producers, self.plan.each_producer, strict=False))
+
+    @property
+    def planned_consumers(self) -> list[tuple[ConsumerRecord, ConsumerPlan]]:
+        """Each consumer with its plan."""
+        return list(zip(self.consumers, self.plan.each_consumer, strict=False))
 
     def partitions(self, topic: int) -> int:
-        """How many a topic has in the end, by the plan; without one, at least one."""
-        topics = self.plan.get("topics") or []
-        if not topics:
+        """How many partitions a topic has in the end, by the plan; without a plan, at least one."""
+        if not self.plan.topics:
             return 1
-        planned = topics[self.mirrors.get(topic, topic)]
-        resized = [fault for fault in self.plan.get("faults", []) if fault.get("to_partitions")]
-        grown = [fault["to_partitions"] for fault in resized if f"{planned['name']}/*" in fault["partitions"]]
-        return int(max([planned["partitions"], *grown]))
+        return self.plan.partitions_at_end(self.plan.topics[self.mirrors.get(topic, topic)])
 
 
 def write_record(run_directory: Path, record: RunRecord) -> None:

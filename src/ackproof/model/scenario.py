@@ -14,44 +14,19 @@ from typing import ClassVar, Literal, cast
 import msgspec
 
 from ackproof.core.sites import FIRST_SITE, SECOND_SITE, Mirror, named, placed
-from ackproof.model.run_record import Expected
+from ackproof.model.faults import Fault, LastingFault, Resize, Start
 
+Expected = Literal["required", "allowed", "forbidden"]
 Mode = Literal["zookeeper", "kraft"]
 Value = str | int | float | bool
 Strategy = Literal["nothing", "ids", "mark-per-partition", "mark-per-topic", "mark-per-producer"]
 
-FAULT_KINDS: dict[str, str] = {
-    "kill": "the process ends at once (SIGKILL)",
-    "stop": "an orderly stop (SIGTERM)",
-    "start": "started again",
-    "restart": "stopped and started again",
-    "replace": "killed, its disk lost, started again empty under its old id",
-    "pause": "frozen (SIGSTOP)",
-    "isolate": "cut off from all other nodes, or from `apart_from`; clients keep their way in",
-    "partition": "the network splits into `groups`",
-    "cut": "links between `targets` and `apart_from` are cut",
-    "flaky": "a share `loss` of all packets is lost",
-    "slow": "packets are late by `delay_ms`",
-    "add-directory": "stopped, and started again with one more, empty, log directory",
-    "seek": "a consumer goes to one place of `partitions`: `to_offset`, or so many `seconds_ago`",
-    "resize": "a topic of `partitions` (TOPIC/*) grows to `to_partitions`",
-    "caught-up": "it is waited until the mirror has copied everything to `partitions`, which are its own",
-    "translated": "a `group` is asked where it goes on in `partitions`, which are a mirror's",
-    "elect": "an election is asked for `partitions`: the preferred leader or, with `unclean`, any replica",
-}
-LASTING = frozenset({"pause", "isolate", "partition", "cut", "flaky", "slow"})  # these are healed; the others are done
 ROLE_PREFIXES = ("leader:", "follower:", "followers:", "coordinator:")
 PLAIN_ROLES = ("controller", "zookeeper-leader", "all-brokers", "quorum")
 SITE_ROLES = (FIRST_SITE, SECOND_SITE)  # only with a second cluster
-CLIENTS = ("producer:", "consumer:")  # by number, counted from 1 in the scenario's order
-CLIENT_KINDS = ("kill", "stop", "start", "restart", "pause")
 
 
-class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    pass
-
-
-class RulePlan(Strict, frozen=True):
+class RulePlan(msgspec.Struct, frozen=True):
     """What a user may do, or may not, to a topic or as a group. What no rule allows is refused."""
 
     user: str
@@ -62,12 +37,12 @@ class RulePlan(Strict, frozen=True):
     deny: bool = False  # which comes before any permission
 
 
-class AccessPlan(Strict, frozen=True):
+class AccessPlan(msgspec.Struct, frozen=True):
     users: list[str]  # each has a password, made for each run
     rules: list[RulePlan] = []
 
 
-class ClusterPlan(Strict, frozen=True):
+class ClusterPlan(msgspec.Struct, frozen=True):
     brokers: int = 3
     quorum: int = 3
     racks: list[str] = []
@@ -78,7 +53,7 @@ class ClusterPlan(Strict, frozen=True):
     settings: dict[str, dict[str, Value]] = {}  # scope: key: value, as in `up --set scope.key=value`
 
 
-class TopicPlan(Strict, frozen=True):
+class TopicPlan(msgspec.Struct, frozen=True):
     name: str
     partitions: int = 1
     replication: int = 3
@@ -87,18 +62,18 @@ class TopicPlan(Strict, frozen=True):
     settings: dict[str, Value] = {}
 
 
-class PausePlan(Strict, frozen=True):
+class PausePlan(msgspec.Struct, frozen=True):
     after: int  # so many messages of this producer
     seconds: float
 
 
-class OutboxPlan(Strict, frozen=True):
+class OutboxPlan(msgspec.Struct, frozen=True):
     give_up_after: int = 5  # failures in a row
     retry_s: float = 1.0
     exit_code: int = 75  # "temporary failure; try again"
 
 
-class TransactionsPlan(Strict, frozen=True):
+class TransactionsPlan(msgspec.Struct, frozen=True):
     """It reads a topic, and for each message there it writes one of its own, in transactions."""
 
     input: str
@@ -107,7 +82,7 @@ class TransactionsPlan(Strict, frozen=True):
     timeout_s: float = 10.0  # after which the coordinator aborts it
 
 
-class ProducerPlan(Strict, frozen=True):
+class ProducerPlan(msgspec.Struct, frozen=True):
     topic: str
     count: int
     rate: float | None = None  # messages a second, each; null: as fast as it goes
@@ -135,13 +110,13 @@ class ProducerPlan(Strict, frozen=True):
     where: Literal["client", "host"] = "client"  # a command runs in the lab, or on the host against exposed ports
 
 
-class ReceiverPlan(Strict, frozen=True):
+class ReceiverPlan(msgspec.Struct, frozen=True):
     strategy: Strategy
     copies: Expected = "forbidden"  # messages that it takes more than once
     drops: Expected = "forbidden"  # messages that it never takes
 
 
-class ConsumerPlan(Strict, frozen=True):
+class ConsumerPlan(msgspec.Struct, frozen=True):
     topic: str
     group: str
     also: list[str] = []  # more topics, of the same site
@@ -163,106 +138,25 @@ class ConsumerPlan(Strict, frozen=True):
     where: Literal["client", "host"] = "client"
 
 
-class FaultPlan(Strict, frozen=True):
-    kind: str
-    targets: list[str] = []
-    apart_from: list[str] = []
-    groups: list[list[str]] = []
-    at_s: float | None = None
-    at_messages: int | None = None
-    after_s: float | None = None  # so long after the fault before it was done, however long that took
-    until_s: float | None = None
-    until_messages: int | None = None
-    until: Literal["load-ended"] | None = None
-    not_before_new_epoch: str | None = None  # TOPIC/PARTITION
-    not_before_max_s: float = 30.0
-    one_way: bool = False
-    new_connections: bool = False
-    reset: bool = False
-    port: int | None = None
-    loss: float | None = None
-    delay_ms: float | None = None
-    partitions: list[str] = []  # of `elect` and `seek`: TOPIC/PARTITION, or TOPIC/* for all
-    unclean: bool = False
-    to_offset: int | None = None  # of `seek`
-    seconds_ago: float | None = None  # of `seek`, in place of to_offset
-    policy: Literal["earliest", "latest", "error"] = "error"  # of `seek`: what to do where that place is gone
-    gone: bool = False  # of `seek`: to_offset is expected to be gone, or the step shows nothing
-    to_partitions: int | None = None  # of `resize`
-    may_fail: bool = False  # a refusal is an answer too
-    before_clients: bool = False  # it begins before any client is started, in place of at_s
-    group: str | None = None  # of `translated`
-    step: str | None = None  # a step of a runbook, in words
-
-    @property
-    def when_given(self) -> list[str]:
-        """Whatever says when it begins or ends."""
-        names = ("at_s", "at_messages", "after_s", "before_clients", "until_s", "until_messages", "until")
-        return [name for name in names if getattr(self, name) not in (None, False)]
-
-    @property
-    def starts_a_producer(self) -> bool:
-        return self.kind == "start" and any(target.startswith("producer:") for target in self.targets)
-
-    @property
-    def on_clients(self) -> bool:
-        return any(target.startswith(CLIENTS) for target in self.targets)
-
-    @property
-    def asked(self) -> list[str]:
-        return [*self.targets, *self.partitions, *(",".join(group) for group in self.groups)]
-
-    @property
-    def lasting(self) -> bool:
-        return self.kind in LASTING
-
-    def what(self) -> str:
-        """In a few words: the kind, and what it is done to."""
-        where = " ".join([*self.targets, *self.partitions]) or " | ".join(" ".join(group) for group in self.groups)
-        words = f"{self.kind} {where}" + (f" from {' '.join(self.apart_from)}" if self.apart_from else "")
-        if self.kind == "resize":
-            return f"{words} to {self.to_partitions} partitions"
-        if self.kind != "seek":
-            return words
-        to = f"{self.seconds_ago:g} s ago" if self.seconds_ago is not None else f"offset {self.to_offset:,}"
-        return f"{words} to {to} (if that is gone: {self.policy})"
-
-    def when(self) -> str:
-        if self.before_clients:
-            return "before the clients start"
-        if self.after_s is not None:
-            return f"{self.after_s:g} s after the one before was done"
-        return f"at {self.at_messages:,} messages" if self.at_messages is not None else f"at {self.at_s:g} s"
-
-    def heals(self) -> str:
-        if not self.lasting:
-            return ""
-        if self.until_messages is not None:
-            end = f"at {self.until_messages:,} messages"
-        else:
-            end = "after the last send" if self.until else f"at {self.until_s:g} s"
-        if self.not_before_new_epoch is None:
-            return end
-        return f"{end}, and not before a new leader epoch was seen or {self.not_before_max_s:g} s have passed"
-
-
-class DrawnPlan(Strict, frozen=True):
+class DrawnPlan(msgspec.Struct, frozen=True):
     """Faults by lot: every so often one of these, for a while. The same seed draws the same."""
 
     every_s: float
     lasts_s: float  # then it is healed, or what was killed or stopped is started again
-    faults: list[FaultPlan]  # without a beginning and an end
+    faults: list[Fault]  # without a beginning and an end
 
-    def steps(self, fault: FaultPlan, at_s: float, number: int) -> Iterator[FaultPlan]:
+    def steps(self, fault: Fault, at_s: float, number: int) -> Iterator[Fault]:
         """What is done if this one is drawn for that moment, as fault `number` of the scenario."""
         ends_s = at_s + self.lasts_s
-        yield msgspec.structs.replace(fault, at_s=at_s, until_s=ends_s if fault.lasting else None)
-        if fault.kind in ("kill", "stop"):
-            whoever = fault.targets if fault.on_clients else [f"target:{number}"]
-            yield FaultPlan("start", whoever, at_s=ends_s)
+        if isinstance(fault, LastingFault):
+            yield msgspec.structs.replace(fault, at_s=at_s, until_s=ends_s)
+        else:
+            yield msgspec.structs.replace(fault, at_s=at_s)
+        if fault.about.leaves_down:
+            yield Start(fault.asked if fault.on_clients else [f"target:{number}"], at_s=ends_s)
 
 
-class JudgePlan(Strict, frozen=True):
+class JudgePlan(msgspec.Struct, frozen=True):
     """The judge's lines, where the scenario wants others than the judge's own."""
 
     unavailable_ms: float | None = None  # a wait for an acknowledgement that counts as an outage
@@ -272,7 +166,7 @@ class JudgePlan(Strict, frozen=True):
     dip_s: float | None = None  # for so long after a fault, or after its healing, rates may dip
 
 
-class ClaimPlan(Strict, frozen=True):
+class ClaimPlan(msgspec.Struct, frozen=True):
     """What the brokers are expected to say of partitions at one moment of the run.
 
     `at` is "start" (the load begins), "before N" and "during N" (just before fault N, and just before it ends or the
@@ -315,7 +209,7 @@ class ClaimPlan(Strict, frozen=True):
         return f"{self.partitions} at {self.at!r}: {', '.join(words for asked, words in told if asked)}"
 
 
-class HealthPlan(Strict, frozen=True):
+class HealthPlan(msgspec.Struct, frozen=True):
     """A live health check beside the load: the night rules, and the rate of one topic."""
 
     topic: str
@@ -324,7 +218,7 @@ class HealthPlan(Strict, frozen=True):
     prometheus: int | None = None  # a port on loopback
 
 
-class AlertPlan(Strict, frozen=True):
+class AlertPlan(msgspec.Struct, frozen=True):
     """An alert that a fault is expected to raise. Whatever no fault is expected to raise is a false one."""
 
     rule: str
@@ -334,7 +228,7 @@ class AlertPlan(Strict, frozen=True):
     clears_within_s: float = 10.0  # of the healing, or of that
 
 
-class Scenario(Strict, frozen=True):
+class Scenario(msgspec.Struct, frozen=True):
     name: str
     section: str
     title: str
@@ -344,7 +238,7 @@ class Scenario(Strict, frozen=True):
     modes: list[Mode] = msgspec.field(default_factory=lambda: ["zookeeper", "kraft"])
     cluster: ClusterPlan = ClusterPlan()
     consumers: list[ConsumerPlan] = []
-    faults: list[FaultPlan] = []
+    faults: list[Fault] = []
     drawn: DrawnPlan | None = None  # more faults, by lot
     claims: list[ClaimPlan] = []
     health: HealthPlan | None = None
@@ -413,7 +307,8 @@ class Scenario(Strict, frozen=True):
 
     def partitions_at_end(self, topic: TopicPlan) -> int:
         """Topics only grow."""
-        grown = [fault.to_partitions or 0 for fault in self.faults if f"{topic.name}/*" in fault.partitions]
+        resized = [fault for fault in self.faults if isinstance(fault, Resize)]
+        grown = [fault.to_partitions for fault in resized if f"{topic.name}/*" in fault.partitions]
         return max([topic.partitions, *grown])
 
     def earliest_s(self, number: int) -> float:

@@ -20,7 +20,8 @@ import msgspec
 
 from ackproof.core.run_files import require_own
 from ackproof.core.safe_json import read_json
-from ackproof.model.run_record import Expected, RunRecord
+from ackproof.model.run_record import RunRecord
+from ackproof.model.scenario import Expected
 
 Result = Literal["confirmed", "refuted", "unknown"]
 EXIT_CODES: dict[Result, int] = {"confirmed": 0, "refuted": 1, "unknown": 3}

@@ -41,7 +41,7 @@ def _segment(run: Run, row: dict[str, Any], ends: float) -> Segment:
 
 def toll_rows(run: Run) -> list[dict[str, Any]]:
     """What the rates fell to in the time of each fault, and without one; only where the scenario draws a line."""
-    line = (run.record.plan.get("judge") or {}).get("rate_line")
+    line = run.record.plan.judge.rate_line
     if not line or run.verdict is None:
         return []
     rows = [row for batch in run.witnesses("rate", _RATES) for row in batch.to_pylist()]

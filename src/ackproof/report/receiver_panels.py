@@ -44,9 +44,9 @@ def cost_panels(run: Run, style: Callable[[int], str]) -> list[Panel]:
 
 def _names(run: Run) -> dict[int, str]:
     return {
-        consumer.id: f"{plan['receiver']['strategy']} ({run.topic(consumer.topic)})"
-        for consumer, plan in zip(run.record.consumers, run.record.each("consumers"), strict=False)
-        if plan.get("receiver")
+        consumer.id: f"{plan.receiver.strategy} ({run.topic(consumer.topic)})"
+        for consumer, plan in run.record.planned_consumers
+        if plan.receiver is not None
     }
 
 

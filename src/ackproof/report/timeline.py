@@ -115,7 +115,7 @@ def _rates(run: Run, traffic: Traffic, time: Axis) -> Panel:
     series += [counter.series(name, style, first, last) for name, style, counter in others]
     if run.record.consumers or traffic.read.span():
         series.append(traffic.read.series("read", "read", first, int(np.ceil(time.high))))
-    if line := (run.record.plan.get("judge") or {}).get("rate_line"):
+    if line := run.record.plan.judge.rate_line:
         ends_at = np.array([first, last], dtype=np.float64)
         series.append(Series("the line", "b0 dashed", ends_at, np.array([line, line], dtype=np.float64), 2))
     note = "Messages in each second: when they were given to the client, and when their outcome was known."

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 import msgspec
 
@@ -29,8 +29,30 @@ from ackproof.journal.writer import Writer
 from ackproof.lab import client as control
 from ackproof.lab.audit_log import Events
 from ackproof.lab.directory import LabDirectory
+from ackproof.model.faults import (
+    TAKE_DOWN,
+    AddDirectory,
+    CaughtUp,
+    Cut,
+    Elect,
+    Fault,
+    Flaky,
+    Isolate,
+    Kill,
+    LastingFault,
+    Partition,
+    Pause,
+    Replace,
+    Resize,
+    Restart,
+    Seek,
+    Slow,
+    Start,
+    Stop,
+    Translated,
+)
 from ackproof.model.run_record import Clock, RunRecord, write_record
-from ackproof.model.scenario import FaultPlan, Scenario
+from ackproof.model.scenario import Scenario
 from ackproof.run.acls import set_rules
 from ackproof.run.client_processes import Clients, ended_how
 from ackproof.run.health_check import HealthFeed
@@ -44,7 +66,6 @@ STOP_S = 8.0  # of the 15 that an interrupted run may take
 ANSWER_S = 3.0  # likewise, for a lab whose supervisor may be stopped
 GRACE_S = 5.0  # after which a fault that should be over ends by itself: nobody was there to end it
 ENDED_BY_ITSELF = ("the kernel", "watchdog", "its time")  # as the lab's trail says who ended it
-TAKES_DOWN = ("kill", "stop", "restart", "replace", "add-directory")
 TOLD_S = 5.0  # more than the lab takes to prove that such a fault is over
 
 Tell = Callable[[str], None]
@@ -63,7 +84,7 @@ class Ongoing:
         self.topics = Topics(scenario, record, directory, lab)
         self._health = HealthFeed(scenario.health, directory, tell)
         self.mirrors = Mirrors(scenario, record, directory, lab)
-        self.faults = [Fault(number, plan, self) for number, plan in enumerate(scenario.faults, start=1)]
+        self.faults = [ActiveFault(number, plan, self) for number, plan in enumerate(scenario.faults, start=1)]
         self._faults_table = Writer(directory, "faults", record.run, "run")
         self._probes_table = Writer(directory, "probes", record.run, "run")
         self._nodes_table = Writer(directory, "nodes", record.run, "run")
@@ -80,7 +101,7 @@ class Ongoing:
         self.record = msgspec.structs.replace(self.record, **changes)
         write_record(self.directory, self.record)
 
-    def journal_fault(self, fault: Fault, event: str, **facts: Any) -> None:
+    def journal_fault(self, fault: ActiveFault, event: str, **facts: Any) -> None:
         plan = fault.plan
         row = {"fault": fault.number, "event": event, "kind": plan.kind, "asked": plan.asked, "targets": fault.targets}
         self._faults_table.add(**{"at_ns": time.monotonic_ns(), **row, **facts})
@@ -116,9 +137,9 @@ class Ongoing:
         self._lateness_table.flush_if_due()
         self._health.follow()
 
-    def _who_ended(self, node: str) -> Fault | None:
+    def _who_ended(self, node: str) -> ActiveFault | None:
         """The last fault that took a node down: the lab has no name for such a one, and tells of the node."""
-        those = [fault for fault in self.faults if fault.plan.kind in TAKES_DOWN and node in fault.targets]
+        those = [fault for fault in self.faults if fault.plan.kind in TAKE_DOWN and node in fault.targets]
         return max(those, key=lambda fault: fault.begun_at or 0.0, default=None)
 
     def _hear_others(self, event: dict[str, Any]) -> None:
@@ -168,7 +189,7 @@ class Ongoing:
         if died or (ended["by_itself"] and ended["code"] != 0 and ended["node"] in clients):
             self.tell(f"{ended['node']} ended by itself ({ended_how(ended['code'], ended['signal'])})")
 
-    def resolved(self, plan: FaultPlan) -> FaultPlan:
+    def resolved(self, plan: Fault) -> Fault:
         """`target:N` is whatever fault N hit."""
 
         def nodes(names: list[str]) -> list[str]:
@@ -178,10 +199,7 @@ class Ongoing:
                 found += self.faults[int(number) - 1].targets if role == "target" else [name]
             return found
 
-        groups = [nodes(group) for group in plan.groups]
-        return msgspec.structs.replace(
-            plan, targets=nodes(plan.targets), apart_from=nodes(plan.apart_from), groups=groups
-        )
+        return plan.renamed(nodes)
 
     def close(self) -> None:
         self.follow_lab()
@@ -192,10 +210,10 @@ class Ongoing:
         self.mirrors.close()
 
 
-class Fault:
+class ActiveFault:
     """One fault of the scenario: not begun, standing, or over."""
 
-    def __init__(self, number: int, plan: FaultPlan, run: Ongoing) -> None:
+    def __init__(self, number: int, plan: Fault, run: Ongoing) -> None:
         self.number = number
         self.plan = plan
         self.names: list[str] = []  # what the lab calls it
@@ -224,7 +242,7 @@ class Fault:
     def begin(self) -> None:
         run, plan = self._run, self.plan
         self.begun_at = time.monotonic()
-        if plan.not_before_new_epoch:
+        if isinstance(plan, LastingFault) and plan.not_before_new_epoch:
             self._epoch_before = run.clients.leader_epoch(plan.not_before_new_epoch)
         run.journal_fault(self, "asked")
         try:
@@ -253,19 +271,20 @@ class Fault:
 
     def _done(self) -> dict[str, Any]:
         run, plan = self._run, self.plan
-        if plan.kind == "elect":
-            return run.topics.elect(plan)
-        if plan.kind == "resize":
-            return run.topics.resize(plan)
-        if plan.kind == "seek":
-            return run.topics.seek(self.number, plan)
-        if plan.kind == "caught-up":
-            return run.mirrors.wait_until_caught_up(plan.partitions)
-        if plan.kind == "translated":
-            return run.mirrors.tell_group(plan)
+        match plan:
+            case Elect():
+                return run.topics.elect(plan)
+            case Resize():
+                return run.topics.resize(plan)
+            case Seek():
+                return run.topics.seek(self.number, plan)
+            case CaughtUp():
+                return run.mirrors.wait_until_caught_up(plan.partitions)
+            case Translated():
+                return run.mirrors.tell_group(plan)
         self._for_s = self._lasts_s()
         if plan.on_clients:
-            return run.clients.disturb(plan.kind, plan.targets, self._for_s)
+            return run.clients.disturb(plan.kind, plan.asked, self._for_s)
         verb, arguments = _verb(run.resolved(plan))
         result: dict[str, Any] = control.call(run.lab, verb, **arguments, for_s=self._for_s)
         return result
@@ -274,7 +293,7 @@ class Fault:
         """For how long it stands if nobody ends it: without `until_s`, for as long as the scenario may take. Before the
         load begins nobody knows when that is."""
         plan, load_begun_ns = self.plan, self._run.record.marks.load_begun_ns
-        if not plan.lasting or load_begun_ns is None:
+        if not isinstance(plan, LastingFault) or load_begun_ns is None:
             return None
         until_s = self._run.scenario.timeout_s if plan.until_s is None else plan.until_s
         left_s = until_s - (time.monotonic_ns() - load_begun_ns) / 1e9
@@ -282,17 +301,16 @@ class Fault:
 
     def ends(self, elapsed_s: float, sent: int, load_ended: bool) -> bool:
         plan = self.plan
-        if self.begun_at is None or self.over:
+        if self.begun_at is None or self.over or not isinstance(plan, LastingFault):
             return False
         if plan.until_messages is not None:
             due = sent >= plan.until_messages or load_ended
         else:
             due = load_ended if plan.until else elapsed_s >= (plan.until_s or 0)
-        return due and self._may_end()
+        return due and self._may_end(plan)
 
-    def _may_end(self) -> bool:
+    def _may_end(self, plan: LastingFault) -> bool:
         """Healed too early, nothing fails over and nothing is lost."""
-        plan = self.plan
         if plan.not_before_new_epoch is None or time.monotonic() - (self.begun_at or 0) >= plan.not_before_max_s:
             return True
         now = self._run.clients.leader_epoch(plan.not_before_new_epoch)
@@ -356,25 +374,32 @@ class Fault:
         return said
 
 
-def _verb(plan: FaultPlan) -> tuple[str, dict[str, Any]]:
+def _verb(plan: Fault) -> tuple[str, dict[str, Any]]:
     """The lab's verb and its arguments for a fault of a scenario."""
-    targets = ",".join(plan.targets)
-    options = {"one_way": plan.one_way, "port": plan.port, "new_connections": plan.new_connections, "reset": plan.reset}
-    if plan.kind in ("kill", "stop", "start", "restart", "pause"):
-        return plan.kind, {"nodes": plan.targets}
-    if plan.kind == "replace":
-        return "restart", {"nodes": plan.targets, "kill": True, "wipe": True}
-    if plan.kind == "add-directory":
-        return "restart", {"nodes": plan.targets, "add_log_dir": True}
-    if plan.kind == "cut" or (plan.kind == "isolate" and plan.apart_from):
-        return "cut", {"left": targets, "right": ",".join(plan.apart_from), **options}
-    if plan.kind == "isolate":
-        return "partition", {"groups": [targets]}
-    if plan.kind == "partition":
-        return "partition", {"groups": [",".join(group) for group in plan.groups]}
-    if plan.kind == "flaky":
-        return "flaky", {"nodes": targets, "loss": plan.loss}
-    return "slow", {"nodes": targets, "delay_ms": plan.delay_ms}
+    targets = ",".join(plan.asked)
+    match plan:
+        case Kill() | Stop() | Start() | Restart() | Pause():
+            return plan.kind, {"nodes": plan.targets}
+        case Replace():
+            return "restart", {"nodes": plan.targets, "kill": True, "wipe": True}
+        case AddDirectory():
+            return "restart", {"nodes": plan.targets, "add_log_dir": True}
+        case Isolate() if not plan.apart_from:
+            return "partition", {"groups": [targets]}
+        case Isolate() | Cut():
+            names = ("one_way", "port", "new_connections", "reset")
+            options = {name: getattr(plan, name) for name in names}
+            return "cut", {"left": targets, "right": ",".join(plan.apart_from), **options}
+        case Partition():
+            return "partition", {"groups": plan.asked}
+        case Flaky():
+            return "flaky", {"nodes": targets, "loss": plan.loss}
+        case Slow():
+            return "slow", {"nodes": targets, "delay_ms": plan.delay_ms}
+        case Elect() | Resize() | Seek() | CaughtUp() | Translated():
+            raise AssertionError(f"{plan.kind} is not done by the lab")
+        case _:
+            assert_never(plan)
 
 
 # -- the run ---------------------------------------------------------------------------------------------------------

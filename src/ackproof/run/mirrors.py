@@ -14,8 +14,9 @@ from ackproof.core.errors import CannotHere
 from ackproof.core.sites import placed
 from ackproof.journal.writer import Writer
 from ackproof.lab import client as control
+from ackproof.model.faults import Translated
 from ackproof.model.run_record import RunRecord
-from ackproof.model.scenario import FaultPlan, Scenario
+from ackproof.model.scenario import Scenario
 
 MADE_S = 60.0
 CAUGHT_UP_S = 60.0
@@ -53,8 +54,8 @@ class Mirrors:
         said = [f"{name}: ends with the same record as {self._source(name)}" for name in pairs]
         return {"nodes": list(pairs), "said": said}
 
-    def tell_group(self, plan: FaultPlan) -> dict[str, Any]:
-        group, pairs = plan.group or "", self._pairs(plan.partitions)
+    def tell_group(self, plan: Translated) -> dict[str, Any]:
+        group, pairs = plan.group, self._pairs(plan.partitions)
         found = self._inside(partial(mirror.stands_still, group, list(pairs.values()), STILL_S))
         self._journal(group, list(pairs), found)
         said = [f"{name}: {_told(group, each, self._source(name))}" for name, each in zip(pairs, found, strict=True)]

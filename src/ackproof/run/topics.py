@@ -16,8 +16,9 @@ from ackproof.journal.writer import Writer
 from ackproof.kafka import admin as topics
 from ackproof.lab import client as control
 from ackproof.lab.directory import LabDirectory
+from ackproof.model import faults
 from ackproof.model.run_record import RunRecord
-from ackproof.model.scenario import FaultPlan, Scenario, TopicPlan
+from ackproof.model.scenario import Scenario, TopicPlan
 
 PLACED_S = 20.0
 _LOG = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
@@ -105,21 +106,21 @@ class Topics:
 
     # -- elections and seeking -------------------------------------------------------------------------------------
 
-    def elect(self, plan: FaultPlan) -> dict[str, Any]:
+    def elect(self, plan: faults.Elect) -> dict[str, Any]:
         places = list(self._named(plan.partitions))
         bootstrap = self._bootstrap()
         said = control.inside(self._lab, "observer", lambda: topics.elect(bootstrap, places, plan.unclean))
         return {"nodes": [f"{topic}/{number}" for topic, number in places], "said": said}
 
-    def resize(self, plan: FaultPlan) -> dict[str, Any]:
-        bootstrap, count = self._bootstrap(), plan.to_partitions or 0
+    def resize(self, plan: faults.Resize) -> dict[str, Any]:
+        bootstrap, count = self._bootstrap(), plan.to_partitions
         said = []
         for name in plan.partitions:
             topic = name.removesuffix("/*")
             said += control.inside(self._lab, "observer", lambda topic=topic: topics.resize(bootstrap, topic, count))  # type: ignore[misc]
         return {"nodes": list(plan.partitions), "said": said}
 
-    def seek(self, fault: int, plan: FaultPlan) -> dict[str, Any]:
+    def seek(self, fault: int, plan: faults.Seek) -> dict[str, Any]:
         """In each of its partitions, one after the other; where it landed is for the judge to look at."""
         said = []
         bootstrap = self._bootstrap()

@@ -19,7 +19,8 @@ from ackproof.api.run_directory import new_record
 from ackproof.api.run_request import RunRequest
 from ackproof.model.run_record import write_record
 from ackproof.report import write_report
-from ackproof.scenario.load import find, load
+from ackproof.scenario.load import load
+from ackproof.scenario.source import find
 from tests.support.proving import size
 from tests.support.scenarios import GOOD
 
@@ -42,7 +43,8 @@ from ackproof.lab.node_config import NodeFiles, properties
 from ackproof.run.client_processes import Clients
 from ackproof.api.run_directory import new_record
 from ackproof.api.run_request import RunRequest
-from ackproof.scenario.load import bundled, find, load
+from ackproof.scenario.load import load
+from ackproof.scenario.source import bundled, find
 from ackproof.core.sites import SITES
 
 
@@ -109,7 +111,7 @@ for seed, name in [(int(seed), name) for seed in sys.argv[2:] for name in bundle
                 node.name: properties(spec, node, NodeFiles(Path("settings"), Path("data")))
                 for node in spec.nodes if node.role != "client"
             }
-            targets = [fault.targets for fault in scenario.faults]
+            targets = [fault.asked for fault in scenario.faults]
             told = [seed, name, shape, mode, scenario, servers, payloads(asked, spec), targets]
             print(msgspec.json.encode(told).decode())
 """

@@ -20,7 +20,8 @@ from ackproof.lab.directory import LabDirectory
 from ackproof.model.run_record import read_record, write_record
 from ackproof.report import write_index, write_report
 from ackproof.run.execution import Ongoing
-from ackproof.scenario.load import find, load
+from ackproof.scenario.load import load
+from ackproof.scenario.source import find
 from tests.support.command_line import Run, run, state
 from tests.support.made_story import SHAPES
 from tests.support.make_run import make_run

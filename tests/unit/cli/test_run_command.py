@@ -18,7 +18,8 @@ from ackproof.lab import client as control
 from ackproof.lab import ingredients, launch
 from ackproof.model.run_record import read_record
 from ackproof.run import execution as running
-from ackproof.scenario.load import find, load
+from ackproof.scenario.load import load
+from ackproof.scenario.source import find
 
 
 @pytest.fixture

@@ -10,12 +10,13 @@ import pytest
 from ackproof.judge.pipeline import _closer_words, _is_heavy, _words
 from ackproof.judge.run_source import Source
 from ackproof.model.run_record import Clock, ProducerRecord, RunRecord
+from tests.support.plans import plan_of
 
 
 def run_of(events: int, acks: str = "all", compacted: bool = False, plan: dict[str, Any] | None = None) -> Source:
     record = RunRecord(
         1, "a-run", "by-hand", "A", "", "base", "kraft", "4.3.1", 1, [], {}, {}, ["orders"], [],
-        [ProducerRecord(0, "p", 0, acks, events, None)], [], [], {}, Clock(0, 0), plan or {},
+        [ProducerRecord(0, "p", 0, acks, events, None)], [], [], {}, Clock(0, 0), plan_of(plan),
     )  # fmt: skip
     rows = {"sends": events, "log": 0, "reads": 0}
     return Source(Path(), None, record, {}, rows, small={"ends": [{"compacted": compacted}]})

@@ -19,6 +19,7 @@ from ackproof.report.page import write_report
 from ackproof.report.run_reader import open_run
 from tests.support.made_story import LOAD, RUN, SHAPES, S
 from tests.support.make_run import make_run
+from tests.support.plans import plan_of
 
 ALERTS = [("rate", 4, "raised"), ("rate", 7, "cleared"), ("no-leader", 8, "raised")]
 JUDGED: list[dict[str, Any]] = [
@@ -37,7 +38,7 @@ def directory(tmp_path: Path) -> Path:
         writer.add(at_ns=LOAD + at * S, rule=rule, event=event, text=f"{rule} is <b>bad</b>")
     writer.close()
     record = read_record(made)
-    write_record(made, msgspec.structs.replace(record, plan={**record.plan, "judge": {"rate_line": 195}}))
+    write_record(made, msgspec.structs.replace(record, plan=plan_of({"judge": {"rate_line": 195}})))
     verdict = read_verdict(made)
     check = CheckResult("alerts", "forbidden", 1, "refuted", "1 alert missed, late, stuck or false", JUDGED)
     changed = msgspec.structs.replace(verdict, checks=[*verdict.checks, check])

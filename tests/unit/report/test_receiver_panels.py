@@ -19,6 +19,7 @@ from ackproof.report.receiver_panels import cost_panels
 from ackproof.report.run_reader import open_run
 from tests.support.made_story import LOAD, SHAPES, S
 from tests.support.make_run import make_run
+from tests.support.plans import plan_of
 
 RECEIVER: dict[str, Any] = {
     "consumer": "consumer1",
@@ -51,7 +52,7 @@ PHASE: dict[str, Any] = {
 def run_with_receivers(tmp_path: Path) -> Path:
     directory = make_run(tmp_path, SHAPES["no-loss"])
     record = read_record(directory)
-    plan = {"consumers": [{"receiver": {"strategy": "ids"}}, {}]}
+    plan = plan_of({"consumers": [{"receiver": {"strategy": "ids"}}, {}]})
     consumers = [ConsumerRecord(number, f"consumer{number + 1}", 0, 0) for number in range(2)]
     write_record(directory, msgspec.structs.replace(record, consumers=consumers, plan=plan))
     costs = Writer(directory, "costs", record.run, "consumer1")

@@ -13,7 +13,8 @@ from ackproof.clients.runtime import LogEnd, Progress
 from ackproof.core.errors import CannotHere
 from ackproof.journal.writer import Writer
 from ackproof.lab import client as control
-from ackproof.model.scenario import ConsumerPlan, FaultPlan, ProducerPlan, Scenario, TopicPlan, TransactionsPlan
+from ackproof.model.faults import Resize
+from ackproof.model.scenario import ConsumerPlan, ProducerPlan, Scenario, TopicPlan, TransactionsPlan
 from ackproof.run import execution as running
 from ackproof.run import reading as run_reading
 from ackproof.run.client_processes import Clients
@@ -195,7 +196,7 @@ def test_a_producer_that_was_killed_has_ended_for_those_that_come_after_it(
 
 @pytest.mark.parametrize("grows", [True, False])
 def test_a_producer_is_told_whether_its_topic_will_grow(tmp_path: Path, grows: bool) -> None:
-    resize = FaultPlan("resize", partitions=["orders/*"], to_partitions=2, at_s=1)
+    resize = Resize(["orders/*"], to_partitions=2, at_s=1)
     made = in_two_tables(tmp_path, faults=[resize] * grows)
     assert made._producer(made._record.producers[0]).grows is grows
 

@@ -20,7 +20,8 @@ from ackproof.lab.audit_log import Events
 from ackproof.lab.directory import LabDirectory
 from ackproof.model.run_record import Marks
 from ackproof.run import execution as running
-from ackproof.scenario.load import find, load
+from ackproof.scenario.load import load
+from ackproof.scenario.source import find
 
 PROVED = {"faults": ["f1"], "hit": ["kafka1"], "said": ["f1: severed"]}
 STUCK = "the lab does not answer"

@@ -12,7 +12,8 @@ from ackproof.clients.runtime import Progress
 from ackproof.core.errors import UsageProblem
 from ackproof.model.scenario import ProducerPlan, Scenario, TopicPlan
 from ackproof.run.client_processes import Clients
-from ackproof.scenario.load import load, read_source
+from ackproof.scenario.load import load
+from ackproof.scenario.source import read_source
 
 GOOD = """name = "phases"
 section = "X"

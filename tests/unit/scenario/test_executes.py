@@ -13,7 +13,8 @@ import pytest
 from ackproof.api.run_request import RunRequest
 from ackproof.cli import run_command as runner
 from ackproof.scenario.executes import OPEN_TO_ALL, what_it_executes
-from ackproof.scenario.load import bundled, find, load, read_source
+from ackproof.scenario.load import load
+from ackproof.scenario.source import bundled, find, read_source
 
 SCENARIO = """name = "theirs"
 section = "X"

@@ -15,7 +15,7 @@ from ackproof.api.run_request import RunRequest
 from ackproof.cli.ui.console import aloud, bar, console
 from ackproof.core.text import plain
 from ackproof.model.scenario import Scenario
-from ackproof.run.execution import Fault, Ongoing
+from ackproof.run.execution import ActiveFault, Ongoing
 
 _PLAIN_EVERY_S = 5.0
 _DRAW_EVERY_S = 0.1
@@ -133,9 +133,9 @@ class RunView:
             self._status = None
 
 
-def _words(fault: Fault) -> str:
+def _words(fault: ActiveFault) -> str:
     return f"{fault.plan.kind} {' '.join(fault.targets)}{' NO LONGER HOLDS' if fault.broken else ''}"
 
 
-def _stands(fault: Fault) -> bool:
+def _stands(fault: ActiveFault) -> bool:
     return fault.begun_at is not None and not fault.over

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from ackproof.cli.ui.console import say
 from ackproof.lab.spec import LabSpec
-from ackproof.model.scenario import FaultPlan, Scenario
+from ackproof.model.faults import AnyFault, LastingFault
+from ackproof.model.scenario import Scenario
 from ackproof.scenario.executes import what_it_executes
 
 _REFUSED = {True: ": refused", False: ""}
@@ -75,14 +76,18 @@ def _timeline(scenario: Scenario) -> list[str]:
     lines = [f"timeline  0 {'─' * _WIDTH}▶ {total:,} messages{span}"]
     for number, fault in enumerate(scenario.faults):
         begins = place(scenario.earliest_s(number), fault.at_messages)
-        ends = _WIDTH + 1 if fault.until or not fault.lasting else place(fault.until_s, fault.until_messages)
-        bar = "▲" if not fault.lasting else "█" * max(1, ends - begins)
+        bar = "▲"
+        if isinstance(fault, LastingFault):
+            ends = _WIDTH + 1 if fault.until else place(fault.until_s, fault.until_messages)
+            bar = "█" * max(1, ends - begins)
         lines.append(f"            {' ' * begins}{bar}")
         lines += [f"            {fault.step}"] if fault.step else []
-        lines.append(
-            f"            {fault.what()}: {fault.when()}" + (f"; healed {fault.heals()}" if fault.lasting else "")
-        )
+        lines.append(f"            {fault.what()}: {fault.when()}{_healed(fault)}")
     return lines
+
+
+def _healed(fault: AnyFault) -> str:
+    return f"; healed {fault.heals()}" if fault.lasting else ""
 
 
 def show_plan(scenario: Scenario, spec: LabSpec, shape: str) -> None:
@@ -92,59 +97,12 @@ def show_plan(scenario: Scenario, spec: LabSpec, shape: str) -> None:
     show_scenario(scenario)
     say("", f"plan      Kafka {spec.kafka}, {spec.mode} mode, shape {shape}; nothing is started")
     for number, fault in enumerate(scenario.faults, start=1):
-        say(f"fault {number}   {fault.when()}: {rule(fault)}" + (f"; healed {fault.heals()}" if fault.lasting else ""))
+        say(
+            f"fault {number}   {fault.when()}: {fault.effect()}"
+            + (f"; healed {fault.heals()}" if fault.lasting else "")
+        )
     for node in spec.nodes:
         if node.role != "client":
             say(f"server    {node.name} at {node.address} ({main_class(node)})")
             files = NodeFiles(Path("settings") / node.name, Path("data") / node.name)
             say(*(f"            {key}={value}" for key, value in properties(spec, node, files).items()))
-
-
-def rule(fault: FaultPlan) -> str:
-    """What the kernel is told. Who has a role is asked when the fault begins."""
-    targets = " and ".join(fault.targets)
-    match fault.kind:
-        case "kill":
-            return f"SIGKILL to {targets}"
-        case "stop":
-            return f"SIGTERM to {targets}, and wait until it has ended"
-        case "start":
-            return f"start {targets} on its old disk"
-        case "restart":
-            return f"SIGTERM to {targets}, and start it again on its old disk"
-        case "replace":
-            return f"SIGKILL to {targets}, its disk is emptied, and it starts under its old id"
-        case "add-directory":
-            return f"SIGTERM to {targets}, and start it again with one more log directory"
-        case "caught-up":
-            return f"wait until the mirror has copied everything to {' and '.join(fault.partitions)}"
-        case "translated":
-            return f"ask where the group {fault.group} goes on in {' and '.join(fault.partitions)}"
-        case "seek":
-            return f"a consumer is sent: {fault.what()}"
-        case "elect":
-            kind = "any replica, in sync or not," if fault.unclean else "the preferred leader"
-            return f"the cluster is asked to let {kind} lead {' and '.join(fault.partitions)}"
-        case "pause":
-            return f"SIGSTOP to {targets}; SIGCONT heals it"
-        case "isolate" if not fault.apart_from:
-            return f"nftables drops every packet between {targets} and all other nodes; clients still reach {targets}"
-        case "partition":
-            sides = " | ".join(" ".join(group) for group in fault.groups)
-            return f"nftables drops every packet between the groups {sides}"
-        case "flaky":
-            return f"nftables drops {fault.loss:.0%} of all packets to and from {targets}, at random"
-        case "slow":
-            return f"netem delays every packet to and from {targets}, {fault.delay_ms:g} ms there and back"
-        case _:
-            return f"nftables {_drops(fault, targets)}"
-
-
-def _drops(fault: FaultPlan, targets: str) -> str:
-    other = " and ".join(fault.apart_from)
-    act = "answers with a reset" if fault.reset else "drops"
-    what = "every new connection" if fault.new_connections else "every packet"
-    way = (
-        f"from {targets} to {other}, and lets the other way pass" if fault.one_way else f"between {targets} and {other}"
-    )
-    return f"{act} {what} {way}" + (f", only to port {fault.port}" if fault.port else "")

@@ -15,6 +15,7 @@ from ackproof.journal.writer import Writer
 from ackproof.judge.pipeline import judge
 from ackproof.model.journal_tables import TABLES
 from ackproof.model.run_record import Clock, ConsumerRecord, FaultRecord, Marks, ProducerRecord, RunRecord, write_record
+from ackproof.model.scenario import Scenario
 from ackproof.spark.session import Session
 
 _RUN = 1
@@ -159,7 +160,7 @@ def _make_run(folder: Path, sends: int, consumers: bool) -> None:
             faults=[FaultRecord(1, "isolate", ["kafka1"])],
             nodes={1: "kafka1", 2: "kafka2"},
             began=clock,
-            plan={},
+            plan=Scenario("rehearsal", "", "", "", producers=[], topics=[]),
             marks=Marks(load_begun_ns=0, load_ended_ns=sends * _STEP, healed_ns=sends * _STEP, drained_ns=9 * _MS),
             ended_at=clock,
             ended="complete",

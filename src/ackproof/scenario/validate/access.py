@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from ackproof.core.errors import did_you_mean
 from ackproof.core.sites import FIRST_SITE, placed
 from ackproof.lab.spec import CLIENTS_MAX
+from ackproof.model.faults import LEAVE_DOWN
 from ackproof.model.scenario import AccessPlan, ConsumerPlan, ProducerPlan, Scenario, TransactionsPlan
-
-Problem = tuple[str, str]
+from ackproof.scenario.shape import Problem
 
 
 def access_problems(scenario: Scenario) -> Iterator[Problem]:
@@ -73,8 +73,8 @@ def _ended(scenario: Scenario) -> Iterator[Problem]:
         return
     transactional = {f"producer:{at}" for at, plan in enumerate(scenario.each_producer, start=1) if plan.transactions}
     for number, fault in enumerate(scenario.faults):
-        for target in fault.targets:
-            if target in transactional and fault.kind in ("kill", "stop"):
+        for target in fault.asked:
+            if target in transactional and fault.kind in LEAVE_DOWN:
                 told = 'what it had begun stays half done; say not_exactly_once = "allowed" in [expect]'
                 yield f"faults.{number}.targets", f"{target}: {told}"
 

@@ -1,16 +1,16 @@
-"""What can be wrong with a scenario's clients that are commands; `validate.problems` asks."""
+"""Reports what is wrong with a scenario's clients that are commands."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
 from ackproof.core.errors import did_you_mean
 from ackproof.core.sites import FIRST_SITE, placed
 from ackproof.kafka.tools.catalogue import TOOLS
 from ackproof.model.external_clients import KAFKA_TOOL, PLACEHOLDER, not_applicable
-from ackproof.model.scenario import ConsumerPlan, FaultPlan, ProducerPlan, Scenario
+from ackproof.model.faults import FAULTS, HIT_CLIENTS, AnyFault
+from ackproof.model.scenario import ConsumerPlan, ProducerPlan, Scenario
+from ackproof.scenario.shape import Problem
 
 PRODUCER_WORDS = ("bootstrap", "topic", "count", "rate", "acks", "producer", "examples")
 CONSUMER_WORDS = ("bootstrap", "topic", "group", "start", "consumer", "examples")
@@ -25,14 +25,16 @@ _OURS = {
         "also", "protocol", "static", "commit", "isolation", "user", "from_host", "print", "receiver", "settings",
     ),
 }  # fmt: skip
-_FAULTS = {"producer": ("kill", "stop", "pause"), "consumer": ("kill", "stop", "pause", "start", "restart")}
+_FAULTS = {
+    "producer": tuple(kind for kind in HIT_CLIENTS if not FAULTS[kind].about.starts),  # it cannot go on where it stood
+    "consumer": HIT_CLIENTS,
+}
 
 
 Plan = ProducerPlan | ConsumerPlan
-Problem = tuple[str, str]
 
 
-def problems(scenario: Scenario) -> Iterator[Problem]:
+def external_client_problems(scenario: Scenario) -> Iterator[Problem]:
     for number, producer in enumerate(scenario.producers):
         yield from _client(producer, f"producers.{number}", PRODUCER_WORDS)
     for number, consumer in enumerate(scenario.consumers):
@@ -42,7 +44,7 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
             yield f"consumers.{number}.command", f"{told}, such as kafka-verifiable-producer"
     for number, fault in enumerate(scenario.faults):
         yield from _fault(scenario, fault, f"faults.{number}.targets")
-    untold = not_applicable(msgspec.to_builtins(scenario))
+    untold = not_applicable(scenario)
     for field in ("expect", "expect_zookeeper", "expect_kraft"):
         for check, word in getattr(scenario, field).items():
             if check in untold and word != "allowed":
@@ -75,12 +77,12 @@ def _client(plan: Plan, where: str, words: tuple[str, ...]) -> Iterator[Problem]
             yield f"{where}.{name}", f"{name} is for our own clients: say it in the command"
 
 
-def _fault(scenario: Scenario, fault: FaultPlan, where: str) -> Iterator[Problem]:
+def _fault(scenario: Scenario, fault: AnyFault, where: str) -> Iterator[Problem]:
     every: dict[str, Plan] = {
         **{f"producer:{number}": plan for number, plan in enumerate(scenario.each_producer, start=1)},
         **{f"consumer:{number}": plan for number, plan in enumerate(scenario.each_consumer, start=1)},
     }
-    for target in fault.targets:
+    for target in fault.asked:
         plan = every.get(target)
         if plan is None or not plan.command:
             continue

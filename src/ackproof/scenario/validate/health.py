@@ -8,8 +8,7 @@ from ackproof.core.errors import did_you_mean
 from ackproof.health.alert_sinks import webhook_problem
 from ackproof.model.alert_rules import RULE_NAMES
 from ackproof.model.scenario import AlertPlan, HealthPlan, Scenario
-
-Problem = tuple[str, str]
+from ackproof.scenario.shape import Problem
 
 
 def health_problems(scenario: Scenario) -> Iterator[Problem]:
@@ -46,7 +45,7 @@ def _alert(scenario: Scenario, alert: AlertPlan, where: str) -> Iterator[Problem
             yield f"{where}.{field}", f"{field} = {number}: there are {len(scenario.faults)} faults, counted from 1"
     if alert.fault in numbers:
         lasting = scenario.faults[alert.fault - 1].lasting
-        if scenario.faults[alert.fault - 1].until is not None:
+        if "until" in scenario.faults[alert.fault - 1].ends_by:
             told = "the health check ends with the load, so nobody would see its alert cleared: use until_s"
             yield where, f"fault {alert.fault} is healed after the load; {told}"
         if lasting and alert.undone_by is not None:

@@ -28,7 +28,8 @@ from ackproof.cli.ui.status_tables import partitions_table, status_parts
 from ackproof.core.errors import Ended, UsageProblem
 from ackproof.core.safe_json import json_text
 from ackproof.core.text import plain
-from ackproof.scenario.load import find, load
+from ackproof.scenario.load import load
+from ackproof.scenario.source import find
 from tests.support.proving import size
 
 HOSTILE = [
@@ -277,7 +278,8 @@ import os, signal
 from ackproof.cli import main as cli
 from ackproof.core.errors import Ended
 from ackproof.cli.ui.run_view import RunView
-from ackproof.scenario.load import find, load
+from ackproof.scenario.load import load
+from ackproof.scenario.source import find
 
 signal.signal(signal.SIGHUP, cli._on_signal)
 live = RunView(load(find("acks1-leader-isolated")), quiet=False)

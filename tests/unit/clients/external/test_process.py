@@ -28,7 +28,9 @@ from ackproof.model.external_clients import not_applicable
 from ackproof.model.message import pack, unpack, unpack_text
 from ackproof.model.scenario import ConsumerPlan, ProducerPlan, Scenario
 from ackproof.run.external_clients import HostProcesses, filled, require_programs
-from ackproof.scenario.load import find, load, read_source
+from ackproof.scenario.load import load
+from ackproof.scenario.source import find, read_source
+from tests.support.plans import plan_of
 
 ENDS_S = 20.0
 
@@ -162,13 +164,13 @@ def test_what_a_foreign_client_does_not_tell_may_be_allowed() -> None:
 
 def test_only_what_foreign_clients_do_not_tell_is_not_applicable() -> None:
     ours, theirs = ({"copies": 2}, {"copies": 2, "command": ["x"]})
-    assert not_applicable({"producers": [ours], "consumers": [ours]}) == {}
-    by_producers = not_applicable({"producers": [ours, theirs], "consumers": [ours]})
+    assert not_applicable(plan_of({"producers": [ours], "consumers": [ours]})) == {}
+    by_producers = not_applicable(plan_of({"producers": [ours, theirs], "consumers": [ours]}))
     assert by_producers["rate"] == "producer3, producer4 do not tell when a send was made"
     assert "ownership_gap" not in by_producers
-    by_consumers = not_applicable({"producers": [ours], "consumers": [theirs]})
+    by_consumers = not_applicable(plan_of({"producers": [ours], "consumers": [theirs]}))
     assert set(by_consumers) == {"dual_ownership", "ownership_gap", "rebalances", "commit_regression"}
-    from_the_end = not_applicable({"producers": [ours], "consumers": [{**theirs, "start": "latest"}]})
+    from_the_end = not_applicable(plan_of({"producers": [ours], "consumers": [{**theirs, "start": "latest"}]}))
     assert from_the_end["undelivered"] == "consumer1, consumer2 do not tell from where on a partition was read"
 
 

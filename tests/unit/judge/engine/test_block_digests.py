@@ -16,10 +16,11 @@ from ackproof.judge.engine.sums import Lines
 from ackproof.judge.engine.suspect_blocks import Closer, closer, folded, narrowed, within
 from ackproof.model.journal_tables import TABLES
 from ackproof.model.run_record import Clock, RunRecord
+from tests.support.plans import plan_of
 
 RECORD = RunRecord(
     1, "a-run", "by-hand", "A", "", "base", "kraft", "4.3.1", 1, [], {}, {}, ["orders"], [], [], [], [], {},
-    Clock(0, 0), {},
+    Clock(0, 0), plan_of(),
 )  # fmt: skip
 NONE = np.zeros((0, 2), np.int64)
 LINES = Lines(begin_ns=0, late_ns=10**9)

@@ -7,7 +7,8 @@ import pytest
 from ackproof.core.errors import UsageProblem
 from ackproof.model.scenario import RulePlan
 from ackproof.run.acls import arguments, distinct
-from ackproof.scenario.load import find, load, read_source
+from ackproof.scenario.load import load
+from ackproof.scenario.source import find, read_source
 
 ACCESS, TRANSACTIONS = (find(name).text for name in ("access", "transactions"))
 

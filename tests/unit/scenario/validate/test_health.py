@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ackproof.scenario.load import load, read_source
+from ackproof.scenario.load import load
+from ackproof.scenario.source import read_source
 from tests.support.scenarios import changed, problems_of
 
 GOOD = changed('until = "load-ended"', "until_messages = 600")

@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ackproof.judge.frames import TP, Tables
+from ackproof.model.faults import MOVE_NO_LEADER
 
 _FAULT_AT_TP = [*TP, "fault"]
-_MOVES_NO_LEADER = ("start", "seek", "resize", "caught-up", "translated")
 
 
 def failover(t: Tables) -> DataFrame:
@@ -51,7 +51,7 @@ def _new_epoch(t: Tables) -> DataFrame:
     when = {name: F.min(F.when(F.col("event") == name, F.col("at_ns"))) for name in ("asked", "proved")}
     at_clients = F.exists("targets", lambda target: target.rlike("^(producer|consumer)[0-9]"))
     proved = (
-        t.faults.filter(~F.col("kind").isin(*_MOVES_NO_LEADER) & ~F.coalesce(at_clients, F.lit(False)))
+        t.faults.filter(~F.col("kind").isin(*MOVE_NO_LEADER) & ~F.coalesce(at_clients, F.lit(False)))
         .groupBy("run", "fault", "kind")
         .agg(when["proved"].alias("proved_ns"), F.coalesce(when["asked"], when["proved"]).alias("asked_ns"))
         .filter(F.col("proved_ns").isNotNull())

@@ -206,6 +206,7 @@ def _down_afterwards(launched: launch.Launched, keep: bool, tell: Tell, afterwar
             launched.detach()
             tell(f"the lab stays up: `ackproof status --name {name}`, `ackproof down --name {name}`")
         else:
+            afterwards.callback(launched.close)
             down = afterwards.enter_context(ThreadPoolExecutor(1)).submit(client.down, name)
             afterwards.callback(_tell_if_unclean, down, tell)
 

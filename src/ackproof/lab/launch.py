@@ -49,6 +49,10 @@ class Launched:
 
     def detach(self) -> None:
         self._tether.sendall(b"detach\n")
+        self.close()
+
+    def close(self) -> None:
+        """End the lab, if it is neither detached nor down."""
         self._tether.close()
 
 

@@ -187,7 +187,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api_run, "Judging", FakeJudging)
     monkeypatch.setattr(api_judge, "Judging", FakeJudging)
     monkeypatch.setattr(ingredients, "gather", lambda *_: launch.Ingredients("/bin/false", "/", "/", None))
-    monkeypatch.setattr(launch, "launch", lambda *_, **__: SimpleNamespace(directory=directory))
+    monkeypatch.setattr(launch, "launch", lambda *_, **__: SimpleNamespace(directory=directory, close=lambda: None))
     monkeypatch.setattr(api_run, "_run_load", lambda *_: None)
     monkeypatch.setattr(api_run, "take_away_dead_runs", lambda: None)
     monkeypatch.setattr(running, "Ongoing", lambda *_: SimpleNamespace(doubts=list))

@@ -25,7 +25,7 @@ from ackproof.scenario.source import find
 @pytest.fixture
 def lab(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Stands in for a lab, and knows what was done to it."""
-    done = SimpleNamespace(down=[], detached=False)
+    done = SimpleNamespace(down=[], detached=False, close=lambda: None)
     done.detach = lambda: setattr(done, "detached", True)
 
     def launched(spec: Any, *_: Any, **__: Any) -> SimpleNamespace:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ackproof.report.run_reader import Run
@@ -18,7 +20,7 @@ def alerts_panel(run: Run, time: Axis) -> list[Panel]:
     if not rows:
         return []
     strips: dict[str, list[Segment]] = {}
-    raised: dict[str, dict[str, Any]] = {}
+    raised: dict[str, Mapping[str, Any]] = {}
     for row in rows:
         if row["event"] == "raised":
             raised[row["rule"]] = row
@@ -35,11 +37,21 @@ def alerts_panel(run: Run, time: Axis) -> list[Panel]:
     return [Panel("alerts", "Alerts", note, "", Axis(0, 1), strips=shown, legend=legend)]
 
 
-def _segment(run: Run, row: dict[str, Any], ends: float) -> Segment:
+def _segment(run: Run, row: Mapping[str, Any], ends: float) -> Segment:
     return Segment(float(run.seconds(row["at_ns"])), float(ends), "b2", row["text"] or row["rule"])
 
 
-def toll_rows(run: Run) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class TollRow:
+    """The rates during one fault: the lowest second, and the seconds below the scenario's line."""
+
+    fault: str
+    seconds: int
+    lowest: dict[str, int]
+    below: dict[str, list[int]]
+
+
+def toll_rows(run: Run) -> list[TollRow]:
     """What the rates fell to in the time of each fault, and without one; only where the scenario draws a line."""
     line = run.record.plan.judge.rate_line
     if not line or run.verdict is None:
@@ -50,12 +62,12 @@ def toll_rows(run: Run) -> list[dict[str, Any]]:
     full = [row for row in rows if 0 <= row["second"] < last]
     counted = ("sent", "acked", *(("read",) if run.record.consumers else ()))
     return [
-        {
-            "fault": "no fault" if fault is None else _fault(run, fault),
-            "seconds": len(own),
-            "lowest": {name: min(row[name] for row in own) for name in counted},
-            "below": {name: [row["second"] for row in own if row[name] < line] for name in counted},
-        }
+        TollRow(
+            "no fault" if fault is None else _fault(run, fault),
+            len(own),
+            {name: min(row[name] for row in own) for name in counted},
+            {name: [row["second"] for row in own if row[name] < line] for name in counted},
+        )
         for fault in [None, *sorted({row["fault"] for row in full if row["fault"] is not None})]
         if (own := [row for row in full if row["fault"] == fault])
     ]

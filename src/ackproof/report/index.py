@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from ackproof.core.errors import UsageProblem
@@ -37,6 +36,40 @@ class Mark:
     link: str | None
 
 
+@dataclass(frozen=True)
+class ResultCount:
+    name: str
+    sign: str
+    word: str
+    count: int
+
+
+@dataclass(frozen=True)
+class MatrixRow:
+    """A scenario, and its runs in each mode and shape."""
+
+    scenario: str
+    cells: list[list[Mark]]
+
+
+@dataclass(frozen=True)
+class LossRow:
+    """What one fault cost, run by run."""
+
+    name: str
+    lost: str
+    share: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    acks: str
+    mode: str
+    shape: str
+    sentence: str
+    rows: list[LossRow]
+
+
 def write_index(run_directories: Iterable[Path], out: Path) -> Path:
     """The page over these runs; one that is no run directory is listed as that."""
     runs: list[Run] = []
@@ -61,10 +94,10 @@ def write_index(run_directories: Iterable[Path], out: Path) -> Path:
     return write_whole(out, page.encode("utf-8", "replace"))
 
 
-def _counts(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def _counts(runs: Sequence[Run]) -> list[ResultCount]:
     results = [_result(run) for run in runs]
     return [
-        {"name": name.replace(" ", "-"), "sign": sign, "word": word.lower(), "count": results.count(name)}
+        ResultCount(name.replace(" ", "-"), sign, word.lower(), results.count(name))
         for name, (sign, word) in RESULTS.items()
         if name in results
     ]
@@ -81,26 +114,18 @@ def _columns(runs: Sequence[Run]) -> list[tuple[str, str]]:
     return sorted(found, key=lambda one: (one[0] != "zookeeper", one[0], known.get(one[1], len(known)), one[1]))
 
 
-def _rows(runs: Sequence[Run], columns: Sequence[tuple[str, str]], folder: Path) -> list[dict[str, Any]]:
-    scenarios = dict.fromkeys(
-        run.record.scenario for run in sorted(runs, key=lambda run: (run.record.section, run.record.scenario))
-    )
-    titles = {run.record.scenario: run.record.title for run in runs}
+def _rows(runs: Sequence[Run], columns: Sequence[tuple[str, str]], folder: Path) -> list[MatrixRow]:
+    ordered = sorted(runs, key=lambda run: (run.record.section, run.record.scenario))
     return [
-        {
-            "scenario": scenario,
-            "title": titles[scenario],
-            "cells": [
-                [
-                    _mark(run, folder)
-                    for run in runs
-                    if (run.record.scenario, run.record.mode, run.record.shape) == (scenario, *column)
-                ]
-                for column in columns
-            ],
-        }
-        for scenario in scenarios
+        MatrixRow(
+            scenario, [[_mark(run, folder) for run in runs if _kind(run) == (scenario, *kind)] for kind in columns]
+        )
+        for scenario in dict.fromkeys(run.record.scenario for run in ordered)
     ]
+
+
+def _kind(run: Run) -> tuple[str, str, str]:
+    return run.record.scenario, run.record.mode, run.record.shape
 
 
 def _mark(run: Run, folder: Path) -> Mark:
@@ -129,7 +154,7 @@ def relative_link(page: Path, folder: Path) -> str:
     return "./" + quote(relative.encode("utf-8", "surrogateescape"), safe="/")
 
 
-def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def compare(runs: Sequence[Run]) -> list[Comparison]:
     """For each acks, mode and shape with both: a crash beside a split, and which is worse."""
     made = []
     keys = dict.fromkeys(
@@ -140,7 +165,7 @@ def compare(runs: Sequence[Run]) -> list[dict[str, Any]]:
         crash = _losses(of, f"{acks}-leader-killed")
         splits = {kind: found for kind in _SPLITS if (found := _losses(of, f"{acks}-leader-{kind}"))}
         if crash and splits:
-            made.append({"acks": acks, "mode": mode, "shape": shape, **_compared(crash, splits)})
+            made.append(Comparison(acks, mode, shape, *_compared(crash, splits)))
     return made
 
 
@@ -150,7 +175,7 @@ def _losses(runs: Sequence[Run], scenario: str) -> list[Loss]:
     return [(each.lost, each.acked) for each in verdicts if each.result != "unknown" and each.lost is not None]
 
 
-def _compared(crash: list[Loss], splits: dict[str, list[Loss]]) -> dict[str, Any]:
+def _compared(crash: list[Loss], splits: dict[str, list[Loss]]) -> tuple[str, list[LossRow]]:
     rows = [("leader killed", crash)] + [(f"leader {kind.replace('-', ' ')}", found) for kind, found in splits.items()]
     worst_crash = max(lost for lost, _ in crash)
     worst_split = max(lost for found in splits.values() for lost, _ in found)
@@ -162,14 +187,11 @@ def _compared(crash: list[Loss], splits: dict[str, list[Loss]]) -> dict[str, Any
         said = f"The crash is worse: it lost up to {worst_crash:,} acknowledged messages, the split {worst_split:,}."
     else:
         said = f"A crash and a split cost the same: up to {worst_crash:,} acknowledged messages."
-    return {
-        "sentence": said,
-        "rows": [
-            {
-                "name": name,
-                "lost": ", ".join(f"{lost:,}" for lost, _ in found),
-                "share": ", ".join(share(lost, acked) for lost, acked in found),
-            }
-            for name, found in rows
-        ],
-    }
+    return said, [
+        LossRow(
+            name,
+            ", ".join(f"{lost:,}" for lost, _ in found),
+            ", ".join(share(lost, acked) for lost, acked in found),
+        )
+        for name, found in rows
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -69,11 +70,19 @@ def fate_kind(fate: str) -> str:
     return "odd" if fate == "resurrected" else "other"
 
 
-def fate_rows(fates: Mapping[str, int]) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class FateRow:
+    name: str
+    count: int
+    meaning: str
+    kind: str
+
+
+def fate_rows(fates: Mapping[str, int]) -> list[FateRow]:
     """In the order of the table above; one that this version does not know comes last."""
     known = [name for name in FATES if fates.get(name)]
     names = known + [name for name in fates if name not in FATES and fates[name]]
-    return [{"name": n, "count": fates[n], "meaning": FATES.get(n, ""), "kind": fate_kind(n)} for n in names]
+    return [FateRow(name, fates[name], FATES.get(name, ""), fate_kind(name)) for name in names]
 
 
 def moment(run: Run, at_ns: float) -> str:
@@ -143,44 +152,75 @@ def _now(lost: LostRange) -> str:
     return f"Other messages, written in epoch {epochs}, stand at {where} of these offsets in the healed log."
 
 
-def rate_times_time(ranges: Sequence[LostRange]) -> dict[str, float] | None:
-    """Loss as rate times time: over how long the lost ones were acknowledged, and how many a second."""
+@dataclass(frozen=True)
+class Spread:
+    """Loss as rate times time: how many a second were acknowledged and lost, and for how long."""
+
+    count: int
+    seconds: float
+    rate: float
+
+
+def rate_times_time(ranges: Sequence[LostRange]) -> Spread | None:
     done = [entry.done_ns for entry in ranges]
     count = sum(map(len, done))
     if count < 2:
         return None
     span_s = float(np.max([part[-1] for part in done]) - np.min([part[0] for part in done])) / SECOND
-    return {"count": count, "seconds": span_s, "rate": count / span_s} if span_s > 0 else None
+    return Spread(count, span_s, count / span_s) if span_s > 0 else None
 
 
-def moves_table(run: Run, moves: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Who led, and who was in sync: a row for each partition, a column for each moment."""
+@dataclass(frozen=True)
+class MoveCell:
+    """A partition at one moment: its leader, and its replicas in sync and not in sync, by name."""
+
+    leader: str
+    in_sync: str
+    missing: str
+
+
+@dataclass(frozen=True)
+class MovesTable:
+    moments: list[str]
+    rows: list[tuple[str, list[MoveCell | None]]]
+
+
+def moves_table(run: Run, moves: Sequence[Mapping[str, Any]]) -> MovesTable:
+    """Return who led, and who was in sync: a row for each partition, a column for each moment."""
     moments = list(dict.fromkeys(move["moment"] for move in sorted(moves, key=lambda move: int(move["place"]))))
-    rows: dict[str, dict[str, dict[str, str]]] = {}
+    rows: dict[str, dict[str, MoveCell]] = {}
     for move in moves:
         in_sync = [run.node(broker) for broker in sorted(move["isr"] or ())]
         missing = [run.node(broker) for broker in sorted(set(move["replicas"] or ()) - set(move["isr"] or ()))]
-        cell = {"leader": run.node(move["leader"]), "in_sync": " ".join(in_sync), "missing": " ".join(missing)}
+        cell = MoveCell(run.node(move["leader"]), " ".join(in_sync), " ".join(missing))
         rows.setdefault(f"{move['topic']}/{move['partition']}", {})[move["moment"]] = cell
-    return {"moments": moments, "rows": [(name, [cells.get(each) for each in moments]) for name, cells in rows.items()]}
+    return MovesTable(moments, [(name, [cells.get(each) for each in moments]) for name, cells in rows.items()])
 
 
-def failover_steps(run: Run, row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """proved, then each step with its distance from the proof; a step that never came says so, and one that nobody can
-    tell of is left out."""
-    steps: list[dict[str, Any]] = []
+@dataclass(frozen=True)
+class FailoverStep:
+    name: str
+    at: str = ""
+    after_ms: float | None = None
+    never: str = ""  # what the page says where the step never came
+
+
+def failover_steps(run: Run, row: Mapping[str, Any]) -> list[FailoverStep]:
+    """Return the proof, then each step with its distance from the proof. A step that the judge could not look for is
+    left out."""
+    steps = []
     proved = row.get("proved_ns")
     if isinstance(proved, int | float):
-        steps.append({"name": "fault proved", "at": moment(run, proved), "after_ms": None, "never": ""})
+        steps.append(FailoverStep("fault proved", moment(run, proved)))
     for key, name, never in FAILOVER_STEPS:
         if key not in row:
             continue
         after = row[key]
         if not isinstance(after, int | float):
-            steps.append({"name": name, "at": "", "after_ms": None, "never": never})
+            steps.append(FailoverStep(name, never=never))
             continue
         at = moment(run, proved + after * 1e6) if isinstance(proved, int | float) else ""
         with_epochs = key == "new_epoch_ms" and row.get("new_epoch") is not None
         epochs = f" ({row.get('old_epoch')} → {row['new_epoch']})" if with_epochs else ""
-        steps.append({"name": name + epochs, "at": at, "after_ms": after, "never": ""})
+        steps.append(FailoverStep(name + epochs, at, after))
     return steps

@@ -69,10 +69,10 @@ def test_what_the_judge_made_of_them_is_a_table(directory: Path) -> None:
 
 def test_what_each_fault_did_to_the_rates(directory: Path) -> None:
     without, during = toll_rows(open_run(directory))
-    assert without["fault"] == "no fault"
-    assert (without["lowest"], without["below"]["acked"]) == ({"sent": 200, "acked": 190}, [1])
-    assert during["fault"].startswith("1: isolate")
-    assert (during["seconds"], during["lowest"]["acked"], during["below"]["acked"]) == (2, 0, [2, 3])
+    assert without.fault == "no fault"
+    assert (without.lowest, without.below["acked"]) == ({"sent": 200, "acked": 190}, [1])
+    assert during.fault.startswith("1: isolate")
+    assert (during.seconds, during.lowest["acked"], during.below["acked"]) == (2, 0, [2, 3])
 
 
 def test_a_run_without_a_line_has_no_such_table(tmp_path: Path) -> None:

@@ -68,9 +68,9 @@ def test_the_matrix_has_a_cell_for_each_scenario_mode_and_shape_with_every_run_i
 
 def test_a_crash_is_set_beside_a_split_of_the_same_kind(runs: Path) -> None:
     (entry,) = compare([open_run(path) for path in directories(runs)])
-    assert (entry["acks"], entry["mode"], entry["shape"]) == ("acks1", "zookeeper", "base")
-    assert entry["sentence"] == "The split is worse: it lost up to 1,382 acknowledged messages, the crash 0."
-    assert [row["lost"] for row in entry["rows"]] == ["0", "0, 1,382"]
+    assert (entry.acks, entry.mode, entry.shape) == ("acks1", "zookeeper", "base")
+    assert entry.sentence == "The split is worse: it lost up to 1,382 acknowledged messages, the crash 0."
+    assert [row.lost for row in entry.rows] == ["0", "0, 1,382"]
 
 
 def test_what_is_no_run_is_named_in_the_index(runs: Path, tmp_path: Path) -> None:

@@ -18,8 +18,9 @@ from ackproof.journal.files import sealed_files
 from ackproof.journal.writer import Writer
 from ackproof.model.run_record import ConsumerRecord, read_record, write_record
 from ackproof.model.verdict import CheckResult, Fitness, not_judged, read_verdict
+from ackproof.report.drawn_timeline import labelled
 from ackproof.report.json_junit import run_json
-from ackproof.report.page import labelled, write_report
+from ackproof.report.page import write_report
 from ackproof.report.phrases import failover_steps
 from ackproof.report.run_reader import open_run
 from ackproof.report.svg import Band
@@ -122,7 +123,7 @@ def test_a_lost_range_has_its_story_and_the_brokers_own_line(base: str) -> None:
 def test_a_step_of_a_failover_that_nobody_can_tell_of_is_left_out(tmp_path: Path) -> None:
     run = open_run(make_run(tmp_path, SHAPES["small"]))
     steps = failover_steps(run, {"first_error_ms": None, "new_epoch_ms": 4.0, "isr_full_ms": None})
-    assert [(step["name"], step["never"]) for step in steps] == [
+    assert [(step.name, step.never) for step in steps] == [
         ("first error at a client", "no client saw an error"),
         ("a new leader epoch", ""),
         ("all replicas in sync again", "never complete again"),
@@ -243,7 +244,7 @@ def test_a_planted_link_is_neither_followed_nor_read(tmp_path: Path) -> None:
 
 def test_labels_that_find_room_stand_in_rows_of_their_own() -> None:
     made = labelled([(0.1, Band(1, 2, "cut kafka1", number=1)), (0.11, Band(1, 2, "kill kafka2", number=2))])
-    assert [(band["label"], band["y"], band["meant"]) for band in made] == [
+    assert [(band.label, band.y, band.meant) for band in made] == [
         ("cut kafka1", 14, ""),
         ("kill kafka2", 29, ""),
     ]
@@ -252,8 +253,8 @@ def test_labels_that_find_room_stand_in_rows_of_their_own() -> None:
 def test_where_labels_find_no_room_faults_are_shown_by_their_numbers() -> None:
     crowd = [(0.1 + n / 50, Band(n, n + 1, f"stop producer{n} and consumer{n}", number=n)) for n in range(1, 13)]
     made = labelled([*crowd, (0.9, Band(20, 20, "last send", "mark"))])
-    assert [band["label"] for band in made] == [*map(str, range(1, 13)), "last send"]
-    assert made[0]["meant"] == "stop producer1 and consumer1"
+    assert [band.label for band in made] == [*map(str, range(1, 13)), "last send"]
+    assert made[0].meant == "stop producer1 and consumer1"
 
 
 def test_a_check_with_nothing_to_look_at_is_named_and_not_told(tmp_path: Path) -> None:

@@ -37,9 +37,8 @@ from pyroute2.nftables.main import NFTables
 with NFTables(nfgen_family=2) as nft:
     nft.table("del", name={TABLE!r})
 """
-LET_CONNECTIONS_THROUGH = f"""
-import sys
-sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+TESTS_CAN_BE_IMPORTED = f"PYTHONPATH={Path(__file__).parents[2]}"
+LET_CONNECTIONS_THROUGH = """
 from tests.support.lab_network import let_connections_through
 let_connections_through(None)
 """
@@ -113,7 +112,8 @@ def test_a_run_whose_severed_broker_somebody_else_lets_connect_is_unknown_and_sa
     """The laboratory's probes are datagrams, and none of them gets through."""
     with begun(us, tmp_path, "acks1-leader-isolated", *small()) as run:
         until(run, "severed")
-        done = us.run(*of_its_lab(us, "exec", "observer", "--", us.python, "-c", LET_CONNECTIONS_THROUGH))
+        program = ("env", TESTS_CAN_BE_IMPORTED, us.python, "-c", LET_CONNECTIONS_THROUGH)
+        done = us.run(*of_its_lab(us, "exec", "observer", "--", *program))
         assert done.returncode == 0, done.stderr
         told = assert_found_out(run, tmp_path, NOT_ONLY_OURS)
     record_property("figure", f"a rule that lets connections through while a run went on: {told}")

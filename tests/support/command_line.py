@@ -6,8 +6,10 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from ackproof.cli import main as cli
 
@@ -35,6 +37,22 @@ def run(state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
         return code, captured.out, captured.err
 
     return run_
+
+
+def commands() -> dict[str, Any]:
+    """Return every command by the words that call it."""
+    found: dict[str, Any] = {}
+
+    def walk(command: Any, words: str) -> None:
+        for name, each in getattr(command, "commands", {}).items():
+            found[f"{words} {name}".strip()] = each
+            walk(each, f"{words} {name}".strip())
+
+    walk(typer.main.get_command(cli.app), "")
+    return found
+
+
+LEAVES = sorted(words for words, command in commands().items() if not hasattr(command, "commands"))
 
 
 BAD_LINES = [

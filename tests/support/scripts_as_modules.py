@@ -1,9 +1,8 @@
-"""The programs below `scripts/`, as modules that a test can ask."""
+"""The programs below `scripts/`, as modules that a test can call. pytest's `pythonpath` holds the folder."""
 
 from __future__ import annotations
 
 import importlib
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -11,6 +10,5 @@ SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 
 def script(name: str) -> ModuleType:
-    if str(SCRIPTS) not in sys.path:
-        sys.path.append(str(SCRIPTS))  # they import each other
+    """Import `scripts/<name>.py`."""
     return importlib.import_module(name)

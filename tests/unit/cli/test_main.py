@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from ackproof.cli import main as cli
 from ackproof.cli.options import seconds, share
@@ -25,25 +24,9 @@ from ackproof.judge import worker as judging
 from ackproof.lab import client as control
 from ackproof.lab import ingredients, launch
 from ackproof.lab.node_config import MEMORY_MB
-from tests.support.command_line import AIMED_AT_A_LAB, BAD_LINES, Run, run, state
+from tests.support.command_line import AIMED_AT_A_LAB, BAD_LINES, LEAVES, Run, commands, run, state
 
 __all__ = ["run", "state"]  # the fixtures
-
-
-def commands() -> dict[str, Any]:
-    """Every command by the words that call it."""
-    found: dict[str, Any] = {}
-
-    def walk(command: Any, words: str) -> None:
-        for name, each in getattr(command, "commands", {}).items():
-            found[f"{words} {name}".strip()] = each
-            walk(each, f"{words} {name}".strip())
-
-    walk(typer.main.get_command(cli.app), "")
-    return found
-
-
-LEAVES = sorted(words for words, command in commands().items() if not hasattr(command, "commands"))
 
 
 @pytest.mark.proves("E1")

@@ -30,9 +30,8 @@ from ackproof.lab import ingredients, launch
 from ackproof.model.run_record import read_record
 from ackproof.model.verdict import Fitness, Result, Verdict, not_judged
 from ackproof.run import execution as running
-from tests.support.command_line import AIMED_AT_A_LAB, Run, run, state
+from tests.support.command_line import AIMED_AT_A_LAB, LEAVES, Run, run, state
 from tests.support.lab_network import in_a_child
-from tests.unit.cli.test_main import LEAVES
 
 __all__ = ["run", "state"]  # fixtures
 

@@ -285,7 +285,6 @@ import sys, time
 from ackproof.cli.ui import lab_watch
 from ackproof.core.errors import CannotHere, Problem
 from ackproof.lab import client as control
-sys.path.insert(0, {tests!r})
 import tests.unit.cli.ui.test_lab_view as t
 
 calls = 0
@@ -331,8 +330,8 @@ class Terminal:
 
 
 def program(*, slow: bool = False, ends: bool = False) -> list[str]:
-    text = PROGRAM.format(tests=str(Path(__file__).parents[4]), slow=slow, ends=ends)
-    return [sys.executable, "-c", textwrap.dedent(text)]
+    text = PROGRAM.format(slow=slow, ends=ends)
+    return ["env", f"PYTHONPATH={Path(__file__).parents[4]}", sys.executable, "-c", textwrap.dedent(text)]
 
 
 @contextmanager

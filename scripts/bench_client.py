@@ -28,7 +28,8 @@ import msgspec
 from performance import keep
 
 from ackproof.cli.ui.console import console, say_json, table
-from ackproof.clients.producer.main import Load, ProducerConfig
+from ackproof.clients.producer.config import ProducerConfig
+from ackproof.clients.producer.main import ProducerLoop
 from ackproof.clients.runtime import Progress, read_config
 from ackproof.host.own_program import own_program
 from ackproof.lab import client as control
@@ -39,18 +40,18 @@ WAIT_S = 300.0
 BATCHES = {"default": {"ours": 1_000_000, "perf-test": 16_384}, "256 KB": {"ours": 262_144, "perf-test": 262_144}}
 
 
-class Unwritten(Load):
+class Unwritten(ProducerLoop):
     """Our producer with an empty callback and without a journal: it counts what it sent, and that is all."""
 
     def __init__(self, config: ProducerConfig) -> None:
         super().__init__(config)
-        self._outcomes.delivered = lambda error, message: None
+        self._reports.delivered = lambda error, message: None
 
     def _reserve(self, seq: int) -> None:
         self._reserved = self._config.count
 
     def _finish(self) -> None:
-        count = len(self._under_way)
+        count = len(self._in_flight)
         self._progress.write(1, count, count, 0, 0, 1)
 
 

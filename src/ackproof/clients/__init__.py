@@ -1,4 +1,5 @@
-"""Clients of the cluster, each its own process with its own journal: producers, consumers, observer, final read.
+"""Clients of the cluster: producers, consumers, observer, final read. Each is a process with its own journal files.
 
-Each is started as `python -m ackproof.clients.NAME CONFIG.json` where it shall stand, and imports nothing of the lab.
+The run starts `python -m ackproof.clients.NAME CONFIG.json` in the namespace in which the client shall be. Clients
+import nothing from the lab.
 """

@@ -1,7 +1,7 @@
-"""The health check of a run, or of a lab: watches one topic's rate and the cluster, and says when a person is needed.
+"""The health check of a run or of a lab: it watches one topic's rate and the cluster, and raises alerts.
 
-Its words are JSON, one event a line, on standard output: `watching`, `armed`, `raised`, `cleared`, `offset_fell`,
-`query_restarted`, `too_late`, and the `rate` of each second. In a run all but the rates go to the journal too.
+It prints one JSON event per line: `watching`, `armed`, `raised`, `cleared`, `offset_fell`, `query_restarted`,
+`too_late`, and the `rate` of each second. In a run, all events except the rates also go to the journal.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ackproof.model.health_config import HealthConfig
 EVERY_S = 0.25
 
 
-class Health:
+class HealthCheck:
     def __init__(self, config: HealthConfig) -> None:
         from ackproof.health.rate_query import Stream  # Spark takes a while to load
 
@@ -48,7 +48,7 @@ class Health:
         self._marks = Marks()
         self._watch = Watch()
         self._judged = 0
-        self._armed = self._told_late = False
+        self._armed = self._reported_late = False
         jars, checkpoint = [Path(jar) for jar in config.jars], Path(self._checkpoint.name) / "checkpoint"
         words = None if config.directory is None else Path(config.directory) / "logs" / "health-spark.log"
         self._stream = Stream(config.bootstrap, config.topic, jars, checkpoint, self._rates, self._noted, words)
@@ -100,13 +100,13 @@ class Health:
         for mark in self._looks.marks():
             if (fell := self._marks.fell(mark)) is not None:
                 before, after = fell
-                said = f"{mark.name}: what can be read fell from {before} to {after}"
-                self._noted("offset_fell", float(before - after), said)
+                text = f"{mark.name}: the readable end of the log fell from {before} to {after}"
+                self._noted("offset_fell", float(before - after), text)
         if rate.armed and not self._armed:
             self._armed = True
             self._noted("armed", rate.last, f"messages flow, {rate.last} a second: from here on the rate is watched")
-        if rate.too_late >= self._config.line and not self._told_late:
-            self._told_late = True
+        if rate.too_late >= self._config.line and not self._reported_late:
+            self._reported_late = True
             late = f"{rate.too_late:,} messages came more than {LATE_MOST_S} s after their own timestamps"
             self._noted("too_late", float(rate.too_late), f"{late}: such messages count for no second")
         if rate.judged != self._judged:
@@ -117,7 +117,7 @@ class Health:
         self._tell(Alert("rate", event, value, text))
 
     def _tell(self, alert: Alert) -> None:
-        """Also called from Spark's threads."""
+        """Write and print an alert. Spark's threads call this too."""
         with self._turn:
             if self._journal is not None:
                 row = {name: getattr(alert, name) for name in ("rule", "event", "value", "text")}
@@ -134,7 +134,7 @@ def main() -> int:
     config = read_config(HealthConfig)
     os.environ["JAVA_HOME"] = config.java_home
     os.environ["TMPDIR"] = tempfile.tempdir = config.folder
-    health = Health(config)
+    health = HealthCheck(config)
     signal.signal(signal.SIGTERM, health.stop)
     signal.signal(signal.SIGINT, health.stop)
     if config.tethered:

@@ -1,6 +1,6 @@
-"""A producer and a consumer for a person's own hands: `ackproof produce`, `ackproof consume`. They say what happens.
+"""A producer and a consumer for use by hand: `ackproof produce` and `ackproof consume`. They print what happens.
 
-python -m ackproof.clients.interactive produce|consume CONFIG    the configuration as JSON
+python -m ackproof.clients.interactive produce|consume CONFIG    CONFIG is JSON
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from ackproof.clients.consumer.main import PROTOCOLS
+from ackproof.clients.runtime import GROUP_WORDS
 from ackproof.core.text import plain
 from ackproof.host import outputs
 from ackproof.kafka.client_settings import Value, kafka_settings
@@ -44,16 +45,16 @@ class Consume(msgspec.Struct, frozen=True):
 
 
 def say(text: str) -> None:
-    print(f"{plain(text)}\n", end="", flush=True)  # at once: others write to the same terminal
+    print(f"{plain(text)}\n", end="", flush=True)  # in one write, because other processes use the same terminal
 
 
 def produce(config: Produce) -> int:
-    """0 if every message was acknowledged."""
+    """Send the messages. Return 0 if every message was acknowledged."""
     client = Producer(
         {
             "bootstrap.servers": config.bootstrap,
             "acks": config.acks,
-            "sticky.partitioning.linger.ms": 0,  # a handful of messages is shared out, not sent to one partition
+            "sticky.partitioning.linger.ms": 0,  # so that a handful of messages spreads over the partitions
             "broker.address.family": "v4",
             "log_level": 0,
             **kafka_settings(config.settings),
@@ -61,13 +62,13 @@ def produce(config: Produce) -> int:
     )
     failed: list[str] = []
 
-    def told(value: str) -> Any:
+    def reporter(value: str) -> Any:
         def report(error: KafkaError | None, message: Any) -> None:
             if error is not None:
                 failed.append(value)
                 say(f"{value}: not acknowledged: {error.str()}")
             elif message.offset() is None or config.acks == "0":
-                say(f"{value}: sent to partition {message.partition()}; nobody acknowledges it")
+                say(f"{value}: sent to partition {message.partition()}, without an acknowledgement")
             else:
                 say(f"{value}: acknowledged, partition {message.partition()} offset {message.offset()}")
 
@@ -76,17 +77,17 @@ def produce(config: Produce) -> int:
     begun = time.monotonic()
     for number, value in enumerate(config.values):
         key = None if config.keys is None else f"key{number % config.keys}".encode()
-        client.produce(config.topic, value.encode(), key, on_delivery=told(value))
+        client.produce(config.topic, value.encode(), key, on_delivery=reporter(value))
         client.poll(0)
         due = begun + (number + 1) / config.rate if config.rate else 0.0
         while (left_s := due - time.monotonic()) > 0:
-            client.poll(left_s)  # it returns with the first report
+            client.poll(left_s)  # it returns early, with the first report
     if left := client.flush(FLUSH_S):
         say(f"{left} messages have no answer after {FLUSH_S:.0f} s")
     return 1 if failed or left else 0
 
 
-class Consuming:
+class InteractiveConsumer:
     def __init__(self, config: Consume) -> None:
         self._config = config
         self._count = 0
@@ -135,13 +136,16 @@ class Consuming:
             self._over = True
 
     def _assigned(self, _: Any, places: list[TopicPartition]) -> None:
-        say(f"{self._config.name} is given {_named(places)}")
+        self._say_event("assigned", places)
 
     def _revoked(self, _: Any, places: list[TopicPartition]) -> None:
-        say(f"{self._config.name} gives back {_named(places)}")
+        self._say_event("revoked", places)
 
     def _lost(self, _: Any, places: list[TopicPartition]) -> None:
-        say(f"{self._config.name} has lost {_named(places)}")
+        self._say_event("lost", places)
+
+    def _say_event(self, event: str, places: list[TopicPartition]) -> None:
+        say(f"{self._config.name} {GROUP_WORDS[event]} {_named(places)}")
 
 
 def _named(places: list[TopicPartition]) -> str:
@@ -154,10 +158,10 @@ def _named(places: list[TopicPartition]) -> str:
 def main() -> int:
     if sys.argv[1] == "produce":
         return produce(msgspec.json.decode(sys.argv[2], type=Produce))
-    consuming = Consuming(msgspec.json.decode(sys.argv[2], type=Consume))
+    consumer = InteractiveConsumer(msgspec.json.decode(sys.argv[2], type=Consume))
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, consuming.stop)
-    return consuming.run()
+        signal.signal(number, consumer.stop)
+    return consumer.run()
 
 
 def _run() -> int:

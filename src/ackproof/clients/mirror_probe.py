@@ -1,6 +1,6 @@
-"""Two topics side by side, one of them a mirror's: whether all is copied, and where a group goes on in each.
+"""Compares a topic with its mirror: whether everything is copied, and where a group continues in each of the two.
 
-Asked where the observer stands, so that a cut between the sites does not hide the answer.
+It asks from the observer's place in the network, so that a cut between the sites does not hide the answer.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 ANSWER_S = 10.0
 EVERY_S = 0.1
 STILL_S = 3.0  # three times the interval at which the mirror writes a group's offsets
-TAIL = 10  # where the last record is first looked for: markers of transactions, which are no messages, may follow it
+TAIL = 10  # offsets at the log's end; the last record may be further back, because transaction markers may follow it
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """A partition and its mirror: where each is asked for, and what it is called there."""
+    """A partition and its mirror, with the name and the bootstrap address of each."""
 
     bootstrap: str
     topic: str
@@ -28,21 +28,21 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 def behind(pairs: Sequence[Pair], timeout_s: float) -> list[Pair]:
-    """Those whose mirror still lacks the last record when the time is up; none, as soon as none does.
+    """Wait until every mirror has the last record. Return the pairs whose mirror still lacks it after the timeout.
 
-    Whoever asks has seen to it that nobody writes meanwhile.
+    The caller ensures that no producer writes meanwhile.
     """
     deadline = time.monotonic() + timeout_s
     left = list(pairs)
     while True:
-        left = [pair for pair in left if not _alike(pair)]
+        left = [pair for pair in left if not _end_alike(pair)]
         if not left or time.monotonic() > deadline:
             return left
         time.sleep(EVERY_S)
 
 
-def _alike(pair: Pair) -> bool:
-    """Whether both end with the same record; not where one of them cannot be asked, or does not answer in time."""
+def _end_alike(pair: Pair) -> bool:
+    """Whether both end with the same record; False if one of them does not answer in time."""
     try:
         own = _last(pair.bootstrap, pair.topic, pair.partition)
         return own == _last(pair.mirror_bootstrap, pair.mirror, pair.partition)
@@ -54,7 +54,7 @@ Record = tuple[bytes | None, bytes | None]  # key and value
 
 
 def _last(bootstrap: str, topic: str, partition: int) -> Record | None:
-    """A partition's last record; null where it holds none."""
+    """A partition's last record; None if it is empty."""
     client = _client(bootstrap, "ackproof-mirror")
     deadline = time.monotonic() + ANSWER_S
     tail = TAIL
@@ -71,7 +71,7 @@ def _last(bootstrap: str, topic: str, partition: int) -> Record | None:
 
 
 def _last_of(client: Consumer, place: TopicPartition, high: int, deadline: float) -> Record | None:
-    """The last record from this place on to the end; null where there are only markers."""
+    """The last record from this place to the end; None if there are only markers."""
     client.assign([place])
     last = None
     while place.offset < high:
@@ -85,27 +85,27 @@ def _last_of(client: Consumer, place: TopicPartition, high: int, deadline: float
     return last
 
 
-class Stands(msgspec.Struct, frozen=True):
-    """Where a group goes on in each of a pair; null where its cluster has nothing written down."""
+class GroupOffsets(msgspec.Struct, frozen=True):
+    """Where a group continues in the mirror and in the topic; None if the cluster has no committed offset."""
 
     mirror_offset: int | None
     offset: int | None
 
 
-def stands(group: str, pairs: Sequence[Pair]) -> list[Stands]:
-    """The mirror is asked first: what is written there was translated from what the group had committed by then."""
+def group_offsets(group: str, pairs: Sequence[Pair]) -> list[GroupOffsets]:
+    """Where a group continues in each pair. The mirror is asked first, because its offsets were translated earlier."""
     mirrors = [_committed(group, pair.mirror_bootstrap, pair.mirror, pair.partition) for pair in pairs]
     own = [_committed(group, pair.bootstrap, pair.topic, pair.partition) for pair in pairs]
-    return [Stands(*both) for both in zip(mirrors, own, strict=True)]
+    return [GroupOffsets(*both) for both in zip(mirrors, own, strict=True)]
 
 
-def stands_still(group: str, pairs: Sequence[Pair], timeout_s: float) -> list[Stands]:
-    """The same, once the mirror writes nothing new any more, or the time is up."""
+def settled_group_offsets(group: str, pairs: Sequence[Pair], timeout_s: float) -> list[GroupOffsets]:
+    """The same, after the mirror's offsets no longer change, or after the timeout."""
     deadline = time.monotonic() + timeout_s
-    found, since = stands(group, pairs), time.monotonic()
+    found, since = group_offsets(group, pairs), time.monotonic()
     while time.monotonic() - since < STILL_S and time.monotonic() < deadline:
         time.sleep(EVERY_S)
-        now = stands(group, pairs)
+        now = group_offsets(group, pairs)
         if [each.mirror_offset for each in now] != [each.mirror_offset for each in found]:
             since = time.monotonic()
         found = now

@@ -1,7 +1,7 @@
-"""The observer: asks every broker for its own view of every partition, several times a second, as long as it lives.
+"""The observer: it asks every broker for its own view of every partition, several times a second, until SIGTERM.
 
-It stands where no fault reaches. A broker that does not answer is noted as that; the others are not kept waiting for
-it, because each broker is asked in a thread of its own, at its own pace.
+No fault reaches the observer. It writes down when a broker does not answer. The other brokers need not wait for that
+one, because each broker has its own thread.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict, replace
 
 from ackproof.clients.lateness import Lateness
 from ackproof.clients.runtime import Progress, read_config
@@ -24,14 +25,14 @@ from ackproof.journal.writer import Writer
 from ackproof.kafka.protocol import zookeeper
 from ackproof.kafka.protocol.broker import Broker, Eligible, Group, Metadata, NoAnswer
 
-EVERY_S = 0.125  # 0.25 is promised, also where an answer is slow
+EVERY_S = 0.125  # the docs promise 0.25, because an answer may be slow
 TIMEOUT_S = 1.0
 MEMBERS_EVERY_S = 0.5
 ELIGIBLE_EVERY_S = 0.5
 SETTINGS_EVERY_S = 1.0
 GROUPS_EVERY_S = 1.0
-STRANGERS_MOST = 100  # members that are none of ours, of which one is enough to make a run no evidence
-# What decides which acknowledged message the healed log still holds. Brokers have some of them under `log.` too.
+STRANGERS_MOST = 100  # members from outside the run; one of them is enough to make the run no evidence
+# The settings that decide which acknowledged messages the healed log still holds. Brokers also have some as `log.*`.
 SETTINGS = (
     "min.insync.replicas",
     "unclean.leader.election.enable",
@@ -42,9 +43,9 @@ SETTINGS = (
     "flush.ms",
 )
 UNKNOWN = "UNKNOWN_TOPIC_OR_PARTITION"
-ALL_BROKERS = -1  # in place of a topic's number: what was set for brokers
+ALL_BROKERS = -1  # instead of a topic's number: settings of brokers
 
-NOBODY = Eligible((), ())
+NO_ELIGIBLE = Eligible((), ())
 
 
 class ObserverConfig(msgspec.Struct, frozen=True):
@@ -57,7 +58,36 @@ class ObserverConfig(msgspec.Struct, frozen=True):
     topics: dict[str, int]
     transactional: list[str]
     progress: str
-    groups: dict[str, list[str]] = {}  # of each group whose members are all ours: their client ids
+    groups: dict[str, list[str]] = {}  # the client ids of each group that has only clients of the run
+
+
+class TopicRow(msgspec.Struct, frozen=True):
+    """A row of `topics`. A row holds either the settings or the replicas."""
+
+    at_ns: int
+    source: str
+    topic: int
+    topic_id: str | None = None
+    replicas: list[str] | None = None
+    settings: str | None = None
+
+
+class StateRow(msgspec.Struct, frozen=True):
+    """A row of `state`."""
+
+    at_ns: int
+    took_ns: int
+    broker: int
+    topic: int
+    partition: int
+    error: str | None
+    leader: int | None = None
+    leader_epoch: int | None = None
+    replicas: list[int] | None = None
+    isr: list[int] | None = None
+    high_watermark: int | None = None
+    log_end: int | None = None
+    log_start: int | None = None
 
 
 class Observer:
@@ -68,10 +98,10 @@ class Observer:
         self._tables = {name: Writer(Path(config.directory), name, config.run, config.name) for name in names}
         self._turn = threading.Lock()
         self._topics: dict[
-            tuple[str, int, bool], dict[str, Any]
-        ] = {}  # the last row of each; of its settings one apart
-        self._strangers: set[tuple[str, str, str]] = set()  # group, client id and host of members that are none of ours
-        self._known: set[tuple[str, int]] = set()  # every partition that any broker told of
+            tuple[str, int, bool], TopicRow
+        ] = {}  # the last row by source, topic, and whether of settings
+        self._strangers: set[tuple[str, str, str]] = set()  # group, client id and host of members from outside the run
+        self._known: set[tuple[str, int]] = set()  # every partition that any broker reported
         self._over = threading.Event()
         self._progress = Progress(Path(config.progress), create=True)
 
@@ -99,7 +129,7 @@ class Observer:
         for thread in threads:
             thread.join()
         for row in self._topics.values():
-            self._tables["topics"].add(**row)
+            self._tables["topics"].add(**asdict(row))
         for table in self._tables.values():
             table.close(seal=False)
 
@@ -111,11 +141,11 @@ class Observer:
                 rows = self._look(broker, number)
                 with self._turn:
                     for row in rows:
-                        self._tables["state"].add(**row)
+                        self._tables["state"].add(**asdict(row))
                 self._over.wait(max(0.0, begun + EVERY_S - time.monotonic()))
 
     def _follow_zookeeper(self, name: str) -> None:
-        """One that has lost its quorum does not answer, and then nothing is noted."""
+        """Ask one ZooKeeper node. A node that has lost its quorum does not answer, and then no row is written."""
         address, port = self._config.zookeeper[name]
         while not self._over.is_set():
             begun = time.monotonic()
@@ -128,14 +158,14 @@ class Observer:
                     self._tables["members"].add(at_ns=at_ns, source=name, brokers=sorted(found))
                     for topic, settings in of_topics.items():
                         self._note_settings(at_ns, name, self._config.topics[topic], settings)
-                    together = {
-                        f"{key} of {who}": value for who, own in of_brokers.items() for key, value in own.items()
+                    settings = {
+                        f"{key} of {broker}": value for broker, own in of_brokers.items() for key, value in own.items()
                     }
-                    self._note_settings(at_ns, name, ALL_BROKERS, together)
+                    self._note_settings(at_ns, name, ALL_BROKERS, settings)
             self._over.wait(max(0.0, begun + MEMBERS_EVERY_S - time.monotonic()))
 
     def _follow_settings(self, number: int) -> None:
-        """Under KRaft, where each broker knows them by itself."""
+        """Ask one broker for topic settings. Only under KRaft does each broker know them."""
         address, port = self._config.brokers[number]
         with Broker(address, port, TIMEOUT_S) as broker:
             while True:
@@ -149,7 +179,7 @@ class Observer:
                     return
 
     def _follow_groups(self, number: int) -> None:
-        """Asks each broker for the members of those of the run's groups that it coordinates."""
+        """Ask one broker for the members of the groups that it coordinates."""
         address, port = self._config.brokers[number]
         with Broker(address, port, TIMEOUT_S) as broker:
             while True:
@@ -163,7 +193,7 @@ class Observer:
                     return
 
     def _note_strangers(self, at_ns: int, group: Group) -> None:
-        """A row for each member of a group that has no client id of ours, once."""
+        """Write one row for each member whose client id is not one of the run's."""
         with self._turn:
             for member in group.members:
                 name = (group.id, member.client_id, member.host)
@@ -178,14 +208,14 @@ class Observer:
     def _note_settings(self, at_ns: int, source: str, topic: int, settings: Mapping[str, str | None]) -> None:
         ours = {name: value for name, value in settings.items() if name.split()[0].removeprefix("log.") in SETTINGS}
         text = msgspec.json.encode(ours, order="sorted").decode()
-        self._note_topic({"at_ns": at_ns, "source": source, "topic": topic, "settings": text})
+        self._note_topic(TopicRow(at_ns, source, topic, settings=text))
 
-    def _note_topic(self, row: dict[str, Any]) -> None:
-        """In your turn: written where it differs from the last, and the last of all once more at the end."""
-        key = row["source"], row["topic"], "settings" in row
+    def _note_topic(self, row: TopicRow) -> None:
+        """Write a row if it differs from the last one. The caller holds the lock. `run` writes the last rows again."""
+        key = row.source, row.topic, row.settings is not None
         before, self._topics[key] = self._topics.get(key), row
-        if before is None or row | {"at_ns": 0} != before | {"at_ns": 0}:
-            self._tables["topics"].add(**row)
+        if before is None or replace(row, at_ns=0) != replace(before, at_ns=0):
+            self._tables["topics"].add(**asdict(row))
 
     def _note_topics(self, at_ns: int, number: int, metadata: Metadata) -> None:
         source, replicas = self._config.names[number], defaultdict(list)
@@ -195,14 +225,13 @@ class Observer:
             if error == UNKNOWN:
                 replicas[topic] = []
         for topic, own in replicas.items():
-            row = {"at_ns": at_ns, "source": source, "topic": self._config.topics[topic], "replicas": own}
-            self._note_topic({**row, "topic_id": metadata.topic_ids.get(topic)})
+            self._note_topic(TopicRow(at_ns, source, self._config.topics[topic], metadata.topic_ids.get(topic), own))
 
     def _follow_eligible(self, number: int) -> None:
-        """A row whenever the answer changes; a broker that knows no such question is not asked again."""
+        """Write a row for every change. A broker that does not know the request is not asked again."""
         address, port = self._config.brokers[number]
         before: dict[tuple[str, int], Eligible] = {}
-        told = False
+        warned = False
         with Broker(address, port, TIMEOUT_S) as broker:
             while not self._over.wait(ELIGIBLE_EVERY_S):
                 at_ns = time.monotonic_ns()
@@ -211,13 +240,13 @@ class Observer:
                 except NoAnswer as silence:
                     if silence.kind == "unsupported":
                         return
-                    if silence.kind == "garbage" and not told:
-                        told = True
-                        print(f"broker {number}: who may lead is not understood ({silence})", file=sys.stderr)
+                    if silence.kind == "garbage" and not warned:
+                        warned = True
+                        print(f"broker {number}: its eligible leaders cannot be read ({silence})", file=sys.stderr)
                     continue
                 with self._turn:
                     for (topic, partition), now in found.items():
-                        if before.get((topic, partition), NOBODY) != now:
+                        if before.get((topic, partition), NO_ELIGIBLE) != now:
                             self._tables["eligible"].add(
                                 at_ns=at_ns,
                                 broker=number,
@@ -228,7 +257,8 @@ class Observer:
                             )
                 before = found
 
-    def _look(self, broker: Broker, number: int) -> list[dict[str, Any]]:
+    def _look(self, broker: Broker, number: int) -> list[StateRow]:
+        """The broker's view of each partition. Members, topics and stable offsets are written on the way."""
         at_ns = time.monotonic_ns()
         try:
             metadata = broker.metadata(list(self._config.topics))
@@ -236,7 +266,7 @@ class Observer:
             offsets = broker.offsets(wanted)
             stable = broker.last_stable(each for each in wanted if each[0] in self._config.transactional)
         except NoAnswer as silence:
-            return self._silence(at_ns, number, f"{silence.kind}: {silence.reason}")
+            return list(self._without_answer(at_ns, number, f"{silence.kind}: {silence.reason}"))
         took_ns = time.monotonic_ns() - at_ns
         self._known |= set(wanted)
         with self._turn:
@@ -254,29 +284,30 @@ class Observer:
         for view in metadata.partitions:
             own = offsets[(view.topic, view.partition)]
             rows.append(
-                {
-                    "at_ns": at_ns,
-                    "took_ns": took_ns,
-                    "broker": number,
-                    "topic": self._config.topics[view.topic],
-                    "partition": view.partition,
-                    "error": view.error,
-                    "leader": view.leader,
-                    "leader_epoch": view.leader_epoch,
-                    "replicas": list(view.replicas),
-                    "isr": list(view.isr),
-                    "high_watermark": own.high_watermark,
-                    "log_end": own.log_end,
-                    "log_start": own.log_start,
-                }
+                StateRow(
+                    at_ns,
+                    took_ns,
+                    number,
+                    self._config.topics[view.topic],
+                    view.partition,
+                    view.error,
+                    view.leader,
+                    view.leader_epoch,
+                    list(view.replicas),
+                    list(view.isr),
+                    own.high_watermark,
+                    own.log_end,
+                    own.log_start,
+                )
             )
         return rows
 
-    def _silence(self, at_ns: int, number: int, error: str) -> list[dict[str, Any]]:
-        """A row for each partition: whatever the broker said of it before, it says no longer."""
-        row = {"at_ns": at_ns, "took_ns": time.monotonic_ns() - at_ns, "broker": number, "error": error}
+    def _without_answer(self, at_ns: int, number: int, error: str) -> Iterator[StateRow]:
+        """A row for each known partition: the broker's view of it is now unknown."""
+        took_ns = time.monotonic_ns() - at_ns
         places = [(self._config.topics[topic], partition) for topic, partition in sorted(self._known)]
-        return [row | {"topic": topic, "partition": partition} for topic, partition in places or [(-1, -1)]]
+        for topic, partition in places or [(-1, -1)]:
+            yield StateRow(at_ns, took_ns, number, topic, partition, error)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What the clients share: how they are told what to do, and how they say how far they are."""
+"""What all clients share: their configuration, their login, and the page on which they report their progress."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import struct
 import sys
 import time
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
-LIFE = 1_000_000  # assignments, polls and reads of one life of a consumer, at most
-GROUP_WORDS = {"assigned": "is given", "revoked": "gives back", "lost": "has lost"}
+LIFE = 1_000_000  # the most assignments, polls and reads between two starts of a consumer
+GROUP_WORDS = {"assigned": "is assigned", "revoked": "gives back", "lost": "has lost"}
 T = TypeVar("T")
 
 
@@ -21,13 +21,13 @@ def read_config(kind: type[T]) -> T:
 
 
 class Login(msgspec.Struct, frozen=True):
-    """Who a client says it is. The password is the lab's own, and goes with the lab: no run keeps it."""
+    """The user as whom a client logs in. The password belongs to the lab and disappears with it: no run keeps it."""
 
     user: str
-    passwords: str  # the lab's file of them
+    passwords: str  # the lab's file of passwords
 
 
-def login_settings(login: Login | None) -> dict[str, Any]:
+def login_settings(login: Login | None) -> dict[str, str]:
     if login is None:
         return {}
     passwords = msgspec.json.decode(Path(login.passwords).read_bytes(), type=dict[str, str])
@@ -40,7 +40,7 @@ def login_settings(login: Login | None) -> dict[str, Any]:
 
 
 class LogEnd(msgspec.Struct, frozen=True):
-    """How far a partition goes once the load is over, by the topic's number."""
+    """Where a partition ends after the load. `topic` is the topic's number."""
 
     topic: int
     partition: int
@@ -49,22 +49,22 @@ class LogEnd(msgspec.Struct, frozen=True):
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that no reader ever finds a part of it: write another, then rename it."""
+    """Write a file under another name and rename it, so that no reader finds a part of it."""
     temporary = path.with_name(f".{path.name}.new")
     temporary.write_bytes(content)
     temporary.rename(path)
 
 
 class Progress:
-    """A few counters in a shared page: written by one client, read by whoever wants to know, at no cost to either."""
+    """A few counters in a page of shared memory: one client writes them, and any process can read them cheaply."""
 
-    # Of a consumer: how many partitions it owns, and of how many it knows, after the load, that it has read them whole.
+    # `owned` and `read_whole` are a consumer's: how many partitions it owns and, after the load, has read to the end.
     FIELDS = ("ready", "sent", "acked", "failed", "unknown", "done", "owned", "read_whole")
     _FORM = struct.Struct("<" + "q" * len(FIELDS))
 
     def __init__(self, path: Path, create: bool = False) -> None:
-        # Never shorter than it should be, not even for a moment: whoever reads the page of a client that is started
-        # again would be killed by the kernel.
+        # The file never gets shorter, not even for a moment: when a client restarts, a reader still has its page
+        # mapped, and the kernel would kill that reader.
         if create and not path.exists():
             new = path.with_name(f".{path.name}.new")
             new.write_bytes(bytes(self._FORM.size))
@@ -75,7 +75,7 @@ class Progress:
             self.write(*(0 for _ in self.FIELDS))
 
     def write(self, *values: int) -> None:
-        """The fields in their order; those that are left out are nothing."""
+        """Write the fields in their order; omitted ones are 0."""
         self._FORM.pack_into(self._page, 0, *values, *(0,) * (len(self.FIELDS) - len(values)))
 
     def read(self) -> dict[str, int]:
@@ -83,10 +83,10 @@ class Progress:
 
 
 def wait_for_go(path: Path, deadline_s: float) -> int:
-    """When the load begins, on the monotonic clock: the same moment for all producers."""
+    """Wait for the file that holds the time at which the load begins. All producers begin at the same moment."""
     deadline = time.monotonic() + deadline_s
     while not path.exists():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"nobody said when to begin within {deadline_s:.0f} s")
+            raise TimeoutError(f"the run did not begin the load within {deadline_s:.0f} s")
         time.sleep(0.002)
     return int(path.read_text())

@@ -1,8 +1,8 @@
-"""A consumer that goes to one place of one partition, and says where it landed.
+"""A consumer that seeks to one place of one partition, and reports where it landed.
 
-By offset, or by time: then it is the first record that is not older; where none is so young it waits at the end. An
-offset that is gone, because retention took it or because it is yet to be written, is left to the consumer's policy
-(`auto.offset.reset`), and that is told.
+It seeks by offset or by time. By time, it lands at the first record that is not older; if all are older, it waits at
+the log's end. If an offset does not exist, because retention deleted it or because it is not written yet, the
+consumer's policy (`auto.offset.reset`) decides, and the report says so.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Seek(msgspec.Struct, frozen=True):
 
 
 class Landed(msgspec.Struct, frozen=True):
-    """`offset` is null where nothing came: it waits at the end, or was given an error."""
+    """The result of a seek. `offset` is None if no record came: the consumer waits at the end, or got an error."""
 
-    answer: int | None  # by time: the offset that the broker named; null where no record is so young
+    answer: int | None  # by time: the offset that the broker gave; None if every record is older
     offset: int | None
-    at_ms: int | None  # the record's own time
-    before_ms: int | None  # and that of the record before it, where there is one
+    at_ms: int | None  # the record's timestamp
+    before_ms: int | None  # the timestamp of the record before it; None if there is none
     log_start: int
     log_end: int
     log_start_after: int
@@ -43,13 +43,13 @@ class Landed(msgspec.Struct, frozen=True):
         what = f"offset {asked.to:,}" if asked.by == "offset" else f"the time {_clock(asked.to)}"
         place = f"{asked.topic}/{asked.partition}"
         if self.error is not None:
-            return f"{place}: sought {what}: {self.error}"
+            return f"{place}: seek to {what}: {self.error}"
         if self.offset is None:
-            return f"{place}: sought {what}: waits at the end, {self.log_end_after:,}"
+            return f"{place}: seek to {what}: waits at the end, {self.log_end_after:,}"
         gone = asked.by == "offset" and self.offset != asked.to
-        told = f", for {asked.to:,} is not there ({asked.policy})" if gone else ""
+        why = f", because {asked.to:,} does not exist ({asked.policy})" if gone else ""
         time_of = f", written {_clock(self.at_ms)}" if asked.by == "time" and self.at_ms is not None else ""
-        return f"{place}: sought {what}: landed at {self.offset:,}{time_of}{told}"
+        return f"{place}: seek to {what}: landed at {self.offset:,}{time_of}{why}"
 
 
 def _clock(ms: int) -> str:
@@ -79,7 +79,7 @@ def seek(asked: Seek) -> Landed:
         if asked.by == "time" and first is not None and first.offset() > start:
             before, _ = _first_from(client, asked, first.offset() - 1)
             if before is not None and before.offset() >= first.offset():
-                before = None  # retention has taken it since
+                before = None  # retention has deleted it since
         start_after, end_after = client.get_watermark_offsets(place, timeout=ANSWER_S)
     finally:
         client.close()
@@ -102,9 +102,11 @@ def _offset_at(client: Consumer, asked: Seek) -> int | None:
 
 
 def _first_from(client: Consumer, asked: Seek, offset: int) -> tuple[Any, str | None]:
-    """The first record from there on, or the error that came in its stead; neither at the log's end.
+    """The first record at or after an offset, or the error that came instead; neither at the log's end.
 
-    The time must be up by the polls too: a process that was stopped for a while has not waited for Kafka."""
+    The wait also needs a minimum number of polls, because a process that was stopped for a while has not waited for
+    Kafka.
+    """
     client.assign([TopicPartition(asked.topic, asked.partition, offset)])
     deadline, polls = time.monotonic() + ANSWER_S, 0
     while time.monotonic() < deadline or polls < ANSWER_S / POLL_S:

@@ -1,4 +1,4 @@
-"""The database of a client that must not forget: SQLite, in which a transaction is on the disk once it is committed."""
+"""The SQLite database of a client that must not forget: a committed transaction is on the disk."""
 
 from __future__ import annotations
 

@@ -13,10 +13,10 @@ import msgspec
 
 from ackproof.clients.consumer import deduplication as receiver
 from ackproof.clients.consumer.main import ConsumerConfig
-from ackproof.clients.final_read import DrainConfig
+from ackproof.clients.final_read import FinalReadConfig
 from ackproof.clients.observer import ObserverConfig
 from ackproof.clients.producer import outbox
-from ackproof.clients.producer.main import OutboxConfig, ProducerConfig, TransactionsConfig
+from ackproof.clients.producer.config import OutboxConfig, ProducerConfig, TransactionsConfig
 from ackproof.clients.runtime import LogEnd, Login, Progress, write_whole
 from ackproof.clients.sqlite import database_of
 from ackproof.core.errors import CannotHere, Problem, UsageProblem
@@ -216,7 +216,7 @@ class Clients:
             isolation=plan.isolation,
             print=plan.print,
             life=life,
-            foreign=self._foreign.producers,
+            external=self._foreign.producers,
             receiver=None if plan.receiver is None else plan.receiver.strategy,
             partitions=self._topic(plan.topic).partitions,
             settings=consumer.settings,
@@ -473,7 +473,7 @@ class Clients:
     def _read_finally(self, site: str, settle_s: float, tell: Callable[[str], None]) -> bool:
         name, topics = _of_site("final-read", site), self._topics(site)
         plans = {own: self._scenario.topic(self._record.topics[number]) for own, number in topics.items()}
-        config = DrainConfig(
+        config = FinalReadConfig(
             run=self._record.run,
             directory=str(self._directory),
             name=name,
@@ -491,7 +491,7 @@ class Clients:
             progress=str(self._page(name)),
             settle_s=settle_s,
             full_isr_s=FULL_ISR_S,
-            foreign=self._foreign.producers,
+            external=self._foreign.producers,
         )
         self._spawn(name, "final_read", "observer", config)
         deadline = time.monotonic() + settle_s + 600

@@ -13,7 +13,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ackproof.clients.external.event_log import ForeignConfig
+from ackproof.clients.external.event_log import ExternalClientConfig
 from ackproof.core.errors import CannotHere
 from ackproof.kafka.tools import invocation as tools
 from ackproof.lab.directory import LabDirectory
@@ -57,13 +57,13 @@ class Foreign:
         self._lab = lab
         self.producers = [number for number, plan in enumerate(scenario.each_producer) if plan.command]
 
-    def producer(self, plan: ProducerPlan, client: ProducerRecord, bootstrap: str) -> ForeignConfig:
+    def producer(self, plan: ProducerPlan, client: ProducerRecord, bootstrap: str) -> ExternalClientConfig:
         rate = -1 if plan.rate is None else int(plan.rate) if plan.rate.is_integer() else plan.rate
         words = {"count": plan.count, "rate": rate, "acks": ACKS[plan.acks], "producer": client.id + 1}
         own = {"kind": "producer", "count": plan.count, "go": str(self._directory / "clients" / "go")}
         return self._config(plan, client, 1, self._command(plan, client.name, bootstrap, words), own)
 
-    def consumer(self, plan: ConsumerPlan, client: ConsumerRecord, bootstrap: str, life: int) -> ForeignConfig:
+    def consumer(self, plan: ConsumerPlan, client: ConsumerRecord, bootstrap: str, life: int) -> ExternalClientConfig:
         words = {"group": plan.group, "start": plan.start, "consumer": client.id + 1}
         over = str(self._directory / "clients" / "over")
         own = {"kind": "consumer", "group_id": client.group, "life": life, "over": over}
@@ -76,8 +76,8 @@ class Foreign:
         life: int,
         command: list[str],
         own: dict[str, Any],
-    ) -> ForeignConfig:
-        return ForeignConfig(
+    ) -> ExternalClientConfig:
+        return ExternalClientConfig(
             run=self._record.run,
             directory=str(self._directory),
             id=client.id,
@@ -88,7 +88,7 @@ class Foreign:
             command=command,
             folder=str(Path.cwd()),
             progress=str(self._directory / "clients" / f"{client.name}.progress"),
-            foreign=self.producers,
+            external=self.producers,
             parent=os.getpid() if plan.where == "host" else None,
             **own,
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ackproof.clients import mirror_probe as mirror
-from ackproof.clients.mirror_probe import Pair, Stands
+from ackproof.clients.mirror_probe import GroupOffsets, Pair
 from ackproof.core.errors import CannotHere
 from ackproof.core.sites import placed
 from ackproof.journal.writer import Writer
@@ -56,7 +56,7 @@ class Mirrors:
 
     def tell_group(self, plan: Translated) -> dict[str, Any]:
         group, pairs = plan.group, self._pairs(plan.partitions)
-        found = self._inside(partial(mirror.stands_still, group, list(pairs.values()), STILL_S))
+        found = self._inside(partial(mirror.settled_group_offsets, group, list(pairs.values()), STILL_S))
         self._journal(group, list(pairs), found)
         said = [f"{name}: {_told(group, each, self._source(name))}" for name, each in zip(pairs, found, strict=True)]
         return {"nodes": list(pairs), "said": said}
@@ -72,9 +72,9 @@ class Mirrors:
             tell(problem.message)
         pairs = self._pairs(every)
         for group in self._record.groups:
-            self._journal(group, list(pairs), self._inside(partial(mirror.stands, group, list(pairs.values()))))
+            self._journal(group, list(pairs), self._inside(partial(mirror.group_offsets, group, list(pairs.values()))))
 
-    def _journal(self, group: str, names: list[str], found: list[Stands]) -> None:
+    def _journal(self, group: str, names: list[str], found: list[GroupOffsets]) -> None:
         assert self._table is not None  # noqa: S101 - there is a mirror
         for name, each in zip(names, found, strict=True):
             topic, _, number = name.rpartition("/")
@@ -112,7 +112,7 @@ class Mirrors:
         return pairs
 
 
-def _told(group: str, found: Stands, source: str) -> str:
+def _told(group: str, found: GroupOffsets, source: str) -> str:
     there = "nothing is written down" if found.mirror_offset is None else f"{group} goes on at {found.mirror_offset:,}"
     own = "nowhere" if found.offset is None else f"at {found.offset:,}"
     return f"{there} (in {source} {own})"

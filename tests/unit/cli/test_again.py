@@ -36,9 +36,9 @@ from types import SimpleNamespace
 
 import msgspec
 from ackproof.model.message import pack
-from ackproof.clients.producer.outbox import Sweeping
-from ackproof.clients.producer.main import Load
-from ackproof.clients.producer.transactional import Processing, Transaction
+from ackproof.clients.producer.outbox import OutboxPublisher
+from ackproof.clients.producer.main import ProducerLoop
+from ackproof.clients.producer.transactional import Transaction, TransactionLoop
 from ackproof.lab.node_config import NodeFiles, properties
 from ackproof.run.client_processes import Clients
 from ackproof.api.run_directory import new_record
@@ -73,16 +73,16 @@ def sent(config):
     client = KafkaClient()
     if config.outbox:
         store = SimpleNamespace(accepted=lambda: 0, waiting=lambda most: numbers, give=lambda *_: None)
-        Sweeping(config, store, client)._sweep()
+        OutboxPublisher(config, store, client)._publish()
     elif config.transactions:
-        processing = Processing(config)
+        processing = TransactionLoop(config)
         processing._client, processing._open = client, Transaction(1, 0, 0.0)
         for number in numbers:
             processing._seq = number
             value = pack(0, number)
             processing._process(SimpleNamespace(value=lambda: value, partition=lambda: 0, offset=lambda: number))
     else:
-        producer = Load(config)
+        producer = ProducerLoop(config)
         for some in (first, *(range(number, number + 1) for number in numbers[len(first) :])):
             producer._give(client, producer._batch(some.start, some.stop))
     assert client.count == len(numbers)

@@ -11,8 +11,9 @@ import pytest
 
 from ackproof.api.run_directory import make_run_directory, new_record
 from ackproof.api.run_request import RunRequest
-from ackproof.clients.consumer.main import ConsumerConfig, Reading
-from ackproof.clients.producer.main import Load, ProducerConfig
+from ackproof.clients.consumer.main import ConsumerConfig, ConsumerLoop
+from ackproof.clients.producer.config import ProducerConfig
+from ackproof.clients.producer.main import ProducerLoop
 from ackproof.core.errors import CannotHere, UsageProblem
 from ackproof.core.sites import SITES
 from ackproof.lab import client as control
@@ -132,11 +133,11 @@ def all_that_a_run_writes(file: Path) -> Path:
         ongoing.clients._start(client)
         settings = (directory / "clients" / f"{client}.json").read_bytes()
         if client in ongoing.clients.producers:
-            producing = Load(msgspec.json.decode(settings, type=ProducerConfig))
+            producing = ProducerLoop(msgspec.json.decode(settings, type=ProducerConfig))
             writers = [producing._sends, producing._blocks]
         else:
-            reading = Reading(msgspec.json.decode(settings, type=ConsumerConfig))
-            writers = [reading._reads, reading._groups, reading._commits, reading._positions]
+            reading = ConsumerLoop(msgspec.json.decode(settings, type=ConsumerConfig))
+            writers = [reading._reads, reading._groups, reading._commits, reading._last_positions]
         for writer in writers:
             writer.close(seal=False)
     ongoing.journal_fault(ongoing.faults[0], "asked")

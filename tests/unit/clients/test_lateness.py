@@ -1,4 +1,4 @@
-"""How late a process was itself: a row when it begins, and one for each time in which it did not run."""
+"""Lateness: a process writes a row when it begins, and one for each time in which it did not run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def told(folder: Path) -> list[int]:
     return [row["behind_ns"] for row in read_stream(path)[0].to_pylist()]
 
 
-def test_a_process_that_is_stopped_tells_of_it_when_it_goes_on(tmp_path: Path) -> None:
+def test_a_stopped_process_reports_the_delay_when_it_continues(tmp_path: Path) -> None:
     command = [sys.executable, "-P", "-c", PROGRAM, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
@@ -47,8 +47,8 @@ def test_a_process_that_is_stopped_tells_of_it_when_it_goes_on(tmp_path: Path) -
     assert max(told(tmp_path)) >= stopped_ns - lateness.EVERY_S * SECOND
 
 
-def test_few_rows_tell_of_a_machine_that_is_always_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At most one a second, and one at once where it was later than before."""
+def test_a_machine_that_is_always_late_makes_few_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most one per second, but a larger delay than before makes a row at once."""
     monkeypatch.setattr(lateness, "EVERY_S", 3600.0)
     late = Lateness(str(tmp_path), 1, "consumer1")
     with late:

@@ -1,4 +1,4 @@
-"""How a client says who it is: what a run keeps of it holds no password."""
+"""How a client logs in. No file of a run holds a password."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from ackproof.clients.runtime import Login, login_settings
 
 
-def test_a_client_is_told_where_its_password_is_and_not_what_it_is(tmp_path: Path) -> None:
+def test_a_clients_configuration_names_the_file_with_the_password(tmp_path: Path) -> None:
     passwords = tmp_path / "users.json"
     passwords.write_text('{"alice": "a-secret", "bob": "b-secret"}')
     login = Login("bob", str(passwords))
@@ -19,5 +19,5 @@ def test_a_client_is_told_where_its_password_is_and_not_what_it_is(tmp_path: Pat
     assert settings["security.protocol"] == "SASL_PLAINTEXT"
 
 
-def test_without_users_nobody_logs_in() -> None:
+def test_without_users_no_client_logs_in() -> None:
     assert login_settings(None) == {}

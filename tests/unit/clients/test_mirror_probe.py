@@ -1,4 +1,4 @@
-"""Whether a mirror has caught up, asked of clients that are made up."""
+"""Whether a mirror has caught up, with fake clients."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Message:
 
 
 class Log:
-    """A client of one partition that holds these records, by offset, up to `end`; a silent one gives none of them."""
+    """A client of one partition that holds these records, by offset, up to `end`. A silent client returns no record."""
 
     def __init__(self, records: Mapping[int, bytes | None], end: int, start: int = 0, silent: bool = False) -> None:
         self._records, self._end, self._start, self._silent = records, end, start, silent
@@ -70,7 +70,7 @@ def test_the_last_records_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not caught_up(monkeypatch, Log(log, 2), Log({0: b"a"}, 1))
 
 
-def test_two_that_are_empty_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_empty_partitions_end_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught_up(monkeypatch, Log({}, 0), Log({}, 5, start=5))
 
 
@@ -80,11 +80,11 @@ def test_silence_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not caught_up(monkeypatch, Log(log, 1, silent=True), Log({}, 0))
 
 
-def test_markers_hide_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hundred markers after the last record: it is looked for further back."""
+def test_the_last_record_is_found_behind_markers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred markers follow the last record."""
     assert caught_up(monkeypatch, Log({3: b"a"}, 104), Log({0: b"a"}, 1))
     assert not caught_up(monkeypatch, Log({3: b"a"}, 104), Log({}, 0))
-    assert caught_up(monkeypatch, Log({}, 104), Log({}, 0))  # all of it was aborted
+    assert caught_up(monkeypatch, Log({}, 104), Log({}, 0))  # every transaction was aborted
 
 
 def test_a_tombstone_is_a_record(monkeypatch: pytest.MonkeyPatch) -> None:

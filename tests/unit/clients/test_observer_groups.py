@@ -1,4 +1,4 @@
-"""The observer asks who is a member of the run's groups, and journals those that are none of ours."""
+"""The observer asks for the members of the run's groups, and writes down those from outside the run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.proves("C7")
 
 
 def strangers(folder: Path, node: str, groups: dict[str, list[str]], *more: Group) -> list[dict[str, Any]]:
-    """What is journaled of groups by the recorded answers of a real broker, asked twice; and of these besides."""
+    """The rows for the groups in a real broker's recorded answers, asked twice, and for the groups in `more`."""
     with peers.serving(peers.replaying(node)) as port:
         config = ObserverConfig(
             1,
@@ -33,7 +33,7 @@ def strangers(folder: Path, node: str, groups: dict[str, list[str]], *more: Grou
         )
         watching = Observer(config)
         for _ in range(2):
-            watching.stop()  # so that it asks once
+            watching.stop()  # so that it asks only once
             watching._follow_groups(3)
         for group in more:
             watching._note_strangers(7, group)
@@ -47,21 +47,19 @@ def told(rows: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
     return sorted((row["node"], row["event"], row["text"]) for row in rows)
 
 
-def test_a_member_without_a_client_id_of_ours_is_journaled_once(tmp_path: Path) -> None:
+def test_a_member_with_another_client_id_gets_one_row(tmp_path: Path) -> None:
     rows = strangers(tmp_path, "3.9.2-kafka3", {"g1": ["c1"]})
     assert told(rows) == [("c2", "joined", "is a member of the group g1, from 127.0.0.1")]
 
 
-def test_a_member_of_a_group_of_the_new_protocol_is_seen_too(tmp_path: Path) -> None:
+def test_a_member_of_a_group_with_the_new_protocol_gets_a_row_too(tmp_path: Path) -> None:
     rows = strangers(tmp_path, "4.3.1-kafka3", {"g2": []})
     assert {row["event"] for row in rows} == {"joined"}
     assert all(row["text"].startswith("is a member of the group g2, from ") for row in rows)
 
 
 @pytest.mark.parametrize("groups", [{"g1": ["c1", "c2", "c3"]}, {"another": []}, {}])
-def test_near_miss_members_of_ours_and_groups_that_are_not_of_the_run(
-    tmp_path: Path, groups: dict[str, list[str]]
-) -> None:
+def test_near_miss_the_runs_own_members_and_other_groups(tmp_path: Path, groups: dict[str, list[str]]) -> None:
     assert strangers(tmp_path, "3.9.2-kafka3", groups) == []
 
 

@@ -1,4 +1,4 @@
-"""Progress: a page that a client writes and the run reads, whatever becomes of the client."""
+"""Progress: a page that a client writes and the run reads, even while the client is restarted."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ def _start_again_and_again(path: Path, times: int) -> None:
         Progress(path, create=True).write(1, number, 0, 0, 0, 0)
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_a_reader_sees_what_the_client_wrote(tmp_path: Path) -> None:
     writer = Progress(tmp_path / "page", create=True)
     reader = Progress(tmp_path / "page")
     writer.write(1, 5, 4, 1, 0, 0)
-    told = {"ready": 1, "sent": 5, "acked": 4, "failed": 1, "unknown": 0, "done": 0}
-    assert reader.read() == {**told, "owned": 0, "read_whole": 0}
+    written = {"ready": 1, "sent": 5, "acked": 4, "failed": 1, "unknown": 0, "done": 0}
+    assert reader.read() == {**written, "owned": 0, "read_whole": 0}
     writer.write(1, 5, 0, 0, 0, 0, 3, 2)
     assert {name: reader.read()[name] for name in ("owned", "read_whole")} == {"owned": 3, "read_whole": 2}
 
 
-def test_a_client_that_starts_again_counts_from_nothing(tmp_path: Path) -> None:
+def test_a_restarted_client_counts_from_zero(tmp_path: Path) -> None:
     Progress(tmp_path / "page", create=True).write(1, 5, 4, 1, 0, 0)
     reader = Progress(tmp_path / "page")
     Progress(tmp_path / "page", create=True)
     assert set(reader.read().values()) == {0}
 
 
-def test_a_reader_outlives_clients_that_start_again(tmp_path: Path) -> None:
+def test_a_reader_survives_restarts_of_the_client(tmp_path: Path) -> None:
     Progress(tmp_path / "page", create=True)
     writer = multiprocessing.get_context("spawn").Process(target=_start_again_and_again, args=(tmp_path / "page", 3000))
     writer.start()

@@ -1,4 +1,4 @@
-"""A seek waits at the log's end only by the client's word, and never because this process was stopped meanwhile."""
+"""A seek waits at the log's end only if the client reports that end, never because this process was stopped."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_process_that_was_stopped_has_not_waited_for_kafka(
         def assign(self, _: list[TopicPartition]) -> None: ...
 
         def poll(self, wait_s: float) -> Message | None:
-            """The process is stopped in the midst of its second poll."""
+            """The process is stopped during its second poll."""
             nonlocal now, polls
             now += wait_s + (stopped_s if polls == 1 else 0.0)
             polls += 1

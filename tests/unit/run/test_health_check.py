@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from ackproof.clients import health_check as clients_health
-from ackproof.clients.health_check import Health
+from ackproof.clients.health_check import HealthCheck
 from ackproof.health.alert_sinks import in_words
 from ackproof.health.alerting import Alert
 from ackproof.host.java import Java
@@ -82,13 +82,13 @@ def test_what_it_needs_while_it_lives_lies_in_the_labs_own_memory(
     )  # fmt: skip
     places: list[str] = []
 
-    def ran(health: Health) -> int:
+    def ran(health: HealthCheck) -> int:
         places.extend([health._checkpoint.name, tempfile.mkdtemp(), os.environ["TMPDIR"]])
         health._checkpoint.cleanup()
         return 0
 
     monkeypatch.setattr(clients_health, "read_config", lambda _: config)
-    monkeypatch.setattr(Health, "run", ran)
+    monkeypatch.setattr(HealthCheck, "run", ran)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(tempfile, "tempdir", None)
     for name in ("TMPDIR", "JAVA_HOME"):

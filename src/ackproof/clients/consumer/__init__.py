@@ -1,1 +1,1 @@
-"""Consumers in a group, and how they take each message once."""
+"""Consumers in a group, and receivers that accept each message once."""

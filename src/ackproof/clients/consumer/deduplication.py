@@ -1,12 +1,12 @@
-"""A receiver: it takes each message once, however often it comes, by one of a few strategies.
+"""A receiver: it accepts each message once, even if the message comes several times, by one of several strategies.
 
-A strategy is one table and one statement. The statement notes a message, and changes a row only where the message is
-new: so its count of changed rows is the answer. What was noted, the effect of the message and the offset from which to
-read on are written in one transaction (SQLite, WAL, synchronous=FULL). A receiver that is killed has done all three or
-none of them: it begins again at the offset in its database, and what it had not finished is as if it had never come.
+A strategy is one table and one statement. The statement records a message and changes a row only if the message is new,
+so its count of changed rows is the answer. One transaction (SQLite, WAL, synchronous=FULL) writes this record, the
+effect of the message and the offset to read next. A killed receiver has done all three or none of them. It starts again
+at the offset in its database.
 
-The effect stands for whatever an application does with a message: here it is a row of `received`, the same for every
-strategy, so that their databases differ only by what they note. The run makes the journal's rows of it in the end.
+The effect stands for the work of an application. Here it is a row of `received`. It is the same for every strategy, so
+that their databases differ only by their records. In the end the run makes the journal's rows from it.
 """
 
 from __future__ import annotations
@@ -31,63 +31,61 @@ CREATE TABLE IF NOT EXISTS positions (partition INTEGER PRIMARY KEY, offset INTE
 """
 
 
-class Given(NamedTuple):
-    """A message as it came."""
-
+class ReceivedMessage(NamedTuple):
     partition: int
     offset: int
     producer: int
     seq: int
 
 
-class Noted(NamedTuple):
-    """A strategy: its table, and the statement that notes (producer, topic, partition, seq)."""
+class Strategy(NamedTuple):
+    """Its table, and the statement that records (producer, topic, partition, seq)."""
 
     table: str
     statement: str
 
 
-def _mark(*scope: str) -> Noted:
-    """The highest number that a producer was seen with, within a scope. Right only where numbers come in order."""
+def _highest_number(*scope: str) -> Strategy:
+    """Keep each producer's highest number within a scope. This is right only if the numbers come in order."""
     places = {"producer": 1, "topic": 2, "partition": 3}
     key = ", ".join(scope)
     values = ", ".join(f"?{places[name]}" for name in scope)
-    return Noted(
+    return Strategy(
         f"CREATE TABLE IF NOT EXISTS marks ({key}, seq INTEGER NOT NULL, PRIMARY KEY ({key})) WITHOUT ROWID",
-        f"INSERT INTO marks VALUES ({values}, ?4) "  # noqa: S608  # names of ours
+        f"INSERT INTO marks VALUES ({values}, ?4) "  # noqa: S608  # the names come from this module
         f"ON CONFLICT ({key}) DO UPDATE SET seq = excluded.seq WHERE excluded.seq > seq",
     )
 
 
-STRATEGIES: dict[str, Noted | None] = {
+STRATEGIES: dict[str, Strategy | None] = {
     "nothing": None,
-    "ids": Noted(
+    "ids": Strategy(
         "CREATE TABLE IF NOT EXISTS ids (producer, seq, PRIMARY KEY (producer, seq)) WITHOUT ROWID",
         "INSERT OR IGNORE INTO ids VALUES (?1, ?4)",
     ),
-    "mark-per-partition": _mark("producer", "topic", "partition"),
-    "mark-per-topic": _mark("producer", "topic"),
-    "mark-per-producer": _mark("producer"),
+    "mark-per-partition": _highest_number("producer", "topic", "partition"),
+    "mark-per-topic": _highest_number("producer", "topic"),
+    "mark-per-producer": _highest_number("producer"),
 }
 
 
 class Receiver:
-    """The database of one receiver: what it noted, what it did, and how far it came."""
+    """A receiver's database: the strategy's records, the effects, and the positions."""
 
     def __init__(self, path: Path, strategy: str, topic: int) -> None:
-        self._noted = STRATEGIES[strategy]
+        self._strategy = STRATEGIES[strategy]
         self._topic = topic
         self._database = open_database(path, _SCHEMA)
-        if self._noted is not None:
-            self._database.execute(self._noted.table)
-        self.messages = self.deciding_ns = self.handling_ns = 0  # since somebody set them back
+        if self._strategy is not None:
+            self._database.execute(self._strategy.table)
+        self.messages = self.deciding_ns = self.handling_ns = 0  # `Costs` resets them
 
     def positions(self) -> dict[int, int]:
-        """Of each partition that it has read from, the offset from which to read on."""
+        """The offset to read next, for each partition from which it has read."""
         return dict(self._database.execute("SELECT partition, offset FROM positions"))
 
-    def handle(self, messages: Sequence[Given]) -> None:
-        """Decide, do, and remember how far: in one transaction."""
+    def handle(self, messages: Sequence[ReceivedMessage]) -> None:
+        """Decide which messages are new, write their effects and the new positions, in one transaction."""
         began, now = time.perf_counter_ns(), time.monotonic_ns()
         with transaction(self._database) as database:
             decided = [self._is_new(message) for message in messages]
@@ -103,11 +101,11 @@ class Receiver:
         self.messages += len(messages)
         self.handling_ns += time.perf_counter_ns() - began
 
-    def _is_new(self, message: Given) -> bool:
-        if self._noted is None:
+    def _is_new(self, message: ReceivedMessage) -> bool:
+        if self._strategy is None:
             return True
-        noted = (message.producer, self._topic, message.partition, message.seq)
-        return self._database.execute(self._noted.statement, noted).rowcount == 1
+        values = (message.producer, self._topic, message.partition, message.seq)
+        return self._database.execute(self._strategy.statement, values).rowcount == 1
 
     def size_bytes(self) -> int:
         (pages,) = self._database.execute("PRAGMA page_count").fetchone()
@@ -115,7 +113,7 @@ class Receiver:
         return int(pages * size)
 
     def received(self) -> Iterator[list[tuple[int, ...]]]:
-        """Every row of `received`, a few thousand at a time."""
+        """Every row of `received`, in parts of at most EXPORT_ROWS."""
         rows = self._database.execute("SELECT at_ns, partition, offset, producer, seq, accepted FROM received")
         while some := rows.fetchmany(EXPORT_ROWS):
             yield some
@@ -125,7 +123,7 @@ class Receiver:
 
 
 class Costs:
-    """What a receiver spends, told about once a second."""
+    """Writes down about once a second what a receiver spends."""
 
     def __init__(self, receiver: Receiver, writer: Writer, consumer: int) -> None:
         self._receiver = receiver
@@ -165,8 +163,8 @@ def _resident_bytes() -> int:
 
 
 def export(path: Path, directory: Path, run: int, consumer: int, topic: int, name: str) -> None:
-    """The journal's rows of a receiver that has ended, from its database."""
-    receiver = Receiver(path, "nothing", topic)  # whatever it noted is its own affair
+    """Write the journal's rows of a receiver that has ended, from its database."""
+    receiver = Receiver(path, "nothing", topic)  # the export does not need the strategy's records
     writer = Writer(directory, "received", run, name)
     for rows in receiver.received():
         at_ns, partition, offset, producer, seq, accepted = zip(*rows, strict=True)

@@ -1,12 +1,12 @@
-"""A consumer in a group: every message it was given, every partition it was given or lost, every offset it committed.
+"""A consumer in a group. It writes down every message, every change of its partitions, and every offset it commits.
 
-It reads until it is told to stop. What it was given is in the journal before its offset is committed, so a crash can
-make it read twice, and never makes the journal lack what was committed. Where it begins in a partition is asked and
-written down when it is assigned, and where it stands when it ends: so it is known which messages were its to read, and
-whether it came to them.
+It reads until SIGTERM. A message is in the journal before its offset is committed. So a crash can make the consumer
+read a message twice, but the journal never lacks a committed message. The consumer writes down where it begins in a
+partition when it is assigned, and where it stands when it ends. So the judge knows which messages it had to read, and
+whether it reached them.
 
-A consumer with a receiver is in no group and commits nothing: it reads every partition from where its own database
-stands.
+A consumer with a receiver is in no group and commits nothing. It reads every partition from the offset in its own
+database.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ import pyarrow as pa
 from confluent_kafka import Consumer as KafkaConsumer
 from confluent_kafka import KafkaException, TopicPartition
 
-from ackproof.clients.consumer.deduplication import Costs, Given, Receiver
+from ackproof.clients.consumer.deduplication import Costs, ReceivedMessage, Receiver
 from ackproof.clients.lateness import Lateness
+from ackproof.clients.positions import Positions
 from ackproof.clients.runtime import GROUP_WORDS, LIFE, Login, Progress, login_settings, read_config
 from ackproof.clients.sqlite import database_of
-from ackproof.clients.standing import Standing
 from ackproof.journal.writer import FLUSH_EVERY_S, Writer
 from ackproof.kafka.client_settings import Value, kafka_settings
 from ackproof.model.message import unpack
@@ -34,7 +34,7 @@ from ackproof.model.message import unpack
 BATCH = 1_000
 POLL_S = 0.1
 ASK_S = 5.0  # how long a question about a position may take
-ASSIGNED_S = 15.0  # a consumer that gets no partition may never be told so
+ASSIGNED_S = 15.0  # the client may never report that the consumer got no partition
 
 
 class ConsumerConfig(msgspec.Struct, frozen=True):
@@ -42,14 +42,14 @@ class ConsumerConfig(msgspec.Struct, frozen=True):
     directory: str
     id: int
     name: str
-    journal: str  # the name of its files: a consumer that is started again has new ones
+    journal: str  # the name of its journal files; a consumer that is started again gets another name
     topic: str
     topic_id: int
     group: str
     group_id: int
     bootstrap: str
     progress: str
-    over: str  # this file is there once the load is over and the logs grow no more
+    over: str  # this file exists when the load is over and the logs no longer grow
     protocol: Literal["eager", "cooperative", "consumer"] = "eager"
     static: bool = False
     start: Literal["earliest", "latest"] = "earliest"
@@ -58,14 +58,14 @@ class ConsumerConfig(msgspec.Struct, frozen=True):
     print: bool = False
     life: int = 1
     login: Login | None = None
-    foreign: list[int] = []  # producers that we did not write
-    receiver: str | None = None  # the strategy by which it takes each message once
+    external: list[int] = []  # the external producers of the run
+    receiver: str | None = None  # the strategy with which it accepts each message once
     partitions: int = 1  # of the topic: a receiver reads them all
     also: dict[str, int] = {}  # more topics, and their numbers
     settings: dict[str, Value] = {}
 
 
-class Reading:
+class ConsumerLoop:
     def __init__(self, config: ConsumerConfig) -> None:
         self._config = config
         self._topics = {config.topic: config.topic_id, **config.also}
@@ -73,15 +73,15 @@ class Reading:
         self._reads = Writer(directory, "reads", config.run, config.journal)
         self._groups = Writer(directory, "groups", config.run, config.journal)
         self._commits = Writer(directory, "commits", config.run, config.journal)
-        self._positions = Writer(directory, "positions", config.run, config.journal)
+        self._last_positions = Writer(directory, "positions", config.run, config.journal)
         self._progress = Progress(Path(config.progress), create=True)
-        self._standing = Standing(Path(config.over))
-        # Counted on through all lives of this consumer, lest two of them be taken for one.
+        self._positions = Positions(Path(config.over))
+        # A restarted consumer continues the count, so that no two assignments or polls have one number.
         self._assignment = self._polls = (config.life - 1) * LIFE
         self._count = 0
         self._begun = self._committed = time.monotonic()
         self._stopped = False
-        self._between = False  # it gave everything back, and its group has not given it anything yet
+        self._rebalancing = False  # it gave back all its partitions, and waits for the next assignment
         self._receiver: Receiver | None = None
         self._costs: Costs | None = None
         if config.receiver is not None:
@@ -99,7 +99,7 @@ class Reading:
             good = [message for message in messages if message.error() is None]
             for message in messages:
                 if message.error() is not None:
-                    self._say(f"is told: {message.error()}")
+                    self._say(f"got an error: {message.error()}")
             if good:
                 self._polls += 1
                 self._journal(good)
@@ -108,19 +108,19 @@ class Reading:
                 self._costs.tell_if_due()
             if time.monotonic() - self._committed >= FLUSH_EVERY_S:
                 self._commit(client)
-            self._standing.look(client)
+            self._positions.look(client)
             self._tell_ready()
-        self._tell_positions(client)
+        self._write_positions(client)
         self._commit(client)
         client.close()
         if self._costs is not None:
             self._costs.close()
-        for writer in (self._reads, self._groups, self._commits, self._positions):
+        for writer in (self._reads, self._groups, self._commits, self._last_positions):
             writer.close(seal=False)
         self._progress.write(1, self._count, 0, 0, 0, 1)
 
     def _begin(self, client: KafkaConsumer) -> None:
-        """In a group; or, as a receiver, with every partition, from where its own database stands."""
+        """Join the group; with a receiver, take every partition instead, at the offsets of its database."""
         topic = self._config.topic
         if self._receiver is None:
             topics = list(self._topics)
@@ -130,25 +130,25 @@ class Reading:
         places = [TopicPartition(topic, each, known.get(each, 0)) for each in range(self._config.partitions)]
         self._assignment += 1
         client.assign(places)
-        self._standing.given(places)
-        self._tell("assigned", places)
+        self._positions.assigned(places)
+        self._write_event("assigned", places)
 
     def _receive(self, messages: list[Any]) -> None:
         if self._receiver is not None:
-            given = [
-                Given(each.partition(), each.offset(), *unpack(each.value(), self._config.foreign)) for each in messages
-            ]
-            self._receiver.handle(given)
+            external = self._config.external
+            self._receiver.handle(
+                [ReceivedMessage(each.partition(), each.offset(), *unpack(each.value(), external)) for each in messages]
+            )
 
     def _tell_ready(self) -> None:
         if self._assignment or time.monotonic() - self._begun >= ASSIGNED_S:
-            standing = self._standing
-            ready = 0 if self._between else 1
-            self._progress.write(ready, self._count, 0, 0, 0, 0, standing.owned, standing.read_whole)
+            positions = self._positions
+            ready = 0 if self._rebalancing else 1
+            self._progress.write(ready, self._count, 0, 0, 0, 0, positions.owned, positions.read_whole)
 
-    def _tell_positions(self, client: KafkaConsumer) -> None:
-        for place, position, log_end in self._standing.stands(client):
-            self._positions.add(
+    def _write_positions(self, client: KafkaConsumer) -> None:
+        for place, position, log_end in self._positions.current(client):
+            self._last_positions.add(
                 consumer=self._config.id,
                 group=self._config.group_id,
                 at_ns=time.monotonic_ns(),
@@ -157,7 +157,7 @@ class Reading:
                 position=position,
                 log_end=log_end,
             )
-        self._positions.flush()
+        self._last_positions.flush()
 
     def _say(self, text: str) -> None:
         print(f"{self._config.name} {text}", flush=True)
@@ -165,7 +165,7 @@ class Reading:
     def _journal(self, messages: list[Any]) -> None:
         now = time.monotonic_ns()
         count = len(messages)
-        values = [unpack(message.value(), self._config.foreign) for message in messages]
+        values = [unpack(message.value(), self._config.external) for message in messages]
         self._reads.add_columns(
             {
                 "consumer": [self._config.id] * count,
@@ -189,7 +189,7 @@ class Reading:
     # -- offsets ---------------------------------------------------------------------------------------------------
 
     def _commit(self, client: KafkaConsumer) -> None:
-        """What was journaled, and no more: the position is where the next message would come from."""
+        """Commit the positions. Every message before them is in the journal."""
         self._committed = time.monotonic()
         if self._config.commit != "journaled":
             return
@@ -198,13 +198,12 @@ class Reading:
             return
         try:
             answers = client.commit(offsets=places, asynchronous=False) or []
-            told = [(answer, answer.error) for answer in answers]
-            errors = {(answer.topic, answer.partition): error.name() for answer, error in told if error is not None}
-            otherwise = None
+            errors = {(each.topic, each.partition): each.error.name() for each in answers if each.error is not None}
+            error_of_all = None
         except KafkaException as problem:
-            errors, otherwise = {}, problem.args[0].name()
+            errors, error_of_all = {}, problem.args[0].name()
         for place in places:
-            error = errors.get((place.topic, place.partition), otherwise)
+            error = errors.get((place.topic, place.partition), error_of_all)
             self._commits.add(
                 consumer=self._config.id,
                 group=self._config.group_id,
@@ -217,13 +216,13 @@ class Reading:
             )
         self._commits.flush()
 
-    def _placed(self, client: KafkaConsumer, places: list[TopicPartition]) -> list[TopicPartition]:
-        """Each with the offset at which it begins: the committed one, else the log's start or end."""
+    def _with_offsets(self, client: KafkaConsumer, places: list[TopicPartition]) -> list[TopicPartition]:
+        """Each partition with the offset at which to begin: the committed one, or the log's start or end."""
         try:
             found = client.committed(places, timeout=ASK_S)
             return [self._begins(client, place) if place.offset < 0 else place for place in found]
         except KafkaException as problem:
-            self._say(f"cannot ask where to begin ({problem.args[0].name()}); the client decides")
+            self._say(f"gets no answer where to begin ({problem.args[0].name()}); the client decides")
             return places
 
     def _begins(self, client: KafkaConsumer, place: TopicPartition) -> TopicPartition:
@@ -234,26 +233,26 @@ class Reading:
 
     def _assigned(self, client: KafkaConsumer, places: list[TopicPartition]) -> None:
         self._assignment += 1
-        self._between = False
-        placed = self._placed(client, places) if places else []
+        self._rebalancing = False
+        placed = self._with_offsets(client, places) if places else []
         if self._config.protocol == "eager":
             client.assign(placed)
         else:
             client.incremental_assign(placed)
-        self._standing.given(placed)
-        self._tell("assigned", placed)
+        self._positions.assigned(placed)
+        self._write_event("assigned", placed)
 
     def _revoked(self, client: KafkaConsumer, places: list[TopicPartition]) -> None:
         self._commit(client)
-        self._between = self._config.protocol == "eager"
-        self._standing.taken()
-        self._tell("revoked", places)
+        self._rebalancing = self._config.protocol == "eager"
+        self._positions.reset()
+        self._write_event("revoked", places)
 
     def _lost(self, _: Any, places: list[TopicPartition]) -> None:
-        self._standing.taken()
-        self._tell("lost", places)
+        self._positions.reset()
+        self._write_event("lost", places)
 
-    def _tell(self, event: str, places: list[TopicPartition]) -> None:
+    def _write_event(self, event: str, places: list[TopicPartition]) -> None:
         shown = ", ".join(f"{place.topic}/{place.partition}" for place in places) or "nothing"
         self._say(f"{GROUP_WORDS[event]} {shown}")
         for place in places:
@@ -281,7 +280,7 @@ PROTOCOLS: dict[str, dict[str, str]] = {
 }
 
 
-def client_settings(config: ConsumerConfig) -> dict[str, Any]:
+def client_settings(config: ConsumerConfig) -> dict[str, Value]:
     return {
         "bootstrap.servers": config.bootstrap,
         "client.id": config.name,
@@ -300,10 +299,10 @@ def client_settings(config: ConsumerConfig) -> dict[str, Any]:
 
 def main() -> None:
     config = read_config(ConsumerConfig)
-    reading = Reading(config)
-    signal.signal(signal.SIGTERM, reading.stop)
+    consumer = ConsumerLoop(config)
+    signal.signal(signal.SIGTERM, consumer.stop)
     with Lateness(config.directory, config.run, config.name, config.journal):
-        reading.run()
+        consumer.run()
     sys.exit(0)
 
 

@@ -1,1 +1,1 @@
-"""Clients that are any command: the process that starts one, and what its lines mean."""
+"""Clients that are any command: the process that starts the command, and the meaning of the lines it prints."""

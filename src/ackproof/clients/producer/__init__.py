@@ -1,1 +1,1 @@
-"""Producers: plain, with an outbox, transactional; and what their reports and errors mean."""
+"""Producers: plain, with an outbox, and transactional; and what their delivery reports and errors mean."""

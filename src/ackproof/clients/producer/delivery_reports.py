@@ -1,11 +1,11 @@
-"""A producer's delivery reports: kept as they come, and turned into the columns of `sends` by the thousand."""
+"""Collects a producer's delivery reports, and turns thousands of them at a time into columns of the table `sends`."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,33 +19,44 @@ from ackproof.model.message import MESSAGE
 NO_OFFSET, NO_PARTITION = -1001, -1
 
 Numbers = npt.NDArray[np.int64]
-Say = Callable[[int, int | None, int | None, str | None], None]  # number, partition, offset, error
+Show = Callable[[int, int | None, int | None, str | None], None]  # number, partition, offset, error
 
 
-class Outcomes:
-    """What came back, in the order it came; emptied into the journal by `take`.
+class ReportedSends(NamedTuple):
+    """Columns of `sends`."""
 
-    The callback runs once for every message and is what a producer at full speed spends its time on. So it only keeps
-    what it was given. Whoever polls the client calls `stamp` afterwards: what one poll brought came at one moment, and
-    is asked for its number and its offset while it is still in the processor's cache. The rest is worked out by `take`,
-    for thousands of messages at a time.
+    seq: Numbers
+    done_ns: pa.Array
+    partition: pa.Array
+    offset: pa.Array
+    outcome: pa.Array
+    error: pa.Array
+
+
+class DeliveryReports:
+    """The delivery reports in the order in which they came. `take` removes them, for the journal.
+
+    A producer at full speed spends most of its time in the callback, which runs once for every message. So the callback
+    only keeps the message. The thread that polls the client calls `stamp` after each poll. All reports of one poll get
+    one time, and their numbers and offsets are read while the messages are still in the processor's cache. `take` does
+    the rest, for thousands of messages at a time.
     """
 
-    def __init__(self, retries: bool, answered: bool = True, say: Say | None = None) -> None:
-        """`answered`: not with acks=0, where what the client calls an offset is only a place in its own batch."""
+    def __init__(self, retries: bool, has_offsets: bool = True, show: Show | None = None) -> None:
+        """`has_offsets` is False with acks=0: there the client's offset is only a place in its own batch."""
         self._retries = retries
-        self._answered = answered
+        self._has_offsets = has_offsets
         self._partitions = 0  # not known
         self.acked = self.failed = self.unknown = 0
         self._messages: list[Any] = []  # since the last stamp
-        self._values: list[bytes] = []  # these and the next two: one entry for each stamp
+        self._values: list[bytes] = []  # this list and the next two have one entry for each stamp
         self._offsets: list[Numbers] = []
         self._partition: list[Numbers] = []
         self._stamped = 0
-        self._errors: dict[int, str] = {}  # by place among all: few, so a dict costs nothing
+        self._errors: dict[int, str] = {}  # by place among all reports; errors are few, so a dict costs nothing
         self._refused: list[tuple[int, str, int]] = []
-        self._stamps: list[tuple[int, int]] = []  # how many came, and when
-        self.delivered = self._keeping() if say is None else self._saying(say)
+        self._stamps: list[tuple[int, int]] = []  # how many reports came, and when
+        self.delivered = self._keeping() if show is None else self._showing(show)
 
     def _keeping(self) -> Callable[[KafkaError | None, Any], None]:
         keep, messages, errors = self._messages.append, self._messages, self._errors
@@ -57,23 +68,23 @@ class Outcomes:
 
         return delivered
 
-    def _saying(self, say: Say) -> Callable[[KafkaError | None, Any], None]:
+    def _showing(self, show: Show) -> Callable[[KafkaError | None, Any], None]:
         keep = self._keeping()
 
         def delivered(error: KafkaError | None, message: Any) -> None:
             keep(error, message)
             seq = MESSAGE.unpack_from(message.value())[2]
-            offset = message.offset() if error is None and self._answered else None
-            say(seq, message.partition(), offset, error.name() if error else None)
+            offset = message.offset() if error is None and self._has_offsets else None
+            show(seq, message.partition(), offset, error.name() if error else None)
 
         return delivered
 
     def refused(self, seq: int, name: str) -> None:
-        """The client did not even take it."""
+        """Note a message that the client did not accept."""
         self._refused.append((seq, name, time.monotonic_ns()))
 
     def know_partitions(self, count: int) -> None:
-        """With one partition there is nothing to ask a message for."""
+        """Tell how many partitions the topic has. With one, no message is asked for its partition."""
         self._partitions = count
 
     def stamp(self) -> None:
@@ -82,9 +93,9 @@ class Outcomes:
             return
         now, count = time.monotonic_ns(), len(messages)
         self._values.append(b"".join(map(_VALUE, messages)))
-        self._offsets.append(_asked(_OFFSET, messages, NO_OFFSET))
+        self._offsets.append(_from_each(_OFFSET, messages, NO_OFFSET))
         if self._partitions != 1:
-            self._partition.append(_asked(_PARTITION, messages, NO_PARTITION))
+            self._partition.append(_from_each(_PARTITION, messages, NO_PARTITION))
         self._stamps.append((count, now))
         self._stamped += count
         messages.clear()
@@ -92,8 +103,8 @@ class Outcomes:
     def __len__(self) -> int:
         return self._stamped + len(self._refused)
 
-    def take(self) -> dict[str, Any]:
-        """The columns of `sends` for all that came since the last time; `seq` as numpy has it."""
+    def take(self) -> ReportedSends:
+        """Remove all reports since the last call, and return them."""
         self.stamp()
         errors, refused, stamps = dict(self._errors), self._refused, self._stamps
         count, total = self._stamped, len(self)
@@ -107,24 +118,21 @@ class Outcomes:
         offset = np.full(total, NO_OFFSET, dtype=np.int64)
         partition[:count] = np.concatenate(self._partition) if self._partition else 0
         offset[:count] = np.concatenate(self._offsets) if self._offsets else ()
-        self._errors.clear()  # the callback holds this very dict
+        self._errors.clear()  # the callback holds a reference to this dict
         self._stamped = 0
         self._values, self._offsets, self._partition, self._refused, self._stamps = [], [], [], [], []
         wrong = {**errors, **{count + place: name for place, (_, name, _) in enumerate(refused)}}
-        offset[list(wrong) if self._answered else slice(None)] = NO_OFFSET
+        offset[list(wrong) if self._has_offsets else slice(None)] = NO_OFFSET
         unknown = offset < 0
-        return {
-            "seq": seq,
-            "done_ns": pa.array(done_ns),
-            "partition": pa.array(partition),
-            "offset": pa.array(offset, mask=unknown) if unknown.any() else pa.array(offset),
-            **self._judged(total, wrong),
-        }
+        offsets = pa.array(offset, mask=unknown) if unknown.any() else pa.array(offset)
+        outcome, error = self._outcomes(total, wrong)
+        return ReportedSends(seq, pa.array(done_ns), pa.array(partition), offsets, outcome, error)
 
-    def _judged(self, total: int, wrong: dict[int, str]) -> dict[str, Any]:
+    def _outcomes(self, total: int, wrong: dict[int, str]) -> tuple[pa.Array, pa.Array]:
+        """The columns `outcome` and `error`. `wrong` holds the errors, by place."""
         self.acked += total - len(wrong)
         if not wrong:
-            return {"outcome": repeated("ok", pa.string(), total), "error": repeated(None, pa.string(), total)}
+            return repeated("ok", pa.string(), total), repeated(None, pa.string(), total)
         outcome = np.full(total, "ok", dtype=object)
         error = np.full(total, None, dtype=object)
         for place, name in wrong.items():
@@ -132,15 +140,15 @@ class Outcomes:
         failed = int((outcome == "fail").sum())
         self.failed += failed
         self.unknown += len(wrong) - failed
-        return {"outcome": pa.array(outcome, pa.string()), "error": pa.array(error, pa.string())}
+        return pa.array(outcome, pa.string()), pa.array(error, pa.string())
 
 
 _VALUE = cast(Callable[[Any], bytes], Message.value)
 _OFFSET, _PARTITION = (cast(Callable[[Any], int | None], method) for method in (Message.offset, Message.partition))
 
 
-def _asked(method: Callable[[Any], int | None], messages: list[Any], unknown: int) -> Numbers:
-    """A number from each message; where one has none, as all have with acks=0, the slow way."""
+def _from_each(method: Callable[[Any], int | None], messages: list[Any], unknown: int) -> Numbers:
+    """The number that a method returns for each message, and `unknown` for None, which acks=0 always gives."""
     try:
         return np.fromiter(cast(Iterator[int], map(method, messages)), np.int64, len(messages))
     except TypeError:
@@ -149,9 +157,9 @@ def _asked(method: Callable[[Any], int | None], messages: list[Any], unknown: in
 
 
 def _numbers(joined: bytes, count: int) -> Numbers:
-    """The number of each of so many messages, from their own values."""
+    """The numbers of `count` messages, read from their joined values."""
     step = len(joined) // count if count else MESSAGE.size
-    if step != MESSAGE.size:  # padded, all of them to the same size
+    if step != MESSAGE.size:  # all messages are padded to one size
         joined = b"".join(joined[place : place + MESSAGE.size] for place in range(0, len(joined), step))
     return np.frombuffer(joined, dtype=_MESSAGE_DTYPE)["seq"].astype(np.int64)
 
@@ -159,14 +167,14 @@ def _numbers(joined: bytes, count: int) -> Numbers:
 _MESSAGE_DTYPE = np.dtype([("magic", "S4"), ("producer", ">i4"), ("seq", ">i8")])
 
 
-class Spoken:
-    """The slow shape's words: each value with its offset; when the offset falls, a fail-over with the number lost."""
+class DeliveryPrinter:
+    """Prints each message with its offset, in slow shapes; if the offset falls, a failover and how many were lost."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._last: dict[int | None, int] = {}  # by partition
 
-    def say(self, seq: int, partition: int | None, offset: int | None, error: str | None) -> None:
+    def show(self, seq: int, partition: int | None, offset: int | None, error: str | None) -> None:
         if offset is None or offset < 0:
             print(f"{self._name}: {seq} {'not acknowledged: ' + error if error else 'acknowledged without offset'}")
         else:

@@ -1,6 +1,6 @@
-"""Messages that are under way: when each was sent, by its number, until its outcome is journaled.
+"""The messages in flight: when each was sent, by its number, until its outcome is in the journal.
 
-Nothing is kept of those below the first that has no outcome, so that a long load takes no more memory than a short one.
+Answered messages below the first unanswered one are forgotten, so a long load takes no more memory than a short one.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from ackproof.clients.producer.delivery_reports import Numbers
 FORGET = 65_536  # numbers at a time
 
 
-class UnderWay:
+class InFlight:
     def __init__(self) -> None:
-        self._lock = threading.Lock()  # whoever sends is not always who hears what became of it
-        self._first = 0  # all below are answered, and forgotten
+        self._lock = threading.Lock()  # one thread may send while another handles the answers
+        self._first = 0  # all numbers below it are answered, and forgotten
         self._sent_ns = array("q")
         self._answered = bytearray()
 
     def __len__(self) -> int:
-        """How many were ever sent."""
+        """How many messages were ever sent."""
         return self._first + len(self._sent_ns)
 
     def add(self, sent_ns: int, count: int) -> None:

@@ -1,12 +1,12 @@
-"""A producer with an outbox: what was promised is written down in one transaction with the business, then published.
+"""A producer with an outbox: it stores a message in one transaction with the business row, and publishes it afterwards.
 
-Each message is a row of `outbox`, written in the same transaction as the business row that it tells of (SQLite, WAL,
-synchronous=FULL). A sweeper gives the rows to Kafka in their order and marks what was acknowledged: the delivery report
-decides, and nothing else. What failed stays, and is tried again; after so many failures in a row the producer stops
-with an error, and whoever starts it again picks up where it stood. Killed between an acknowledgement and its mark, it
-publishes that row again: a copy, never a loss.
+Each message is a row of `outbox`, written in the same transaction as the business row that it reports (SQLite, WAL,
+synchronous=FULL). A publisher gives the rows to Kafka in their order and marks the acknowledged ones. Only the delivery
+report decides. Failed rows stay and are tried again. After a number of failures in a row the producer stops with an
+error; a restarted producer continues with the same outbox. If the producer is killed between an acknowledgement and its
+mark, it publishes that row again: a copy, never a loss.
 
-The database is the truth. The run makes the journal's rows of it when the producer has ended, however it ended.
+The database holds the truth. The run makes the journal's rows from it after the producer has ended in any way.
 """
 
 from __future__ import annotations
@@ -22,17 +22,20 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Producer as KafkaProducer
 
 from ackproof.clients.lateness import Lateness
+from ackproof.clients.producer.config import GO_S, ProducerConfig, client_settings, retries
+from ackproof.clients.producer.delivery_reports import NO_PARTITION
 from ackproof.clients.producer.error_outcomes import meaning
-from ackproof.clients.producer.main import GO_S, Pace, ProducerConfig, client_settings
+from ackproof.clients.producer.pacing import Pace
 from ackproof.clients.producer.topic_check import TopicProblem, check_topic
 from ackproof.clients.runtime import Progress, read_config, wait_for_go
 from ackproof.clients.sqlite import database_of, open_database, transaction
 from ackproof.journal.writer import Writer
+from ackproof.kafka.client_settings import Value
 from ackproof.model.message import pack
 
-WINDOW = 500  # messages under way at once
+WINDOW = 500  # messages in flight at once
 TELL_EVERY_S = 0.25
-LAST_S = 5.0
+LAST_REPORTS_S = 5.0
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS business (seq INTEGER PRIMARY KEY, made_ns INTEGER NOT NULL);
@@ -46,8 +49,8 @@ CREATE INDEX IF NOT EXISTS waiting ON outbox (seq) WHERE outcome IS NOT 'ok';
 """
 
 
-class Report(NamedTuple):
-    """What became of one attempt."""
+class Attempt(NamedTuple):
+    """How one attempt to publish a message ended."""
 
     seq: int
     done_ns: int
@@ -56,14 +59,27 @@ class Report(NamedTuple):
     offset: int | None
 
 
+class OutboxRow(NamedTuple):
+    """A message of the outbox, as the journal's table `sends` wants it."""
+
+    seq: int
+    due_ns: int
+    sent_ns: int
+    done_ns: int | None
+    outcome: str
+    error: str | None
+    partition: int
+    offset: int | None
+
+
 class Store:
-    """The database: business and outbox."""
+    """The database: business rows and outbox."""
 
     def __init__(self, path: Path) -> None:
         self._database = open_database(path, _SCHEMA)
 
     def accept(self, messages: Sequence[tuple[int, int]]) -> None:
-        """Do business and promise to tell of it, in one transaction: (number, when it was due) each."""
+        """Store business rows and their messages, in one transaction. Each message is (number, when it is due)."""
         now = time.monotonic_ns()
         with transaction(self._database) as database:
             database.executemany("INSERT INTO business VALUES (?, ?)", [(seq, now) for seq, _ in messages])
@@ -84,7 +100,7 @@ class Store:
         return [seq for (seq,) in rows]
 
     def give(self, numbers: Sequence[int], sent_ns: int) -> None:
-        """These go to Kafka now: from here on nobody knows, until a report comes that we may not live to hear."""
+        """Note that these messages go to Kafka now. Their outcome is unknown until a report comes."""
         with transaction(self._database) as database:
             database.executemany(
                 "UPDATE outbox SET attempts = attempts + 1, maybe = maybe OR coalesce(outcome = 'info', 0), "
@@ -92,64 +108,63 @@ class Store:
                 [(sent_ns, seq) for seq in numbers],
             )
 
-    def mark(self, reports: Iterable[Report], retries: bool) -> None:
-        """What the delivery reports say; one that failed keeps waiting."""
+    def mark(self, attempts: Iterable[Attempt], retries: bool) -> None:
+        """Store how attempts ended. A message whose attempt failed keeps waiting."""
         rows = []
-        for report in reports:
-            outcome = "ok" if report.error is None else meaning(report.error, retries).outcome
-            rows.append((report.done_ns, outcome, report.error, report.partition, report.offset, report.seq))
+        for ended in attempts:
+            outcome = "ok" if ended.error is None else meaning(ended.error, retries).outcome
+            rows.append((ended.done_ns, outcome, ended.error, ended.partition, ended.offset, ended.seq))
         with transaction(self._database) as database:
             database.executemany(
                 "UPDATE outbox SET done_ns = ?1, "
-                # An attempt of unknown outcome may have been written, whatever a later one says.
+                # An earlier attempt of unknown outcome may have been written, even if a later one fails.
                 "outcome = CASE WHEN ?2 = 'fail' AND maybe THEN 'info' ELSE ?2 END, "
                 "error = ?3, partition = ?4, offset = ?5 WHERE seq = ?6",
                 rows,
             )
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[OutboxRow]:
         found = self._database.execute(
             "SELECT seq, due_ns, coalesce(sent_ns, put_ns), done_ns, coalesce(outcome, 'fail'), "
-            "coalesce(error, CASE WHEN outcome IS NULL THEN 'still in the outbox' END), partition, offset "
-            "FROM outbox ORDER BY seq"
+            "coalesce(error, CASE WHEN outcome IS NULL THEN 'still in the outbox' END), coalesce(partition, ?), offset "
+            "FROM outbox ORDER BY seq",
+            (NO_PARTITION,),
         )
-        names = ("seq", "due_ns", "sent_ns", "done_ns", "outcome", "error", "partition", "offset")
-        return [dict(zip(names, row, strict=True)) for row in found]
+        return [OutboxRow(*row) for row in found]
 
     def close(self) -> None:
         self._database.close()
 
 
 def export(directory: Path, run: int, producer: int, topic: int, name: str) -> None:
-    """The journal's rows of a producer that has ended, from its database."""
+    """Write the journal's rows of a producer that has ended, from its database."""
     store = Store(database_of(directory, name))
     rows = store.rows()
     blocks, sends = Writer(directory, "blocks", run, name), Writer(directory, "sends", run, name)
     if rows:
-        block = {"producer": producer, "first_seq": 0, "count": len(rows), "at_ns": rows[0]["due_ns"]}
+        block = {"producer": producer, "first_seq": 0, "count": len(rows), "at_ns": rows[0].due_ns}
         blocks.add(**block)
         blocks.add(**block, used=len(rows))
     for row in rows:
-        placed = {"partition": -1 if row["partition"] is None else row["partition"]}
-        sends.add(producer=producer, topic=topic, **{**row, **placed})
+        sends.add(producer=producer, topic=topic, **row._asdict())
     for writer in (blocks, sends):
         writer.close(seal=False)
     store.close()
 
 
-class Sweeping:
-    """The producer at work: business as it falls due, and a sweeper beside it."""
+class OutboxPublisher:
+    """Stores messages when they are due, and publishes the stored ones."""
 
     def __init__(self, config: ProducerConfig, store: Store, client: Any) -> None:
         self._config = config
         self._store = store
         self._client = client
-        self._retries = str(client_settings(config).get("retries", "")) not in ("0",)
+        self._retries = retries(client_settings(config))
         self._pace = Pace(config.rate or 1.0, config.pauses)
         self._depths = Writer(Path(config.directory), "outbox", config.run, config.journal or config.name)
         self._progress = Progress(Path(config.progress), create=True)
-        self._under_way: set[int] = set()
-        self._reports: list[Report] = []
+        self._in_flight: set[int] = set()
+        self._ended: list[Attempt] = []
         self._next_try = 0.0
         self._told = 0.0
         self._stopped = False
@@ -160,11 +175,11 @@ class Sweeping:
         self._stopped = True
 
     def run(self, begun_ns: int) -> int:
-        """The exit code: 0 once everything is published, the scenario's own if it gave up."""
-        assert self._config.outbox is not None  # noqa: S101  # this producer has one
+        """Publish everything. Return the exit code: 0, or the one of the scenario if the producer gave up."""
+        assert self._config.outbox is not None  # noqa: S101  # the run starts this program only with an outbox
         while not self._stopped:
             self._accept(begun_ns)
-            self._sweep()
+            self._publish()
             self._client.poll(0.01)
             self._settle()
             self._tell()
@@ -176,16 +191,16 @@ class Sweeping:
                     flush=True,
                 )
                 return self._config.outbox.exit_code
-            if self._accepted >= self._config.count and not self._under_way and not self._store.waiting(1):
+            if self._accepted >= self._config.count and not self._in_flight and not self._store.waiting(1):
                 break
-        self._hear_the_last()
+        self._wait_for_last_reports()
         self._finish()
         return self._config.outbox.exit_code if self._store.waiting(1) else 0
 
-    def _hear_the_last(self) -> None:
-        """Told to end: what is under way may still be answered."""
-        deadline = time.monotonic() + LAST_S
-        while self._under_way and time.monotonic() < deadline:
+    def _wait_for_last_reports(self) -> None:
+        """After SIGTERM, wait a little for the messages in flight."""
+        deadline = time.monotonic() + LAST_REPORTS_S
+        while self._in_flight and time.monotonic() < deadline:
             self._client.poll(0.05)
             self._settle()
 
@@ -198,13 +213,14 @@ class Sweeping:
             self._store.accept([(seq, begun_ns + self._pace.when(seq) if paced else now) for seq in numbers])
             self._accepted = due
 
-    def _sweep(self) -> None:
-        if self._under_way or time.monotonic() < self._next_try:
+    def _publish(self) -> None:
+        """Give the next waiting messages to the client, if none is in flight."""
+        if self._in_flight or time.monotonic() < self._next_try:
             return
         numbers = self._store.waiting(WINDOW)
         if not numbers:
             return
-        self._under_way, self._reports = set(numbers), []
+        self._in_flight, self._ended = set(numbers), []
         self._store.give(numbers, time.monotonic_ns())
         padding = b"." * (self._config.size - len(pack(0, 0)))
         for seq in numbers:
@@ -212,33 +228,33 @@ class Sweeping:
             value = pack(self._config.id, seq, padding)
             try:
                 self._client.produce(self._config.topic, value, key, on_delivery=self._reporting(seq))
-            except KafkaException as problem:  # it did not even take it
-                self._reports.append(Report(seq, time.monotonic_ns(), problem.args[0].name(), None, None))
+            except KafkaException as problem:  # the client did not accept it
+                self._ended.append(Attempt(seq, time.monotonic_ns(), problem.args[0].name(), None, None))
 
     def _reporting(self, seq: int) -> Callable[[KafkaError | None, Any], None]:
         def report(error: KafkaError | None, message: Any) -> None:
             offset = None if error is not None else message.offset()
             name = None if error is None else error.name()
-            self._reports.append(Report(seq, time.monotonic_ns(), name, message.partition(), offset))
+            self._ended.append(Attempt(seq, time.monotonic_ns(), name, message.partition(), offset))
 
         return report
 
     def _settle(self) -> None:
-        """Once every report of the window is there: mark, and see whether the sweep failed."""
-        if not self._under_way or len(self._reports) < len(self._under_way):
+        """After the last report of the window: store the outcomes, and count a failure if one message failed."""
+        if not self._in_flight or len(self._ended) < len(self._in_flight):
             return
         assert self._config.outbox is not None  # noqa: S101
-        self._store.mark(self._reports, self._retries)
-        failed = [report for report in self._reports if report.error is not None]
+        self._store.mark(self._ended, self._retries)
+        failed = [ended for ended in self._ended if ended.error is not None]
         self.failures = self.failures + 1 if failed else 0
         if failed:
             self._next_try = time.monotonic() + self._config.outbox.retry_s
             print(
-                f"{self._config.name}: {len(failed):,} of {len(self._reports):,} not published ({failed[0].error}), "
+                f"{self._config.name}: {len(failed):,} of {len(self._ended):,} not published ({failed[0].error}), "
                 f"failure {self.failures} in a row",
                 flush=True,
             )
-        self._under_way = set()
+        self._in_flight = set()
 
     def _tell(self) -> None:
         now = time.monotonic()
@@ -258,8 +274,8 @@ class Sweeping:
         self._progress.write(1, self._accepted, self._accepted - depth, 0, depth, 1)
 
 
-def _in_order(settings: dict[str, Any]) -> dict[str, Any]:
-    """Of several requests under way one may fail and the next succeed; only idempotence keeps their order."""
+def _in_order(settings: dict[str, Value]) -> dict[str, Value]:
+    """The settings, with idempotence if possible. Without it, a request may fail while the next one succeeds."""
     return {"enable.idempotence": True, **settings} if settings["acks"] == "all" else settings
 
 
@@ -267,8 +283,8 @@ def main() -> int:
     config = read_config(ProducerConfig)
     client = KafkaProducer(_in_order(client_settings(config)))
     store = Store(database_of(Path(config.directory), config.name))
-    sweeping = Sweeping(config, store, client)
-    signal.signal(signal.SIGTERM, sweeping.stop)
+    publisher = OutboxPublisher(config, store, client)
+    signal.signal(signal.SIGTERM, publisher.stop)
     try:
         check_topic(client, config)
     except TopicProblem as problem:
@@ -277,7 +293,7 @@ def main() -> int:
     Progress(Path(config.progress)).write(1, 0, 0, 0, 0, 0)
     begun_ns = wait_for_go(Path(config.go), GO_S)
     with Lateness(config.directory, config.run, config.name, config.journal):
-        return sweeping.run(begun_ns)
+        return publisher.run(begun_ns)
 
 
 if __name__ == "__main__":

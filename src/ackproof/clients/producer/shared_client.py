@@ -1,7 +1,7 @@
-"""One client shared by several threads: each takes the next numbers, makes their messages and gives them to the client.
+"""One Kafka client shared by several threads. Each thread takes the next numbers, makes their messages and sends them.
 
-Only the taking is done one at a time. Making messages and giving them away goes on side by side, as far as Python's
-interpreter lock lets it. Two threads that took numbers one after the other may give them away in the other order.
+Only the taking is done by one thread at a time. The threads make and send messages at once, as far as Python's
+interpreter lock allows. Two threads that took numbers one after the other may send them in the other order.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
-FULL_S = 0.001  # how long a thread waits for room in the client's queue, before it asks again
+FULL_S = 0.001  # how long a thread waits for room in the client's queue before it tries again
 
-Batch = list[dict[str, Any]]
+Batch = list[dict[str, Any]]  # messages as `Producer.produce_batch` takes them
 
 
-class Sharing:
+class SharedClient:
     def __init__(
-        self, take: Callable[[], range], make: Callable[[int, int], Batch], give: Callable[[Batch], int]
+        self, take: Callable[[], range], make: Callable[[int, int], Batch], send: Callable[[Batch], int]
     ) -> None:
-        """`take` gives the next numbers, and none at the end; `give` says how many messages of a batch were taken."""
+        """`take` returns the next numbers, none at the end; `send` returns how many messages the client accepted."""
         self._take = take
         self._make = make
-        self._give = give
+        self._send = send
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._refused: deque[tuple[int, str]] = deque()
@@ -38,7 +38,7 @@ class Sharing:
         return any(thread.is_alive() for thread in self._threads)
 
     def refused(self) -> Iterator[tuple[int, str]]:
-        """Numbers that the client refused for good since the last time, with its error."""
+        """The numbers that the client has refused for good since the last call, with its error."""
         while self._refused:
             yield self._refused.popleft()
 
@@ -48,13 +48,13 @@ class Sharing:
                 numbers = self._take()
             if not numbers:
                 return
-            self._give_all(numbers)
+            self._send_all(numbers)
 
-    def _give_all(self, numbers: range) -> None:
-        """Until the client has taken or refused each: there may be no room in its queue for a while."""
+    def _send_all(self, numbers: range) -> None:
+        """Send until the client has accepted or refused each message; its queue may be full for a while."""
         while numbers:
             batch = self._make(numbers.start, numbers.stop)
-            if self._give(batch) == len(batch):
+            if self._send(batch) == len(batch):
                 return
             errors = [(place, message["_error"].name()) for place, message in enumerate(batch) if "_error" in message]
             full = next((place for place, error in errors if error == "_QUEUE_FULL"), len(batch))

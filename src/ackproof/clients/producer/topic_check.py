@@ -1,64 +1,47 @@
-"""Whether a producer's topic is there before its first message: validated, created, or only assumed."""
+"""Validates or creates a producer's topic before its first message, or assumes that it exists."""
 
 from __future__ import annotations
 
 import time
-from typing import Any, Literal, Protocol
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Producer as KafkaProducer
 
+from ackproof.clients.producer.config import ProducerConfig
 from ackproof.core.errors import Problem
 from ackproof.kafka import admin as topics
 
-
-class Asked(Protocol):
-    """What a check needs to know of its producer."""
-
-    @property
-    def topic(self) -> str: ...
-    @property
-    def bootstrap(self) -> str: ...
-    @property
-    def topic_check(self) -> Literal["validate", "create", "assume"]: ...
-    @property
-    def topic_timeout_s(self) -> float: ...
-    @property
-    def partitions(self) -> int: ...
-    @property
-    def replication(self) -> int: ...
-
-
-# A topic that was just made has no leader yet, and not every broker knows of it.
-PASSING = {
+# These errors pass: a new topic has no leader yet, and some brokers do not know it yet.
+TEMPORARY = {
     "validate": (KafkaError.LEADER_NOT_AVAILABLE,),
     "create": (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART),
 }
 
 
 class TopicProblem(Exception):
-    """The topic could not be validated or created in time, in one sentence."""
+    """Says in one sentence that the topic could not be validated or created in time."""
 
     exit_code = 69  # "unavailable"
 
 
-def check_topic(client: KafkaProducer, config: Asked) -> int:
-    """How many partitions the topic has, as its check found; 0 where it is only assumed to be there."""
+def check_topic(client: KafkaProducer, config: ProducerConfig) -> int:
+    """How many partitions the topic has; 0 if the producer only assumes that it exists."""
     if config.topic_check == "assume":
         return 0
     deadline = time.monotonic() + config.topic_timeout_s
     if config.topic_check == "create":
         _create(config)
     while True:
-        known = _asked(client, config, max(0.1, deadline - time.monotonic()))
+        known = _metadata(client, config, max(0.1, deadline - time.monotonic()))
         if known.error is None:
             return len(known.partitions)
-        if known.error.code() not in PASSING[config.topic_check] or time.monotonic() > deadline:
+        if known.error.code() not in TEMPORARY[config.topic_check] or time.monotonic() > deadline:
             raise TopicProblem(f"topic {config.topic}: {known.error.str().rstrip('.')}")
         time.sleep(0.1)
 
 
-def _asked(client: KafkaProducer, config: Asked, within_s: float) -> Any:
+def _metadata(client: KafkaProducer, config: ProducerConfig, within_s: float) -> Any:
     try:
         return client.list_topics(config.topic, timeout=within_s).topics[config.topic]
     except KafkaException as problem:
@@ -68,7 +51,7 @@ def _asked(client: KafkaProducer, config: Asked, within_s: float) -> Any:
         ) from None
 
 
-def _create(config: Asked) -> None:
+def _create(config: ProducerConfig) -> None:
     try:
         topics.create(
             config.bootstrap, [config.topic], config.partitions, config.replication, {}, config.topic_timeout_s

@@ -1,12 +1,13 @@
-"""A producer that reads, processes and writes in transactions: each message of its input becomes one of its own, and
-how far it has read is committed together with what it wrote, or not at all.
+"""A producer that reads, processes and writes in transactions. Each message of its input becomes one message of its
+own. Its position in the input is committed together with what it wrote, or not at all.
 
-The outcome of a transaction is the outcome of each of its messages. Aborted without ever having been asked to commit,
-they have certainly failed. Once a commit was asked for, an error proves nothing: the coordinator may have decided
-before it was heard, so that is `info`. What is about to be asked is in the journal before it is asked.
+The outcome of a transaction is the outcome of each of its messages. If the producer aborts without having requested a
+commit, the messages have certainly failed (`fail`). After it has requested a commit, an error proves nothing, because
+the coordinator may have committed before the answer was lost (`info`). Each request is in the journal before it is
+sent.
 
-After an abort it reads on from where the group's coordinator says that it had committed: its own word counts for
-nothing. A transaction that the client can no longer end is ended by its successor, which fences it.
+After an abort the producer asks the group's coordinator for the committed position and reads on from there. It does
+not trust its own position. If the client can no longer end a transaction, a new client fences it and ends it.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Producer as KafkaProducer
 
 from ackproof.clients.lateness import Lateness
+from ackproof.clients.producer.config import GO_S, ProducerConfig, client_settings
 from ackproof.clients.producer.delivery_reports import NO_PARTITION
-from ackproof.clients.producer.main import GO_S, ProducerConfig, client_settings
 from ackproof.clients.producer.topic_check import TopicProblem, check_topic
 from ackproof.clients.runtime import Progress, login_settings, read_config, wait_for_go
 from ackproof.journal.writer import Writer
 from ackproof.model.message import MESSAGE, pack, unpack
 
 POLL_S = 0.05
-LINGER_S = 1.0  # after which a transaction ends although it is not full
-IDLE_S = 30.0  # without input, it is time to ask whether there is more of it
+LINGER_S = 1.0  # a transaction that is not full ends after this time
+IDLE_S = 30.0  # after this time without input, the producer asks whether there is more
 CALL_S = 5.0
-HUNG_S = 20.0  # after which a call that should have taken five will not come back
-PATIENCE_S = 90.0  # for what may be tried again
-AGAIN_S = 0.1  # later, where it was refused at once
+HUNG_S = 20.0  # a call that should take at most CALL_S and has not returned by then never will
+RETRY_FOR_S = 90.0
+RETRY_EVERY_S = 0.1
 
 C = TypeVar("C")
 T = TypeVar("T")
@@ -67,14 +68,14 @@ class Transaction:
     first_seq: int
     begun: float
     sent: list[Sent] = field(default_factory=list)
-    places: dict[int, int] = field(default_factory=dict)  # of each input partition, where to read on
-    commit_asked: bool = False
+    positions: dict[int, int] = field(default_factory=dict)  # by input partition: the offset to read next
+    commit_requested: bool = False
     problem: str | None = None
 
 
-class Processing:
+class TransactionLoop:
     def __init__(self, config: ProducerConfig) -> None:
-        assert config.transactions is not None  # noqa: S101  # this producer has them
+        assert config.transactions is not None  # noqa: S101  # the run starts this program only with transactions
         self._config = config
         self._plan = config.transactions
         directory = Path(config.directory)
@@ -83,36 +84,37 @@ class Processing:
         self._events = Writer(directory, "transactions", config.run, config.name)
         self._progress = Progress(Path(config.progress), create=True)
         self._padding = b"." * (config.size - MESSAGE.size)
-        self._places: dict[int, int] = {}  # of each input partition, up to where it is committed
+        self._committed: dict[int, int] = {}  # by input partition: the committed offset
         self._open: Transaction | None = None
         self._seq = self._number = 0
         self._outcomes = {"ok": 0, "fail": 0, "info": 0}
-        self._moved = False  # the input's partitions were given or taken, so what is open cannot be committed
+        self._rebalanced = False  # the input's partitions were reassigned, so the open transaction cannot commit
         self._stopped = False
 
     def stop(self, *_: Any) -> None:
         self._stopped = True
 
     def run(self) -> None:
-        self._client = self._made()
+        self._client = self._new_client()
         check_topic(self._client, self._config)
-        self._input = self._reader()
-        self._input.subscribe([self._plan.input], on_assign=self._move, on_revoke=self._move, on_lost=self._move)
+        self._input = self._new_input()
+        note = self._note_rebalance
+        self._input.subscribe([self._plan.input], on_assign=note, on_revoke=note, on_lost=note)
         self._tell()
         wait_for_go(Path(self._config.go), GO_S)
-        heard = time.monotonic()
+        last_input = time.monotonic()
         while not self._stopped and self._processed() < self._config.count:
-            if self._take_in():
-                heard = time.monotonic()
-            if time.monotonic() - heard > IDLE_S:
-                heard = time.monotonic()
+            if self._read_input():
+                last_input = time.monotonic()
+            if time.monotonic() - last_input > IDLE_S:
+                last_input = time.monotonic()
                 if self._open is None and self._has_read_all():
                     self._say(f"ends with {self._processed():,} processed: its input has no more")
                     break
             self._client.poll(0)
             if self._open is not None and self._is_due(self._open):
                 self._end(self._open)
-                heard = time.monotonic()  # it may have taken long
+                last_input = time.monotonic()  # ending it may have taken long
             self._tell()
         if self._open is not None:
             self._abort(self._open, "the producer ended")
@@ -121,67 +123,70 @@ class Processing:
             writer.close(seal=False)
         self._tell(done=1)
 
-    def _made(self) -> KafkaProducer:
-        """A client that may begin: whatever a former one of its id left open is aborted."""
+    def _new_client(self) -> KafkaProducer:
+        """A client that may begin transactions. Kafka aborts what an earlier client of this id left open."""
         timeout_ms = round(self._plan.timeout_s * 1000)
         own = {"transactional.id": self._config.name, "transaction.timeout.ms": timeout_ms}
-        made = partial(KafkaProducer, {**client_settings(self._config), **own})
-        client, _ = _anew(made, lambda client, timeout_s: client.init_transactions(timeout_s))
+        make = partial(KafkaProducer, {**client_settings(self._config), **own})
+        client, _ = _with_new_clients(make, lambda client, timeout_s: client.init_transactions(timeout_s))
         return client
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
-    def _reader(self) -> KafkaConsumer:
+    def _new_input(self) -> KafkaConsumer:
         return KafkaConsumer(_input_settings(self._config))
 
-    def _move(self, *_: Any) -> None:
-        self._moved = True
+    def _note_rebalance(self, *_: Any) -> None:
+        self._rebalanced = True
 
     def _processed(self) -> int:
-        return sum(self._places.values())
+        return sum(self._committed.values())
 
-    def _take_in(self) -> bool:
+    def _read_input(self) -> bool:
+        """Process the next messages of the input. Return whether something came."""
         room = self._plan.size - (len(self._open.sent) if self._open else 0)
         messages = self._input.consume(room, POLL_S)
-        if self._moved:
+        if self._rebalanced:
             if self._open is not None:
-                self._abort(self._open, "the input's partitions were given anew")
+                self._abort(self._open, "the input's partitions were reassigned")
             self._rewind()
             return True
         for message in messages:
             if (error := message.error()) is not None:
-                self._say(f"is told: {error}")
+                self._say(f"got an error: {error}")
             elif self._open is None or self._open.problem is None:
                 self._process(message)
         return bool(messages)
 
     def _has_read_all(self) -> bool:
-        """Whether it stands at the end of its input, by the brokers' own word: that none came for long proves nothing,
-        neither of a process that was stopped nor of brokers that were out of reach."""
+        """Whether it has reached the end of its input, as the brokers report that end.
+
+        A long time without input proves nothing: this process may have been stopped, or the brokers out of reach.
+        """
         owned = self._input.assignment()
         try:
             ends = [self._input.get_watermark_offsets(place, timeout=CALL_S) for place in owned]
         except KafkaException:
             return False
-        stands = self._input.position(owned) if owned else []
-        read = [max(self._places.get(each.partition, 0), each.offset) for each in stands]
+        positions = self._input.position(owned) if owned else []
+        read = [max(self._committed.get(each.partition, 0), each.offset) for each in positions]
         return bool(owned) and all(end is not None and at >= end[1] for at, end in zip(read, ends, strict=True))
 
     def _rewind(self) -> None:
-        """Read on from what is committed; not from where this process believes to be."""
-        self._moved = False
+        """Read on from the offsets that the coordinator reports as committed, not from this process's own position."""
+        self._rebalanced = False
         try:
-            found = _insist(partial(self._committed, self._input), any_error=True)
+            found = _retried(partial(self._ask_committed, self._input), any_error=True)
         except Hung as problem:
-            self._say(f"does not hear how far it has committed ({problem}): another client asks")
-            _, found = _anew(self._reader, self._committed, any_error=True)
-        self._places = {place.partition: max(0, place.offset) for place in found}
-        self._input.assign([TopicPartition(self._plan.input, *place) for place in self._places.items()])
+            self._say(f"gets no answer about its committed offsets ({problem}): another client asks")
+            _, found = _with_new_clients(self._new_input, self._ask_committed, any_error=True)
+        self._committed = {place.partition: max(0, place.offset) for place in found}
+        self._input.assign([TopicPartition(self._plan.input, *place) for place in self._committed.items()])
 
-    def _committed(self, reader: KafkaConsumer, timeout_s: float) -> list[TopicPartition]:
-        places = reader.committed(self._input.assignment(), timeout=timeout_s)
+    def _ask_committed(self, client: KafkaConsumer, timeout_s: float) -> list[TopicPartition]:
+        places = client.committed(self._input.assignment(), timeout=timeout_s)
         for place in places:
-            if place.error is not None:  # not known is not none
+            if place.error is not None:  # an unknown offset is not the same as no offset
                 raise KafkaException(place.error)
         return places
 
@@ -192,14 +197,14 @@ class Processing:
         _, number = unpack(message.value())
         sent = Sent(self._seq, number, time.monotonic_ns())
         transaction.sent.append(sent)
-        transaction.places[message.partition()] = message.offset() + 1
+        transaction.positions[message.partition()] = message.offset() + 1
         self._seq += 1
         try:
             self._client.produce(
                 self._config.topic,
                 pack(self._config.id, sent.seq, self._padding),
                 str(number).encode(),
-                sent.seq % self._config.partitions,  # in turn: no transaction stands in one partition alone
+                sent.seq % self._config.partitions,  # in turn, so that each transaction spans several partitions
                 on_delivery=sent.delivered,
             )
         except KafkaException as problem:
@@ -226,41 +231,41 @@ class Processing:
         if transaction.problem is not None:
             return self._abort(transaction, transaction.problem)
         if self._plan.abort_every and transaction.number % self._plan.abort_every == 0:
-            self._client.flush(CALL_S)  # so that there is something that nobody may read
+            self._client.flush(CALL_S)  # so that the log holds aborted messages, which no consumer may read
             return self._abort(transaction, "on purpose")
-        places = [TopicPartition(self._plan.input, *place) for place in transaction.places.items()]
+        places = [TopicPartition(self._plan.input, *place) for place in transaction.positions.items()]
         try:
             members = self._input.consumer_group_metadata()
-            _insist(partial(self._client.send_offsets_to_transaction, places, members))
-            transaction.commit_asked = True
+            _retried(partial(self._client.send_offsets_to_transaction, places, members))
+            transaction.commit_requested = True
             self._note(transaction, "committing")
-            _insist(self._client.commit_transaction)
+            _retried(self._client.commit_transaction)
         except KafkaException as problem:
             return self._abort(transaction, problem.args[0].name())
         except Hung as problem:
             self._note(transaction, "aborting", text=str(problem))
-            return self._give_up(transaction, str(problem), str(problem))
-        self._places |= transaction.places
+            return self._replace_client(transaction, str(problem), str(problem))
+        self._committed |= transaction.positions
         return self._close(transaction, "committed", "ok", None)
 
     def _abort(self, transaction: Transaction, why: str) -> None:
         self._note(transaction, "aborting", text=why)
         try:
-            _insist(self._client.abort_transaction)
+            _retried(self._client.abort_transaction)
         except KafkaException as problem:
-            return self._give_up(transaction, why, problem.args[0].str())
+            return self._replace_client(transaction, why, problem.args[0].str())
         except Hung as problem:
-            return self._give_up(transaction, why, str(problem))
+            return self._replace_client(transaction, why, str(problem))
         return self._aborted(transaction, why)
 
-    def _give_up(self, transaction: Transaction, why: str, problem: str) -> None:
-        """What this client can no longer end its successor ends, by fencing it."""
-        self._say(f"cannot end transaction {transaction.number} ({problem}): begins anew")
-        self._client = self._made()
+    def _replace_client(self, transaction: Transaction, why: str, problem: str) -> None:
+        """End a transaction that this client can no longer end: a new client fences it."""
+        self._say(f"cannot end transaction {transaction.number} ({problem}): continues with a new client")
+        self._client = self._new_client()
         self._aborted(transaction, why)
 
     def _aborted(self, transaction: Transaction, why: str) -> None:
-        if transaction.commit_asked:
+        if transaction.commit_requested:
             self._close(transaction, "unknown", "info", why)
         else:
             self._close(transaction, "aborted", "fail", why)
@@ -306,58 +311,61 @@ class Processing:
             self._say(f"transaction {transaction.number} {event}: {text}")
 
     def _tell(self, done: int = 0) -> None:
-        under_way = len(self._open.sent) if self._open else 0
+        in_flight = len(self._open.sent) if self._open else 0
         acked, failed, unknown = (self._outcomes[outcome] for outcome in ("ok", "fail", "info"))
-        self._progress.write(1, self._processed() + under_way, acked, failed, unknown, done)
+        self._progress.write(1, self._processed() + in_flight, acked, failed, unknown, done)
 
     def _say(self, text: str) -> None:
         print(f"{self._config.name}: {text}", flush=True)
 
 
-def _insist(call: Callable[[float], T], any_error: bool = False) -> T:
-    """Again, as long as Kafka says that trying again may help."""
-    deadline = time.monotonic() + PATIENCE_S
+def _retried(call: Callable[[float], T], any_error: bool = False) -> T:
+    """Call again as long as Kafka reports a retriable error; with `any_error`, after every error."""
+    deadline = time.monotonic() + RETRY_FOR_S
     while True:
         try:
             return _within(HUNG_S, partial(call, CALL_S))
         except KafkaException as problem:
             if time.monotonic() > deadline or not (any_error or problem.args[0].retriable()):
                 raise
-            time.sleep(AGAIN_S)
+            time.sleep(RETRY_EVERY_S)
 
 
-def _anew(made: Callable[[], C], call: Callable[[C, float], T], any_error: bool = False) -> tuple[C, T]:
-    """Insist, with a new client each time that one does not come back: the client, and what it was answered."""
-    deadline = time.monotonic() + PATIENCE_S
+def _with_new_clients(make: Callable[[], C], call: Callable[[C, float], T], any_error: bool = False) -> tuple[C, T]:
+    """Retry a call, with a new client each time that the call hangs. Return the last client and its answer."""
+    deadline = time.monotonic() + RETRY_FOR_S
     while True:
-        client = made()
+        client = make()
         try:
-            return client, _insist(partial(call, client), any_error)
+            return client, _retried(partial(call, client), any_error)
         except Hung:
             if time.monotonic() > deadline:
                 raise
 
 
 class Hung(Exception):
-    """A call that should have come back long ago, in one sentence."""
+    """Says in one sentence that a call has not returned."""
 
 
 def _within(seconds: float, call: Callable[[], T]) -> T:
-    """librdkafka has been seen not to come back from `send_offsets_to_transaction`, whatever time it was given, after
-    the coordinator had died: such a call is left to itself."""
+    """The result of a call. If the call does not return in time, abandon it and raise Hung.
+
+    librdkafka has been seen to hang in `send_offsets_to_transaction`, in spite of its timeout, after the coordinator
+    had died.
+    """
     answer: Future[T] = Future()
 
     def ask() -> None:
         try:
             answer.set_result(call())
-        except BaseException as problem:  # noqa: BLE001  it is for whoever asked
+        except BaseException as problem:  # noqa: BLE001  the caller gets it
             answer.set_exception(problem)
 
     threading.Thread(target=ask, daemon=True).start()
     try:
         return answer.result(timeout=seconds)
     except TimeoutError:
-        raise Hung(f"the client did not come back after {seconds:g} s") from None
+        raise Hung(f"the client did not answer within {seconds:g} s") from None
 
 
 def _input_settings(config: ProducerConfig) -> dict[str, Any]:
@@ -376,16 +384,16 @@ def _input_settings(config: ProducerConfig) -> dict[str, Any]:
 
 def main() -> int:
     config = read_config(ProducerConfig)
-    processing = Processing(config)
-    signal.signal(signal.SIGTERM, processing.stop)
+    producer = TransactionLoop(config)
+    signal.signal(signal.SIGTERM, producer.stop)
     try:
         with Lateness(config.directory, config.run, config.name):
-            processing.run()
+            producer.run()
     except TopicProblem as problem:
         print(f"{config.name}: {problem}", flush=True)
         return problem.exit_code
     except Hung as problem:
-        print(f"{config.name}: {problem}, nor did those that followed it", flush=True)
+        print(f"{config.name}: {problem}, and neither did the clients that replaced it", flush=True)
         return 1
     return 0
 

@@ -1,4 +1,4 @@
-"""Foreign clients: what they are given, what is made of what they print, and how they end."""
+"""External clients: what they are given, what becomes of their output, and how they end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from ackproof.clients.external.event_log import LINE_MOST, SHOWN_MOST, Account, Consumed, ForeignConfig, Produced
+from ackproof.clients.external.event_log import (
+    LINE_MOST,
+    SHOWN_MOST,
+    ConsumerEventLog,
+    EventLog,
+    ExternalClientConfig,
+    ProducerEventLog,
+)
 from ackproof.clients.external.process import READY_S
 from ackproof.clients.runtime import LogEnd, Progress
 from ackproof.core.errors import CannotHere, NotProved, UsageProblem
@@ -38,7 +45,7 @@ ENDS_S = 20.0
 def until(condition: Callable[[], Any], what: str, within_s: float = ENDS_S) -> None:
     deadline = time.monotonic() + within_s
     while not condition():
-        assert time.monotonic() < deadline, f"waited in vain until {what}"
+        assert time.monotonic() < deadline, f"timed out; waited until {what}"
         time.sleep(0.01)
 
 
@@ -50,7 +57,7 @@ def until(condition: Callable[[], Any], what: str, within_s: float = ENDS_S) -> 
     [
         (b"1.0", (0, 0)),
         (b"3.123456", (2, 123456)),
-        (b"2.5", (-1, -1)),  # of our own second producer, which does not write text
+        (b"2.5", (-1, -1)),  # the second producer is our own, and does not write text
         (b"0.5", (-1, -1)),
         (b"01.5", (-1, -1)),
         (b"1.05", (-1, -1)),
@@ -61,16 +68,16 @@ def until(condition: Callable[[], Any], what: str, within_s: float = ENDS_S) -> 
         (None, (-1, -1)),
     ],
 )
-def test_a_value_says_whose_it_is(value: bytes | None, found: tuple[int, int]) -> None:
+def test_a_value_names_its_producer_and_its_number(value: bytes | None, found: tuple[int, int]) -> None:
     assert unpack_text(value, [0, 2]) == unpack(value, [0, 2]) == found
 
 
-def test_our_own_values_are_read_beside_foreign_ones_and_text_only_where_somebody_writes_it() -> None:
+def test_binary_values_are_always_read_and_text_values_only_in_runs_with_external_producers() -> None:
     assert unpack(pack(1, 7), [0]) == (1, 7)
     assert unpack(b"1.7") == (-1, -1)
 
 
-def test_placeholders_are_filled_in_and_other_braces_are_left_alone() -> None:
+def test_placeholders_are_filled_in_and_other_braces_stay() -> None:
     command = ["x", "--topic={topic}", '{"name":"record_data","partition":%p}', "{count}{rate}", "{HOME}"]
     assert filled(command, {"topic": "orders", "count": 5, "rate": -1}) == [
         "x", "--topic=orders", '{"name":"record_data","partition":%p}', "5-1", "{HOME}",
@@ -79,7 +86,7 @@ def test_placeholders_are_filled_in_and_other_braces_are_left_alone() -> None:
 
 # -- scenarios ---------------------------------------------------------------------------------------------------------
 
-FOREIGN = """name = "foreign"
+EXTERNAL = """name = "foreign"
 section = "X"
 title = "Not ours"
 summary = "A command each."
@@ -108,8 +115,8 @@ undelivered = "allowed"
 """
 
 
-def test_a_scenario_with_commands_is_good() -> None:
-    scenario = load(read_source("good.toml", FOREIGN))
+def test_a_scenario_with_commands_is_valid() -> None:
+    scenario = load(read_source("good.toml", EXTERNAL))
     assert [client.command[0] for client in scenario.clients] == ["my-client", "my-reader"]
 
 
@@ -147,22 +154,22 @@ def test_a_scenario_with_commands_is_good() -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_foreign_client_is_said_beforehand(old: str, new: str, said: str) -> None:
-    assert old in FOREIGN
+def test_mistakes_about_an_external_client_are_reported_before_the_run(old: str, new: str, said: str) -> None:
+    assert old in EXTERNAL
     with pytest.raises(UsageProblem) as caught:
-        load(read_source("bad.toml", FOREIGN.replace(old, new, 1)))
+        load(read_source("bad.toml", EXTERNAL.replace(old, new, 1)))
     assert said in "\n".join([caught.value.message, *caught.value.details])
 
 
-def test_a_foreign_client_may_be_frozen() -> None:
-    load(read_source("good.toml", FOREIGN.replace('kind = "stop"', 'kind = "pause"\nuntil_messages = 70')))
+def test_an_external_client_may_be_paused() -> None:
+    load(read_source("good.toml", EXTERNAL.replace('kind = "stop"', 'kind = "pause"\nuntil_messages = 70')))
 
 
-def test_what_a_foreign_client_does_not_tell_may_be_allowed() -> None:
-    load(read_source("good.toml", FOREIGN.replace('undelivered = "allowed"', 'ack_latency = "allowed"')))
+def test_a_check_that_an_external_client_cannot_answer_may_be_allowed() -> None:
+    load(read_source("good.toml", EXTERNAL.replace('undelivered = "allowed"', 'ack_latency = "allowed"')))
 
 
-def test_only_what_foreign_clients_do_not_tell_is_not_applicable() -> None:
+def test_only_checks_that_external_clients_cannot_answer_are_not_applicable() -> None:
     ours, theirs = ({"copies": 2}, {"copies": 2, "command": ["x"]})
     assert not_applicable(plan_of({"producers": [ours], "consumers": [ours]})) == {}
     by_producers = not_applicable(plan_of({"producers": [ours, theirs], "consumers": [ours]}))
@@ -174,14 +181,14 @@ def test_only_what_foreign_clients_do_not_tell_is_not_applicable() -> None:
     assert from_the_end["undelivered"] == "consumer1, consumer2 do not tell from where on a partition was read"
 
 
-def test_a_program_that_is_missing_is_said_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_program_is_reported_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = load(find("foreign-kcat"))
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(CannotHere, match="foreign-kcat needs the program kcat, and there is none here: install it"):
         require_programs(scenario)
 
 
-def test_the_first_word_of_a_command_is_a_program_unless_kafka_has_it() -> None:
+def test_the_first_word_of_a_command_is_a_tool_of_kafka_or_a_program_of_the_host() -> None:
     def scenario(*commands: list[str]) -> Scenario:
         producers = [ProducerPlan("orders", 1, command=command) for command in commands]
         return Scenario("x", "X", "x", "x", producers, [], consumers=[ConsumerPlan("orders", "g")])
@@ -207,11 +214,11 @@ READS = [
 ]
 
 
-def told(folder: Path, kind: str, code: str = "") -> ForeignConfig:
-    return ForeignConfig(
+def told(folder: Path, kind: str, code: str = "") -> ExternalClientConfig:
+    return ExternalClientConfig(
         run=1, directory=str(folder), kind=kind, id=0, name=f"{kind}1", journal=f"{kind}1",  # type: ignore[arg-type]
         topic="orders", topic_id=0, command=[sys.executable, "-u", "-c", textwrap.dedent(code)], folder=str(folder),
-        progress=str(folder / "progress"), foreign=[0], go=str(folder / "go") if kind == "producer" else None, count=5,
+        progress=str(folder / "progress"), external=[0], go=str(folder / "go") if kind == "producer" else None, count=5,
     )  # fmt: skip
 
 
@@ -229,15 +236,15 @@ def oddities(folder: Path) -> list[tuple[str, str]]:
     return [(row["event"], row["text"]) for row in rows(folder, "oddities")]
 
 
-def heard(account: Account, *lines: str) -> None:
-    """An account of these lines, one a millisecond from 1 ms on."""
+def heard(events: EventLog, *lines: str) -> None:
+    """Pass these lines to the event log, one per millisecond from 1 ms on, and close it."""
     for number, line in enumerate(lines, start=1):
-        account.hear(line.encode(), number * 1_000_000)
-    account.close(9_000_000)
+        events.hear(line.encode(), number * 1_000_000)
+    events.close(9_000_000)
 
 
 class Client:
-    """A listener with a made-up client: a few lines of Python that print."""
+    """The process under test, with a small Python program as its client."""
 
     def __init__(self, folder: Path, kind: str, code: str) -> None:
         (folder / "logs").mkdir(exist_ok=True)
@@ -257,7 +264,7 @@ class Client:
         return code
 
 
-def test_a_producer_is_written_down_as_it_tells_of_itself(tmp_path: Path) -> None:
+def test_the_events_of_a_producer_go_to_the_journal(tmp_path: Path) -> None:
     lines = ['{"name":"startup_complete"}', ACK % (0, 7), ACK % (2, 9), ERROR % 1, '{"name":"shutdown_complete"}']
     lines.append('{"name":"tool_data","sent":3,"acked":2}')
     before = time.monotonic_ns()
@@ -274,14 +281,14 @@ def test_a_producer_is_written_down_as_it_tells_of_itself(tmp_path: Path) -> Non
     assert (tmp_path / "logs" / "producer1.out.log").read_text().splitlines() == lines
 
 
-def test_an_acknowledgement_may_lack_its_place(tmp_path: Path) -> None:
-    heard(Produced(told(tmp_path, "producer"), 0), '{"name":"producer_send_success","value":"1.3"}')
+def test_an_acknowledgement_may_lack_partition_and_offset(tmp_path: Path) -> None:
+    heard(ProducerEventLog(told(tmp_path, "producer"), 0), '{"name":"producer_send_success","value":"1.3"}')
     assert sends(tmp_path) == [(3, "ok", None, None)]
     assert rows(tmp_path, "sends")[0]["partition"] == -1
 
 
-def test_a_value_that_was_sent_again_and_acknowledged_is_acknowledged(tmp_path: Path) -> None:
-    heard(Produced(told(tmp_path, "producer"), 0), ERROR % 0, ACK % (0, 4))
+def test_a_value_that_failed_first_and_is_acknowledged_later_counts_as_acknowledged(tmp_path: Path) -> None:
+    heard(ProducerEventLog(told(tmp_path, "producer"), 0), ERROR % 0, ACK % (0, 4))
     assert (sends(tmp_path), oddities(tmp_path)) == ([(0, "ok", 4, None)], [])
 
 
@@ -293,7 +300,7 @@ def test_a_value_that_was_sent_again_and_acknowledged_is_acknowledged(tmp_path: 
         (['{"value":"1.0"}'], "no event", "missing required field `name`"),
         (['{"name":"producer_send_success","offset":1}'], "no event", "producer_send_success without value"),
         (['{"name":"producer_send_success","value":1.0}'], "no event", "Expected `str | null`, got `float`"),
-        ([(ACK % (0, 1)).replace("1.0", "0")], "not ours", "the value '0', and 1.0 to 1.4 were asked for"),
+        ([(ACK % (0, 1)).replace("1.0", "0")], "not ours", "the value '0'; it was given 1.0 to 1.4"),
         ([ACK % (1, 2**63)], "no event", "Expected `int` <= 9223372036854775807 - at `$.offset`"),
         ([ACK % (1, 2**64)], "no event", "`$.offset`"),
         (
@@ -304,17 +311,17 @@ def test_a_value_that_was_sent_again_and_acknowledged_is_acknowledged(tmp_path: 
         (["x" * (LINE_MOST + 1)], "no event", "longer than"),
         (['{"name":"producer_send_success","value":"\\ud800"}'], "no event", "line 1"),
         ([ACK % (5, 1)], "not ours", "the value '1.5'"),
-        ([(ACK % (0, 1)).replace("orders", "other")], "not ours", "topic 'other', and not 'orders'"),
+        ([(ACK % (0, 1)).replace("orders", "other")], "not ours", "topic 'other' instead of 'orders'"),
         ([ACK % (0, 1), ACK % (0, 1)], "twice", "line 2: 1.0 acknowledged at 0/1, and before at 0/1"),
-        ([ERROR % 0, ERROR % 0], "twice", "1.0 failed, as told before"),
+        ([ERROR % 0, ERROR % 0], "twice", "1.0 failed, and it had failed before"),
         ([ACK % (0, 1), ACK % (0, 2)], "contradiction", "1.0 acknowledged at 0/2, and before at 0/1"),
         ([ACK % (0, 1), ERROR % 0], "contradiction", "1.0 failed, and before it was acknowledged"),
         (['{"name":"coffee"}'], "unknown event", "line 1: 'coffee'"),
         ([ACK % (0, 1), '{"name":"tool_data","acked":2}'], "miscount", "2 acknowledged by its own count, 1 by its"),
     ],
 )
-def test_what_cannot_be_taken_for_an_event_is_said(tmp_path: Path, lines: list[str], event: str, said: str) -> None:
-    heard(Produced(told(tmp_path, "producer"), 0), *lines)
+def test_output_that_is_no_valid_event_is_an_oddity(tmp_path: Path, lines: list[str], event: str, said: str) -> None:
+    heard(ProducerEventLog(told(tmp_path, "producer"), 0), *lines)
     ((found, text),) = oddities(tmp_path)
     assert found == event
     assert said in text
@@ -323,8 +330,8 @@ def test_what_cannot_be_taken_for_an_event_is_said(tmp_path: Path, lines: list[s
     assert [row[:2] for row in sends(tmp_path)] == [(0, "ok")] * acked + [(0, "info")] * failed
 
 
-def test_numbers_as_large_as_kafkas_own_are_taken(tmp_path: Path) -> None:
-    heard(Produced(told(tmp_path, "producer"), 0), (ACK % (1, 2**63 - 1)).replace('n":0', f'n":{2**31 - 1}'))
+def test_the_largest_numbers_of_kafka_are_accepted(tmp_path: Path) -> None:
+    heard(ProducerEventLog(told(tmp_path, "producer"), 0), (ACK % (1, 2**63 - 1)).replace('n":0', f'n":{2**31 - 1}'))
     assert sends(tmp_path) == [(1, "ok", 2**63 - 1, None)]
     assert rows(tmp_path, "sends")[0]["partition"] == 2**31 - 1
 
@@ -338,8 +345,8 @@ def test_numbers_as_large_as_kafkas_own_are_taken(tmp_path: Path) -> None:
         READS[5].replace(":2}", f":{2**63}}}"),
     ],
 )
-def test_a_number_that_no_consumer_can_have_read_is_no_event(tmp_path: Path, line: str) -> None:
-    heard(Consumed(told(tmp_path, "consumer")), line)
+def test_a_number_beyond_kafkas_range_is_no_event(tmp_path: Path, line: str) -> None:
+    heard(ConsumerEventLog(told(tmp_path, "consumer")), line)
     assert [event for event, _ in oddities(tmp_path)] == ["no event"]
     assert [rows(tmp_path, table) for table in ("reads", "groups", "commits")] == [[], [], []]
 
@@ -354,14 +361,14 @@ def test_a_number_that_no_consumer_can_have_read_is_no_event(tmp_path: Path, lin
         "x" * 9_000,
     ],
 )
-def test_of_what_a_client_tells_at_length_the_beginning_is_shown(tmp_path: Path, line: str) -> None:
-    heard(Produced(told(tmp_path, "producer"), 0), line)
+def test_only_the_beginning_of_a_long_text_is_kept(tmp_path: Path, line: str) -> None:
+    heard(ProducerEventLog(told(tmp_path, "producer"), 0), line)
     shown = [text for _, text in oddities(tmp_path)] + [error for *_, error in sends(tmp_path)]
     assert len(shown) == 1
     assert len(shown[0]) < 3 * SHOWN_MOST
 
 
-def test_a_line_without_end_is_not_kept_in_memory_and_the_next_one_is_heard(tmp_path: Path) -> None:
+def test_a_huge_line_is_not_kept_in_memory_and_the_next_line_is_read(tmp_path: Path) -> None:
     code = f"""
     import os
     def most():
@@ -380,12 +387,12 @@ def test_a_line_without_end_is_not_kept_in_memory_and_the_next_one_is_heard(tmp_
     assert sends(tmp_path) == [(0, "ok", 0, None)]
 
 
-def test_a_line_without_end_is_no_event_where_the_client_ends_in_it(tmp_path: Path) -> None:
+def test_a_huge_last_line_is_no_event(tmp_path: Path) -> None:
     Client(tmp_path, "producer", f"print('x' * {3 * LINE_MOST}, end='')").ended()
     assert [event for event, _ in oddities(tmp_path)] == ["no event"]
 
 
-def test_a_listener_that_fails_dies_as_no_client_of_its_can_end(tmp_path: Path) -> None:
+def test_after_an_error_of_its_own_the_process_dies_by_a_signal(tmp_path: Path) -> None:
     config = msgspec.structs.replace(told(tmp_path, "producer"), journal="no/such/folder")
     (tmp_path / "config.json").write_bytes(msgspec.json.encode(config))
     words = [sys.executable, "-m", "ackproof.clients.external.process", str(tmp_path / "config.json")]
@@ -394,33 +401,33 @@ def test_a_listener_that_fails_dies_as_no_client_of_its_can_end(tmp_path: Path) 
     assert "FileNotFoundError" in done.stderr
 
 
-def test_of_each_oddity_the_first_thousand_are_kept(tmp_path: Path) -> None:
-    heard(Produced(told(tmp_path, "producer"), 0), *["x"] * 1_500)
+def test_the_first_thousand_oddities_of_a_kind_are_kept(tmp_path: Path) -> None:
+    heard(ProducerEventLog(told(tmp_path, "producer"), 0), *["x"] * 1_500)
     assert len(oddities(tmp_path)) == 1_000
 
 
-def test_a_client_that_dies_early_says_so_with_its_exit_code_and_its_last_words(tmp_path: Path) -> None:
+def test_the_exit_code_and_the_last_lines_of_a_failed_client_are_printed(tmp_path: Path) -> None:
     end = f"import sys, os; sys.stderr.write('no more'); os.write(1, b'{(ACK % (1, 1))[:20]}'); sys.exit(3)"
     client = Client(tmp_path, "producer", f"print('{ACK % (0, 0)}')\n{end}")
     assert client.ended() == 3
     assert sends(tmp_path) == [(0, "ok", 0, None)]
     assert [event for event, _ in oddities(tmp_path)] == ["torn line"]
     said = (tmp_path / "listener.log").read_text()
-    assert "producer1: the client ended with exit code 3; its last words:\n  no more" in said
+    assert "producer1: the client ended with exit code 3; its last lines:\n  no more" in said
 
 
-def test_a_last_line_without_its_end_is_heard_if_it_is_whole(tmp_path: Path) -> None:
+def test_a_whole_last_line_without_a_newline_is_read(tmp_path: Path) -> None:
     Client(tmp_path, "producer", f"print('{ACK % (0, 0)}', end='')").ended()
     assert (sends(tmp_path), oddities(tmp_path)) == ([(0, "ok", 0, None)], [])
 
 
-def test_a_silent_client_has_told_of_nothing(tmp_path: Path) -> None:
+def test_a_client_that_prints_nothing_makes_no_rows(tmp_path: Path) -> None:
     assert Client(tmp_path, "producer", "").ended() == 0
     assert (sends(tmp_path), oddities(tmp_path)) == ([], [])
     assert rows(tmp_path, "blocks")[0]["count"] == 5
 
 
-def test_a_client_that_was_killed_is_a_client_that_died(tmp_path: Path) -> None:
+def test_a_killed_client_ends_with_the_exit_code_of_its_signal(tmp_path: Path) -> None:
     client = Client(tmp_path, "producer", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     assert client.ended() == 128 + signal.SIGKILL
     assert "ended with SIGKILL" in (tmp_path / "listener.log").read_text()
@@ -444,8 +451,8 @@ def test_a_command_that_cannot_be_started_is_one_sentence(tmp_path: Path) -> Non
     assert done.stderr == ""
 
 
-def test_a_consumer_is_written_down_as_it_tells_of_itself(tmp_path: Path) -> None:
-    heard(Consumed(told(tmp_path, "consumer")), *READS)
+def test_the_events_of_a_consumer_go_to_the_journal(tmp_path: Path) -> None:
+    heard(ConsumerEventLog(told(tmp_path, "consumer")), *READS)
     reads = [(row["partition"], row["offset"], row["producer"], row["seq"]) for row in rows(tmp_path, "reads")]
     assert reads == [(1, 0, 0, 4), (1, 1, -1, -1)]
     assert [(row["poll"], row["assignment"]) for row in rows(tmp_path, "reads")] == [(1, 1), (2, 1)]
@@ -455,28 +462,28 @@ def test_a_consumer_is_written_down_as_it_tells_of_itself(tmp_path: Path) -> Non
     assert oddities(tmp_path) == []
 
 
-def test_a_consumer_has_read_a_partition_whole_when_it_told_of_its_last_message(tmp_path: Path) -> None:
-    """Not before the load is over: until then nobody knows which that is. Of an empty partition there is none."""
-    consumed = Consumed(msgspec.structs.replace(told(tmp_path, "consumer"), over=str(tmp_path / "over")))
+def test_a_consumer_has_read_a_partition_whole_when_it_printed_the_last_message(tmp_path: Path) -> None:
+    """Never before the end of the load: the last message is not known before. An empty partition is read whole."""
+    events = ConsumerEventLog(msgspec.structs.replace(told(tmp_path, "consumer"), over=str(tmp_path / "over")))
     for line in READS[:4]:
-        consumed.hear(line.encode(), 1)
-    assert consumed.read_whole() == 0
+        events.hear(line.encode(), 1)
+    assert events.read_whole() == 0
     ends = [LogEnd(0, 0, 3, 3), LogEnd(0, 1, 0, 3), LogEnd(1, 0, 0, 0)]
     (tmp_path / "over").write_bytes(msgspec.json.encode(ends))
-    assert consumed.read_whole() == 1
-    consumed.hear(READS[2].replace('"offset":0', '"offset":2').encode(), 1)
-    assert consumed.read_whole() == 2
-    consumed.close(2)
+    assert events.read_whole() == 1
+    events.hear(READS[2].replace('"offset":0', '"offset":2').encode(), 1)
+    assert events.read_whole() == 2
+    events.close(2)
     positions = [(row["partition"], row["position"], row["log_end"]) for row in rows(tmp_path, "positions")]
     assert positions == [(1, 3, None)]
 
 
-def test_a_consumer_that_does_not_show_what_it_read_is_no_evidence(tmp_path: Path) -> None:
-    heard(Consumed(told(tmp_path, "consumer")), READS[4])
-    assert oddities(tmp_path) == [("miscount", "2 read by its own count, 0 shown; it needs --verbose, or its like")]
+def test_a_consumer_that_reads_more_than_it_prints_is_an_oddity(tmp_path: Path) -> None:
+    heard(ConsumerEventLog(told(tmp_path, "consumer")), READS[4])
+    assert oddities(tmp_path) == [("miscount", "2 read by its own count, 0 printed; give it an option like --verbose")]
 
 
-def test_a_consumer_is_ready_when_it_was_given_partitions_and_ends_when_it_is_told_to(tmp_path: Path) -> None:
+def test_a_consumer_is_ready_when_it_has_partitions_and_ends_on_sigterm(tmp_path: Path) -> None:
     code = f"""
     import signal, sys, time
     signal.signal(signal.SIGTERM, lambda *_: (print({READS[6]!r}), sys.exit(0)))
@@ -496,7 +503,7 @@ def test_a_consumer_is_ready_when_it_was_given_partitions_and_ends_when_it_is_to
 
 # -- how they end ------------------------------------------------------------------------------------------------------
 
-# A client that starts two others, one of them in a session of its own, tells all numbers, and would stay for ever.
+# A client that starts two other processes, one of them in its own session, ignores SIGTERM, and would stay for ever.
 LASTING = """
 import os, signal, subprocess, sys, time
 lasting = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -522,7 +529,7 @@ def _pids(folder: Path) -> list[int]:
 
 
 @pytest.mark.proves("A3")
-def test_a_client_that_does_not_listen_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+def test_a_client_that_ignores_sigterm_is_killed_with_everything_that_it_started(tmp_path: Path) -> None:
     client = Client(tmp_path, "producer", LASTING)
     pids = _pids(tmp_path)
     client.process.terminate()
@@ -532,19 +539,21 @@ def test_a_client_that_does_not_listen_is_ended_with_all_that_it_started(tmp_pat
 
 
 @pytest.mark.proves("A3")
-def test_a_client_does_not_outlive_whoever_hears_it(tmp_path: Path) -> None:
+def test_a_client_does_not_outlive_the_process_that_reads_it(tmp_path: Path) -> None:
     client = Client(tmp_path, "producer", LASTING)
     itself, *others = _pids(tmp_path)
     client.process.kill()
     client.ended()
     until(lambda: not _lives(itself), "the client is gone")
     for other in others:
-        os.kill(other, signal.SIGKILL)  # its own: here is no run, which would end them
+        os.kill(other, signal.SIGKILL)  # a run would end the client's own children, and here is none
 
 
 @pytest.mark.proves("A3")
 @pytest.mark.parametrize("by_us", [True, False], ids=["by the run", "by another"])
-def test_a_run_ends_what_a_listener_on_the_host_that_is_killed_leaves_behind(tmp_path: Path, by_us: bool) -> None:
+def test_a_run_ends_what_is_left_of_a_client_on_the_host_after_its_reader_was_killed(
+    tmp_path: Path, by_us: bool
+) -> None:
     (tmp_path / "logs").mkdir()
     (tmp_path / "go").touch()
     (tmp_path / "config.json").write_bytes(msgspec.json.encode(told(tmp_path, "producer", LASTING)))
@@ -561,7 +570,7 @@ def test_a_run_ends_what_a_listener_on_the_host_that_is_killed_leaves_behind(tmp
 
 
 @pytest.mark.proves("A3")
-def test_whoever_is_started_by_one_that_is_dead_already_dies_too() -> None:
+def test_a_process_whose_parent_is_already_dead_dies_too() -> None:
     die = "from ackproof.host.namespaces import die_with_parent; die_with_parent(9, int(sys.argv[1]))"
     code = f"import sys; {die}; print(1)"
     for parent, told in ((os.getpid(), b"1\n"), (os.getppid(), b"")):
@@ -570,8 +579,8 @@ def test_whoever_is_started_by_one_that_is_dead_already_dies_too() -> None:
 
 
 @pytest.mark.proves("A3")
-def test_a_listener_on_the_host_does_not_outlive_a_run_that_is_gone(tmp_path: Path) -> None:
-    config = msgspec.structs.replace(told(tmp_path, "producer"), parent=os.getppid())  # and nobody ever says go
+def test_a_process_on_the_host_ends_if_its_run_is_gone(tmp_path: Path) -> None:
+    config = msgspec.structs.replace(told(tmp_path, "producer"), parent=os.getppid())  # and the load never begins
     (tmp_path / "config.json").write_bytes(msgspec.json.encode(config))
     words = [sys.executable, "-m", "ackproof.clients.external.process", str(tmp_path / "config.json")]
     assert subprocess.run(words, check=False, timeout=ENDS_S).returncode == 0
@@ -579,29 +588,29 @@ def test_a_listener_on_the_host_does_not_outlive_a_run_that_is_gone(tmp_path: Pa
 
 @pytest.mark.proves("A3")
 def test_nothing_of_a_client_on_the_host_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
-    """A shell stands in for the run, so the listener asks for its parent's number itself."""
+    """A shell takes the place of the run, so the process reads its parent's id itself."""
     (tmp_path / "logs").mkdir()
     (tmp_path / "go").touch()
     (tmp_path / "config.json").write_bytes(msgspec.json.encode(told(tmp_path, "producer", LASTING)))
     listens = f"""
     import msgspec, os, sys
     from pathlib import Path
-    from ackproof.clients.external import process as foreign
+    from ackproof.clients.external import process as external
     from ackproof.clients.runtime import read_config
-    foreign.read_config = lambda kind: msgspec.structs.replace(read_config(kind), parent=os.getppid())
+    external.read_config = lambda kind: msgspec.structs.replace(read_config(kind), parent=os.getppid())
     sys.argv = ["", {str(tmp_path / "config.json")!r}]
-    sys.exit(foreign.main())
+    sys.exit(external.main())
     """
     run = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {textwrap.dedent(listens)!r}])"
     with subprocess.Popen([sys.executable, "-c", run]) as started:
         pids = _pids(tmp_path) + below(started.pid)
-        assert len(set(pids)) == 4  # with the listener
+        assert len(set(pids)) == 4  # with the process that reads the client
         started.kill()
     until(lambda: not any(map(_lives, pids)), "nothing of it is left")
 
 
-def test_what_a_client_that_is_killed_told_is_heard_to_the_last_line(tmp_path: Path) -> None:
-    """Also what the listener has not come to read yet: it is stopped while the client prints and is killed."""
+def test_the_output_of_a_killed_client_is_read_to_the_last_line(tmp_path: Path) -> None:
+    """The process that reads it is stopped while the client prints, and reads those lines later."""
     code = f"""
     import os, time
     open("pids", "w").write(str(os.getpid()))
@@ -626,7 +635,7 @@ def test_what_a_client_that_is_killed_told_is_heard_to_the_last_line(tmp_path: P
     assert (tmp_path / "listener.log").read_text() == ""
 
 
-def test_a_client_that_a_fault_killed_has_ended_as_was_asked_for(tmp_path: Path) -> None:
+def test_a_client_that_a_fault_killed_did_not_end_by_itself(tmp_path: Path) -> None:
     client = Client(tmp_path, "producer", f"print({ACK % (0, 0)!r})\n{LASTING}")
     pids = _pids(tmp_path)
     exits: list[Exit] = []
@@ -643,13 +652,13 @@ def test_a_client_that_a_fault_killed_has_ended_as_was_asked_for(tmp_path: Path)
     reaping.start()
     assert disturb(server, request)["said"] == ["producer1: exit code 137"]
     reaping.join()
-    client.ended()  # which knows nothing of how, any more
+    client.ended()  # `processes` has reaped it, so its exit code is not known here
     assert (exits[0].code, exits[0].asked) == (128 + signal.SIGKILL, True)
     assert not any(map(_lives, pids))
     assert sends(tmp_path) == [(0, "ok", 0, None)]
 
 
-def test_what_a_client_that_does_not_listen_told_is_heard_to_the_last_line(tmp_path: Path) -> None:
+def test_the_output_of_a_client_that_ignores_sigterm_is_read_to_the_last_line(tmp_path: Path) -> None:
     code = """
     import os, signal, time
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -670,7 +679,7 @@ def test_what_a_client_that_does_not_listen_told_is_heard_to_the_last_line(tmp_p
     assert heard - 1 <= int((tmp_path / "count").read_text()) <= heard
 
 
-def test_all_that_a_listener_started_is_known_down_to_what_left(tmp_path: Path) -> None:
+def test_every_descendant_is_known_even_in_another_session(tmp_path: Path) -> None:
     client = Client(tmp_path, "producer", LASTING)
     pids = _pids(tmp_path)
     assert sorted(below(client.process.pid)) == sorted(pids)
@@ -678,7 +687,7 @@ def test_all_that_a_listener_started_is_known_down_to_what_left(tmp_path: Path) 
     client.ended()
 
 
-def test_a_client_is_frozen_with_all_that_it_started_and_its_listener_is_not(tmp_path: Path) -> None:
+def test_a_paused_client_is_stopped_with_its_descendants_and_the_process_that_reads_it_is_not(tmp_path: Path) -> None:
     client = Client(tmp_path, "producer", LASTING)
     pids = _pids(tmp_path)
     processes = Processes(lambda *_: None)
@@ -696,26 +705,30 @@ def test_a_client_is_frozen_with_all_that_it_started_and_its_listener_is_not(tmp
     client.ended()
 
 
-def test_what_ended_before_it_could_be_frozen_is_no_wrong_request_for_others_may_be_frozen_already() -> None:
+def test_a_process_that_ended_before_it_could_be_paused_is_not_a_usage_problem() -> None:
     with pytest.raises(NotProved, match="producer1 ended meanwhile"), Processes(lambda *_: None).frozen("producer1"):
         pass
 
 
-def test_orphans_of_a_client_are_collected_while_it_works(tmp_path: Path) -> None:
+def test_orphans_of_a_client_are_reaped_while_it_works(tmp_path: Path) -> None:
     code = """
     import os, subprocess, time
     for _ in range(5):
         subprocess.run(["sh", "-c", "sleep 0.01 &"])
     time.sleep(0.5)
-    mine = [stat.split(")")[1].split()[:2] for stat in map(lambda name: open(f"/proc/{name}/stat").read(),
-            filter(str.isdigit, os.listdir("/proc")))]
-    open("left", "w").write(str(sum(each == ["Z", str(os.getppid())] for each in mine)))
+    stats = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            stats.append(open(f"/proc/{name}/stat").read().rpartition(")")[2].split()[:2])
+        except OSError:  # a process of another test that has ended meanwhile
+            pass
+    open("left", "w").write(str(sum(each == ["Z", str(os.getppid())] for each in stats)))
     """
     assert Client(tmp_path, "producer", code).ended() == 0
     assert (tmp_path / "left").read_text() == "0"
 
 
-def test_what_holds_the_output_of_a_client_that_ended_is_not_waited_for_long(tmp_path: Path) -> None:
+def test_a_process_that_keeps_the_output_of_an_ended_client_open_is_killed_soon(tmp_path: Path) -> None:
     code = f"""
     import os, subprocess, sys
     other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
@@ -726,10 +739,10 @@ def test_what_holds_the_output_of_a_client_that_ended_is_not_waited_for_long(tmp
     assert client.ended() == 0
     assert sends(tmp_path) == [(0, "ok", 0, None)]
     (other,) = _pids(tmp_path)
-    until(lambda: not _lives(other), "what it left behind is gone")
+    until(lambda: not _lives(other), "the process that it left behind is gone")
 
 
-def test_processes_on_the_host_are_known_by_how_they_ended(tmp_path: Path) -> None:
+def test_how_processes_on_the_host_ended_is_known(tmp_path: Path) -> None:
     host = HostProcesses()
     host.spawn("producer1", [sys.executable, "-c", "raise SystemExit(3)"], tmp_path / "log")
     host.spawn("consumer1", [sys.executable, "-c", "import time; time.sleep(600)"], tmp_path / "log")

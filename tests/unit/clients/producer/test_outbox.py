@@ -1,4 +1,4 @@
-"""The outbox: what was promised is published, whatever happens on the way."""
+"""The outbox: every stored message is published in the end, in spite of failures and kills."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ import pytest
 from confluent_kafka import KafkaError, Message
 
 from ackproof.clients.producer import outbox
-from ackproof.clients.producer.main import OutboxConfig, ProducerConfig
-from ackproof.clients.producer.outbox import Report, Store, Sweeping, export
+from ackproof.clients.producer.config import OutboxConfig, ProducerConfig
+from ackproof.clients.producer.outbox import Attempt, OutboxPublisher, Store, export
 from ackproof.clients.sqlite import database_of
 from ackproof.journal.stream import read_stream
 from ackproof.model.message import unpack
@@ -37,7 +37,7 @@ def config(directory: Path, count: int = 200, rate: float | None = None, give_up
 
 
 class Broker:
-    """Stands in for Kafka: acknowledges what it has written to its log, or says why not."""
+    """Takes the place of Kafka: it writes a message to its log and acknowledges it, or reports an error."""
 
     def __init__(self, log: Path, refuses: Callable[[int], bool] = lambda _: False) -> None:
         self._log = log
@@ -68,7 +68,7 @@ def published(log: Path) -> list[int]:
 def sweep(directory: Path, refuses: Callable[[int], bool] = lambda _: False, **options: Any) -> int:
     store = Store(database_of(directory, "producer1"))
     try:
-        return Sweeping(config(directory, **options), store, Broker(directory / "log", refuses)).run(
+        return OutboxPublisher(config(directory, **options), store, Broker(directory / "log", refuses)).run(
             time.monotonic_ns()
         )
     finally:
@@ -87,12 +87,12 @@ def test_everything_is_published_in_order_and_once(directory: Path) -> None:
     assert published(directory / "log") == list(range(1_200))
 
 
-def test_what_failed_is_tried_again(directory: Path) -> None:
+def test_failed_messages_are_tried_again(directory: Path) -> None:
     assert sweep(directory, lambda attempt: attempt % 7 == 0, count=300, give_up_after=100) == 0
     assert sorted(published(directory / "log")) == list(range(300))
 
 
-def test_it_gives_up_with_its_own_exit_code_and_picks_up_where_it_stood(
+def test_it_gives_up_with_the_scenarios_exit_code_and_continues_after_a_restart(
     directory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert sweep(directory, lambda _: True, count=50, give_up_after=3) == 75
@@ -102,12 +102,12 @@ def test_it_gives_up_with_its_own_exit_code_and_picks_up_where_it_stood(
     assert published(directory / "log") == list(range(50))
 
 
-def test_a_success_forgets_the_failures(directory: Path) -> None:
+def test_a_success_resets_the_count_of_failures(directory: Path) -> None:
     refused = iter([True, True, False] * 100)
     assert sweep(directory, lambda _: next(refused), count=1, give_up_after=3) == 0
 
 
-def test_business_and_promise_are_one(directory: Path) -> None:
+def test_business_rows_and_their_messages_are_stored_together(directory: Path) -> None:
     store = Store(database_of(directory, "producer1"))
     store.accept([(0, 1), (1, 2)])
     with pytest.raises(sqlite3.IntegrityError):
@@ -118,25 +118,25 @@ def test_business_and_promise_are_one(directory: Path) -> None:
     assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-def test_only_a_report_marks_a_message(directory: Path) -> None:
+def test_only_a_delivery_report_marks_a_message_as_published(directory: Path) -> None:
     store = Store(database_of(directory, "producer1"))
     store.accept([(seq, seq) for seq in range(6)])
     store.give([0, 1, 2, 3, 4], 10)
     too_large = "MSG_SIZE_TOO_LARGE"
-    store.mark([Report(0, 11, None, 0, 7), Report(1, 11, "_MSG_TIMED_OUT", None, None)], retries=True)
-    store.mark([Report(2, 11, too_large, None, None)], retries=True)
+    store.mark([Attempt(0, 11, None, 0, 7), Attempt(1, 11, "_MSG_TIMED_OUT", None, None)], retries=True)
+    store.mark([Attempt(2, 11, too_large, None, None)], retries=True)
     store.give([1, 2, 3], 20)
-    store.mark([Report(seq, 21, too_large, None, None) for seq in (1, 2, 3)], retries=True)
+    store.mark([Attempt(seq, 21, too_large, None, None) for seq in (1, 2, 3)], retries=True)
     assert store.waiting(10) == [1, 2, 3, 4, 5]
     rows = store.rows()
-    assert [(row["outcome"], row["offset"], row["sent_ns"]) for row in rows[:5]] == [
+    assert [(row.outcome, row.offset, row.sent_ns) for row in rows[:5]] == [
         ("ok", 7, 10),
         ("info", None, 10),  # its first attempt may have been written
-        ("fail", None, 10),  # both were refused for certain
-        ("info", None, 10),  # whoever was to report the first did not live to do it
-        ("info", None, 10),  # under way
+        ("fail", None, 10),  # both attempts were certainly refused
+        ("info", None, 10),  # its first attempt has no report, as if the producer was killed
+        ("info", None, 10),  # in flight
     ]
-    assert (rows[5]["outcome"], rows[5]["error"]) == ("fail", "still in the outbox")
+    assert (rows[5].outcome, rows[5].error) == ("fail", "still in the outbox")
 
 
 class Silent(Broker):
@@ -146,18 +146,18 @@ class Silent(Broker):
         return 0
 
 
-def test_told_to_end_with_messages_under_way_it_says_that_it_is_not_done(
+def test_after_sigterm_with_messages_in_flight_the_exit_code_says_that_it_is_not_done(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox, "LAST_S", 0.05)
+    monkeypatch.setattr(outbox, "LAST_REPORTS_S", 0.05)
     store = Store(database_of(directory, "producer1"))
-    sweeping = Sweeping(config(directory, count=5), store, Silent(directory / "log"))
-    monkeypatch.setattr(sweeping, "_tell", sweeping.stop)
-    assert sweeping.run(time.monotonic_ns()) == 75
-    assert {row["outcome"] for row in store.rows()} == {"info"}
+    publisher = OutboxPublisher(config(directory, count=5), store, Silent(directory / "log"))
+    monkeypatch.setattr(publisher, "_tell", publisher.stop)
+    assert publisher.run(time.monotonic_ns()) == 75
+    assert {row.outcome for row in store.rows()} == {"info"}
 
 
-def test_the_journal_is_made_of_the_database(directory: Path) -> None:
+def test_the_journals_rows_come_from_the_database(directory: Path) -> None:
     sweep(directory, lambda attempt: attempt > 20, count=30, give_up_after=1)
     export(directory, 1, 0, 0, "producer1")
     (sends,) = (directory / "journal" / "sends").iterdir()
@@ -177,21 +177,22 @@ import os, random, signal, time
 from pathlib import Path
 from tests.unit.clients.producer.test_outbox import Broker, config
 from ackproof.clients.sqlite import database_of
-from ackproof.clients.producer.outbox import Store, Sweeping
+from ackproof.clients.producer.outbox import Store, OutboxPublisher
 directory, chance = Path({directory!r}), random.Random(7)
 for _ in range({lives}):
     life = os.fork()
     if life == 0:
         store = Store(database_of(directory, "producer1"))
-        os._exit(Sweeping(config(directory, count=3_000), store, Broker(directory / "log")).run(time.monotonic_ns()))
+        publisher = OutboxPublisher(config(directory, count=3_000), store, Broker(directory / "log"))
+        os._exit(publisher.run(time.monotonic_ns()))
     time.sleep(chance.uniform(0.0, 0.12))
-    os.kill(life, signal.SIGKILL)  # the same one even if it has ended: nobody has waited for it
+    os.kill(life, signal.SIGKILL)  # its pid is still its own if it has ended, because it was not waited for
     print(os.waitstatus_to_exitcode(os.waitpid(life, 0)[1]), flush=True)
 """
 
 
-def test_killed_at_any_point_it_loses_nothing(directory: Path) -> None:
-    """Each life is a process of its own, forked by one that has loaded everything: that is what takes long."""
+def test_it_loses_nothing_if_it_is_killed_at_any_point(directory: Path) -> None:
+    """A process that has loaded everything forks each life, because loading takes long."""
     program = KILLED.format(directory=str(directory), lives=LIVES)
     lives = subprocess.run(
         [sys.executable, "-c", program],
@@ -211,6 +212,6 @@ def test_killed_at_any_point_it_loses_nothing(directory: Path) -> None:
     assert (store.depth(), store.accepted()) == (0, 3_000)
 
 
-def test_the_config_survives_its_file(directory: Path) -> None:
+def test_the_config_is_the_same_after_its_file_is_read(directory: Path) -> None:
     made = config(directory)
     assert msgspec.json.decode(msgspec.json.encode(made), type=ProducerConfig) == made

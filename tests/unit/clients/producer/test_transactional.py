@@ -1,4 +1,4 @@
-"""Transactions: the outcome of each message is that of its transaction, whatever the client meets on the way."""
+"""Transactions: each message has the outcome of its transaction, in spite of errors and hanging clients."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from ackproof.clients.producer import transactional
-from ackproof.clients.producer.main import ProducerConfig, TransactionsConfig
-from ackproof.clients.producer.transactional import Processing
+from ackproof.clients.producer.config import ProducerConfig, TransactionsConfig
+from ackproof.clients.producer.transactional import TransactionLoop
 from ackproof.journal.stream import read_stream
 from ackproof.model.message import pack
 
@@ -29,9 +29,9 @@ ABORTABLE = problem(KafkaError.INVALID_TXN_STATE, requires_abort=True)
 
 
 class Cluster:
-    """Stands in for Kafka: an input of so many messages, an output, and the group's committed offsets.
+    """Takes the place of Kafka: an input with `inputs` messages, an output, and the group's committed offsets.
 
-    `says` holds, for the name of a call, what it answers in turn; after that, and for others, all is well.
+    `says` holds the answers to a call, by its name: errors, or None for success. All other calls succeed.
     """
 
     def __init__(self, inputs: int, **says: list[KafkaException | None]) -> None:
@@ -132,7 +132,7 @@ Rows = list[dict[str, Any]]
 
 
 def ran(cluster: Cluster, directory: Path, monkeypatch: pytest.MonkeyPatch, **plan: Any) -> tuple[Rows, Rows]:
-    """Its sends and what it told of its transactions."""
+    """The rows of `sends` and `transactions` that the producer wrote."""
     (directory / "go").write_text("0")
     monkeypatch.setattr(transactional, "KafkaProducer", lambda _: Client(cluster))
     monkeypatch.setattr(transactional, "KafkaConsumer", lambda _: Input(cluster))
@@ -143,7 +143,7 @@ def ran(cluster: Cluster, directory: Path, monkeypatch: pytest.MonkeyPatch, **pl
         progress=str(directory / "progress"), flush_s=5, topic_check="assume", partitions=2,
         transactions=TransactionsConfig(**wanted),
     )  # fmt: skip
-    Processing(config).run()
+    TransactionLoop(config).run()
     sends, events = (
         read_stream(directory / "journal" / table / "producer2.arrows")[0].to_pylist()
         for table in ("sends", "transactions")
@@ -159,7 +159,7 @@ def ran_with(
     directory: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> tuple[Rows, Rows]:
-    """The same with a client that does not come back from some of its calls; its threads are let go at the end."""
+    """The same with a client that hangs in some of its calls. In the end its threads may continue."""
     monkeypatch.setattr(f"{__name__}.{kind}", hanging)
     monkeypatch.setattr(transactional, "HUNG_S", 0.05)
     try:
@@ -173,11 +173,13 @@ def told(events: Rows, number: int) -> list[str]:
 
 
 def outcomes(sends: Rows) -> list[tuple[int, int, str]]:
-    """Number, which input it tells of, outcome."""
+    """The number of each message, the number of its input message, and its outcome."""
     return [(row["seq"], row["key"], row["outcome"]) for row in sends]
 
 
-def test_each_input_is_written_once_and_what_was_aborted_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_input_message_is_written_and_aborted_ones_are_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster = Cluster(4)
     sends, events = ran(cluster, tmp_path, monkeypatch, abort_every=2)
     assert outcomes(sends) == [
@@ -189,7 +191,7 @@ def test_each_input_is_written_once_and_what_was_aborted_again(tmp_path: Path, m
     assert [row["partition"] for row in sends] == [0, 1, 0, 1, 0, 1]
 
 
-def test_what_may_be_tried_again_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retriable_errors_are_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(2, init_transactions=[TIMED_OUT], commit_transaction=[TIMED_OUT], committed=[ABORTABLE])
     sends, events = ran(cluster, tmp_path, monkeypatch)
     assert outcomes(sends) == [(0, 0, "ok"), (1, 1, "ok")]
@@ -197,7 +199,7 @@ def test_what_may_be_tried_again_is(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("call", ["begin_transaction", "produce", "send_offsets_to_transaction"])
-def test_what_was_never_to_be_committed_has_certainly_failed(
+def test_without_a_requested_commit_the_messages_have_certainly_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     says: dict[str, list[KafkaException | None]] = {call: [ABORTABLE]}
@@ -207,13 +209,13 @@ def test_what_was_never_to_be_committed_has_certainly_failed(
     assert [(row["key"], row["outcome"]) for row in sends][-2:] == [(0, "ok"), (1, "ok")]
 
 
-def test_a_commit_that_met_an_error_is_of_unknown_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_an_error_of_the_commit_the_outcome_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sends, events = ran(Cluster(2, commit_transaction=[ABORTABLE]), tmp_path, monkeypatch)
     assert outcomes(sends) == [(0, 0, "info"), (1, 1, "info"), (2, 0, "ok"), (3, 1, "ok")]
     assert told(events, 1) == ["begun", "committing", "aborting", "unknown"]
 
 
-def test_a_fenced_client_is_followed_by_a_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fenced_client_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(2, commit_transaction=[FENCED], abort_transaction=[FENCED])
     sends, _ = ran(cluster, tmp_path, monkeypatch)
     assert cluster.clients == 2
@@ -221,7 +223,7 @@ def test_a_fenced_client_is_followed_by_a_new_one(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize(("call", "outcome"), [("send_offsets_to_transaction", "fail"), ("commit_transaction", "info")])
-def test_a_client_that_does_not_come_back_is_followed_by_a_new_one(
+def test_a_client_that_hangs_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, outcome: str
 ) -> None:
     cluster = Cluster(2)
@@ -243,10 +245,10 @@ def test_a_client_that_does_not_come_back_is_followed_by_a_new_one(
 
 
 @pytest.mark.parametrize(("kind", "call"), [("Client", "init_transactions"), ("Input", "committed")])
-def test_whoever_follows_may_not_come_back_either(
+def test_a_replacement_that_hangs_is_replaced_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, call: str
 ) -> None:
-    """The commit meets an error and the abort another, so there is a second client and the group is asked again."""
+    """Commit and abort fail, so a second client is made and the committed offsets are asked again."""
     cluster = Cluster(2, commit_transaction=[ABORTABLE], abort_transaction=[FENCED])
     for_ever, asked = threading.Event(), iter(range(10))
 
@@ -260,7 +262,7 @@ def test_whoever_follows_may_not_come_back_either(
     assert cluster.clients == (4 if kind == "Client" else 2)
 
 
-def test_it_is_not_tried_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_are_not_replaced_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, made = Clock(), []
     monkeypatch.setattr(transactional, "time", clock)
 
@@ -270,12 +272,12 @@ def test_it_is_not_tried_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(transactional, "_within", hang)
     with pytest.raises(transactional.Hung):
-        transactional._anew(lambda: made.append(1), lambda *_: None)
+        transactional._with_new_clients(lambda: made.append(1), lambda *_: None)
     assert 2 < len(made) < 10
 
 
-def test_a_group_whose_offset_is_not_known_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Taken for none, it would have everything processed twice."""
+def test_an_unknown_committed_offset_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the producer took it for no offset, it would process everything twice."""
     cluster = Cluster(4, send_offsets_to_transaction=[None, ABORTABLE])
 
     class Unstable(Input):
@@ -300,7 +302,7 @@ def test_a_group_whose_offset_is_not_known_is_asked_again(tmp_path: Path, monkey
     assert [row["key"] for row in sends if row["outcome"] == "ok"] == [0, 1, 2, 3]
 
 
-def test_numbers_are_on_disk_before_they_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_are_reserved_on_disk_before_they_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 
     class Looking(Client):
@@ -314,7 +316,7 @@ def test_numbers_are_on_disk_before_they_are_used(tmp_path: Path, monkeypatch: p
 
 
 class Clock:
-    """Stands in for time, which passes by a millisecond with each look."""
+    """Takes the place of `time`. Each look at it takes a millisecond."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -330,7 +332,7 @@ class Clock:
         self.now += seconds
 
 
-def test_the_time_that_a_commit_takes_is_no_time_without_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_commit_does_not_count_as_time_without_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
 
     class Slow(Client):
@@ -353,7 +355,7 @@ def test_the_time_that_a_commit_takes_is_no_time_without_input(tmp_path: Path, m
     assert cluster.committed == 6
 
 
-def test_what_is_refused_at_once_is_tried_again_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_between_retries_there_is_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = 0
 
     def refused(_: float) -> None:
@@ -363,13 +365,13 @@ def test_what_is_refused_at_once_is_tried_again_after_a_pause(monkeypatch: pytes
 
     monkeypatch.setattr(transactional, "time", Clock())
     with pytest.raises(KafkaException):
-        transactional._insist(refused)
+        transactional._retried(refused)
     assert 100 < asked < 2_000
 
 
-def test_that_nothing_comes_for_long_is_no_end_of_the_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The brokers were out of reach for a while, or this process was stopped: as long as they tell of more, or do not
-    answer, it waits."""
+def test_a_long_time_without_input_is_not_the_end_of_the_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The brokers may be out of reach, or this process was stopped. The producer waits while the brokers report more
+    messages, or do not answer."""
     clock = Clock()
 
     class Silent(Input):
@@ -390,8 +392,8 @@ def test_that_nothing_comes_for_long_is_no_end_of_the_input(tmp_path: Path, monk
     assert cluster.says["get_watermark_offsets"] == []
 
 
-def test_an_input_that_has_no_more_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Though more was asked for."""
+def test_the_producer_ends_when_its_input_has_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if the scenario asks for more messages."""
     clock = Clock()
 
     class Short(Input):

@@ -14,14 +14,11 @@ from __future__ import annotations
 
 import signal
 import sys
-import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from confluent_kafka import Consumer as KafkaConsumer
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -30,21 +27,16 @@ from confluent_kafka import Producer as KafkaProducer
 from ackproof.clients.lateness import Lateness
 from ackproof.clients.producer.config import GO_S, ProducerConfig, client_settings
 from ackproof.clients.producer.delivery_reports import NO_PARTITION
+from ackproof.clients.producer.kafka_calls import CALL_S, Hung, retried, with_new_clients
 from ackproof.clients.producer.topic_check import TopicProblem, check_topic
 from ackproof.clients.runtime import Progress, login_settings, read_config, wait_for_go
 from ackproof.journal.writer import Writer
+from ackproof.kafka.client_settings import Value
 from ackproof.model.message import MESSAGE, pack, unpack
 
 POLL_S = 0.05
 LINGER_S = 1.0  # a transaction that is not full ends after this time
 IDLE_S = 30.0  # after this time without input, the producer asks whether there is more
-CALL_S = 5.0
-HUNG_S = 20.0  # a call that should take at most CALL_S and has not returned by then never will
-RETRY_FOR_S = 90.0
-RETRY_EVERY_S = 0.1
-
-C = TypeVar("C")
-T = TypeVar("T")
 
 
 @dataclass
@@ -128,7 +120,7 @@ class TransactionLoop:
         timeout_ms = round(self._plan.timeout_s * 1000)
         own = {"transactional.id": self._config.name, "transaction.timeout.ms": timeout_ms}
         make = partial(KafkaProducer, {**client_settings(self._config), **own})
-        client, _ = _with_new_clients(make, lambda client, timeout_s: client.init_transactions(timeout_s))
+        client, _ = with_new_clients(make, lambda client, timeout_s: client.init_transactions(timeout_s))
         return client
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -176,10 +168,10 @@ class TransactionLoop:
         """Read on from the offsets that the coordinator reports as committed, not from this process's own position."""
         self._rebalanced = False
         try:
-            found = _retried(partial(self._ask_committed, self._input), any_error=True)
+            found = retried(partial(self._ask_committed, self._input), any_error=True)
         except Hung as problem:
             self._say(f"gets no answer about its committed offsets ({problem}): another client asks")
-            _, found = _with_new_clients(self._new_input, self._ask_committed, any_error=True)
+            _, found = with_new_clients(self._new_input, self._ask_committed, any_error=True)
         self._committed = {place.partition: max(0, place.offset) for place in found}
         self._input.assign([TopicPartition(self._plan.input, *place) for place in self._committed.items()])
 
@@ -236,10 +228,10 @@ class TransactionLoop:
         places = [TopicPartition(self._plan.input, *place) for place in transaction.positions.items()]
         try:
             members = self._input.consumer_group_metadata()
-            _retried(partial(self._client.send_offsets_to_transaction, places, members))
+            retried(partial(self._client.send_offsets_to_transaction, places, members))
             transaction.commit_requested = True
             self._note(transaction, "committing")
-            _retried(self._client.commit_transaction)
+            retried(self._client.commit_transaction)
         except KafkaException as problem:
             return self._abort(transaction, problem.args[0].name())
         except Hung as problem:
@@ -251,7 +243,7 @@ class TransactionLoop:
     def _abort(self, transaction: Transaction, why: str) -> None:
         self._note(transaction, "aborting", text=why)
         try:
-            _retried(self._client.abort_transaction)
+            retried(self._client.abort_transaction)
         except KafkaException as problem:
             return self._replace_client(transaction, why, problem.args[0].str())
         except Hung as problem:
@@ -319,56 +311,7 @@ class TransactionLoop:
         print(f"{self._config.name}: {text}", flush=True)
 
 
-def _retried(call: Callable[[float], T], any_error: bool = False) -> T:
-    """Call again as long as Kafka reports a retriable error; with `any_error`, after every error."""
-    deadline = time.monotonic() + RETRY_FOR_S
-    while True:
-        try:
-            return _within(HUNG_S, partial(call, CALL_S))
-        except KafkaException as problem:
-            if time.monotonic() > deadline or not (any_error or problem.args[0].retriable()):
-                raise
-            time.sleep(RETRY_EVERY_S)
-
-
-def _with_new_clients(make: Callable[[], C], call: Callable[[C, float], T], any_error: bool = False) -> tuple[C, T]:
-    """Retry a call, with a new client each time that the call hangs. Return the last client and its answer."""
-    deadline = time.monotonic() + RETRY_FOR_S
-    while True:
-        client = make()
-        try:
-            return client, _retried(partial(call, client), any_error)
-        except Hung:
-            if time.monotonic() > deadline:
-                raise
-
-
-class Hung(Exception):
-    """Says in one sentence that a call has not returned."""
-
-
-def _within(seconds: float, call: Callable[[], T]) -> T:
-    """The result of a call. If the call does not return in time, abandon it and raise Hung.
-
-    librdkafka has been seen to hang in `send_offsets_to_transaction`, in spite of its timeout, after the coordinator
-    had died.
-    """
-    answer: Future[T] = Future()
-
-    def ask() -> None:
-        try:
-            answer.set_result(call())
-        except BaseException as problem:  # noqa: BLE001  the caller gets it
-            answer.set_exception(problem)
-
-    threading.Thread(target=ask, daemon=True).start()
-    try:
-        return answer.result(timeout=seconds)
-    except TimeoutError:
-        raise Hung(f"the client did not answer within {seconds:g} s") from None
-
-
-def _input_settings(config: ProducerConfig) -> dict[str, Any]:
+def _input_settings(config: ProducerConfig) -> dict[str, Value]:
     return {
         "bootstrap.servers": config.bootstrap,
         "client.id": f"{config.name}-input",

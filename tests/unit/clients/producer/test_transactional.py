@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
-from ackproof.clients.producer import transactional
+from ackproof.clients.producer import kafka_calls, transactional
 from ackproof.clients.producer.config import ProducerConfig, TransactionsConfig
 from ackproof.clients.producer.transactional import TransactionLoop
 from ackproof.journal.stream import read_stream
@@ -161,7 +161,7 @@ def ran_with(
 ) -> tuple[Rows, Rows]:
     """The same with a client that hangs in some of its calls. In the end its threads may continue."""
     monkeypatch.setattr(f"{__name__}.{kind}", hanging)
-    monkeypatch.setattr(transactional, "HUNG_S", 0.05)
+    monkeypatch.setattr(kafka_calls, "HUNG_S", 0.05)
     try:
         return ran(cluster, directory, monkeypatch)
     finally:
@@ -264,15 +264,15 @@ def test_a_replacement_that_hangs_is_replaced_too(
 
 def test_clients_are_not_replaced_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, made = Clock(), []
-    monkeypatch.setattr(transactional, "time", clock)
+    monkeypatch.setattr(kafka_calls, "time", clock)
 
     def hang(_: float, call: Callable[[], object]) -> None:
-        clock.sleep(transactional.HUNG_S)
-        raise transactional.Hung("for ever")
+        clock.sleep(kafka_calls.HUNG_S)
+        raise kafka_calls.Hung("for ever")
 
-    monkeypatch.setattr(transactional, "_within", hang)
-    with pytest.raises(transactional.Hung):
-        transactional._with_new_clients(lambda: made.append(1), lambda *_: None)
+    monkeypatch.setattr(kafka_calls, "_within", hang)
+    with pytest.raises(kafka_calls.Hung):
+        kafka_calls.with_new_clients(lambda: made.append(1), lambda *_: None)
     assert 2 < len(made) < 10
 
 
@@ -363,9 +363,9 @@ def test_between_retries_there_is_a_pause(monkeypatch: pytest.MonkeyPatch) -> No
         asked += 1
         raise TIMED_OUT
 
-    monkeypatch.setattr(transactional, "time", Clock())
+    monkeypatch.setattr(kafka_calls, "time", Clock())
     with pytest.raises(KafkaException):
-        transactional._retried(refused)
+        kafka_calls.retried(refused)
     assert 100 < asked < 2_000
 
 

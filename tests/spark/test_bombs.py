@@ -133,7 +133,7 @@ def test_what_is_no_regular_file_is_named_and_not_waited_for(tmp_path: Path) -> 
         [sys.executable, "-c", READS, str(run)], capture_output=True, text=True, check=True, timeout=100
     )
     said = json.loads(done.stdout)
-    ends = "cannot be read and was left out: it is no regular file."
+    ends = "cannot be read and was left out: it is not a regular file."
     link = "cannot be read and was left out: it is a link that leads out of the run directory, and is not followed."
     assert sorted(said)[:4] == [
         f"log/pipe.arrows {ends}", f"reads/zeros.parquet {link}",

@@ -1,1 +1,1 @@
-"""What every other part needs and what needs no other part: errors, safe text, safe files."""
+"""What every part needs, and what needs no other part: errors, safe text, safe files."""

@@ -1,7 +1,8 @@
-"""Files of settings as Java reads them (`java.util.Properties.load`), and so as all of Kafka's tools do.
+"""Reads files of settings as Java does (`java.util.Properties.load`), and therefore as Kafka's tools do.
 
-A name ends at `=`, `:` or a blank; a backslash at the end of a line goes on with the next one, and anywhere else takes
-what follows as it is, or as \\t, \\n, \\r, \\f or \\uXXXX; a line that begins with `#` or `!` is a comment.
+A name ends at `=`, `:` or a blank. A backslash at the end of a line continues it on the next line. Any other backslash
+makes \\t, \\n, \\r, \\f and \\uXXXX, or keeps the next character as it is. Lines that begin with `#` or `!` are
+comments.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)")
 
 
 def read_properties(path: Path, largest: int = sys.maxsize) -> Iterator[tuple[int, str, str | None]]:
-    """Each setting with the number of its first line; null where nothing stands behind its name, not even a `=`."""
+    """Each setting: the number of its first line, its name, its value. The value is None if not even a `=` follows."""
     for number, line in _logical_lines(read_named(path, "latin-1", largest, pipe=True)):
         ((name, separator, value),) = _ENTRY.findall(line)
         try:
             yield number, _unescaped(name), _unescaped(value) if separator else None
         except ValueError:
-            raise ValueError(f"line {number}: after \\u come four hexadecimal digits") from None
+            raise ValueError(f"line {number}: \\u needs four hexadecimal digits") from None
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -47,11 +48,11 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _unescaped(text: str) -> str:
-    told = _ESCAPE.sub(lambda match: _meant(match[1]), text)
-    return told.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")  # two halves make one character
+    plain = _ESCAPE.sub(lambda match: _character(match[1]), text)
+    return plain.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")  # joins surrogate pairs
 
 
-def _meant(escaped: str) -> str:
+def _character(escaped: str) -> str:
     if escaped == "u":
         raise ValueError
     return chr(int(escaped[1:], 16)) if len(escaped) > 1 else ESCAPES.get(escaped, escaped)

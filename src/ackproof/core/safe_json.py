@@ -1,6 +1,7 @@
-"""JSON that is safe to look at: what cannot be printed, or would be obeyed by a terminal, stands there as \\uXXXX.
+"""Writes JSON that is safe to print, and reads JSON that a stranger may have written.
 
-It is the same document to whoever parses it. What is read may have been written by anybody.
+Characters that a terminal would obey, or that cannot be printed, are written as \\uXXXX. A parser reads the same
+document.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ import msgspec
 from ackproof.core.safe_read import read_named
 
 Kind = TypeVar("Kind")
-LARGEST_JSON = 8 * 2**20  # characters: a run.json or a verdict.json has some thousands
+LARGEST_JSON = 8 * 2**20  # characters; a run.json or a verdict.json has some thousands
 
-_BEYOND_ASCII = re.compile(r"[^ -~\n]")  # between its parts JSON has newlines; in a string they are \n already
+_BEYOND_ASCII = re.compile(r"[^ -~\n]")  # newlines are only between the parts of JSON; in strings they are escaped
 
 
 def json_text(document: Any) -> bytes:
@@ -34,7 +35,7 @@ def read_json(path: Path, kind: type[Kind]) -> Kind:
 
 
 def _check_numbers(document: Any) -> None:
-    """Refuse numbers beyond 64 bits, wherever they are. Python has them; Spark, Parquet and the clock have not."""
+    """Refuse numbers beyond 64 bits. Python has them; Spark, Parquet and the clock do not."""
     left = [document]
     while left:
         value = left.pop()
@@ -53,5 +54,5 @@ def _safe(found: re.Match[str]) -> str:
     char = found[0]
     if char.isprintable():
         return char
-    units = char.encode("utf-16-be").hex()  # two of them beyond U+FFFF
+    units = char.encode("utf-16-be").hex()  # a character beyond U+FFFF has two units
     return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def plain(text: object) -> str:
-    """Without anything that a terminal would obey."""
+    """The text without characters that a terminal would obey."""
     return "".join(char if char.isprintable() else "�" for char in str(text).replace("\t", " "))

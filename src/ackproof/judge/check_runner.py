@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ackproof.model.verdict import WITNESSES_SHOWN
-from ackproof.spark.session import first_line, sockets_left_alone
+from ackproof.spark.session import first_line, without_socket_warnings
 
 # Up to so many witnesses of one check are sorted before they are written; beyond, they stay as Spark left them.
 SORTED_ROWS = 2_000_000
@@ -61,7 +61,7 @@ def run_checks(
             return first_line(error)
         return None
 
-    with sockets_left_alone():
+    with without_socket_warnings():
         pool = ThreadPoolExecutor(at_once)
         try:
             asked = {pool.submit(ask, name): name for name in questions}

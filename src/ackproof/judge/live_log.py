@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
-from ackproof.core.cluster_guard import hidden
 from ackproof.core.errors import CannotHere
+from ackproof.core.redaction import redacted
 from ackproof.judge.engine.parts import Pace, SoFar
 from ackproof.judge.run_source import Source
 from ackproof.judge.schemas import spark_schema
@@ -65,7 +65,7 @@ class Kafka:
         return {**PATIENCE, **self.settings, **READ_ONLY, "bootstrap.servers": self.bootstrap}
 
     def hide(self, text: str) -> str:
-        return hidden(text, self.settings)
+        return redacted(text, self.settings)
 
 
 def with_log_of(

@@ -31,8 +31,8 @@ from typing import Any
 
 import msgspec
 
-from ackproof.core.cluster_guard import hidden
 from ackproof.core.errors import CannotHere, problem_of
+from ackproof.core.redaction import redacted
 from ackproof.host.java import find_java
 from ackproof.host.locked_folder import make_locked, take_away_unlocked
 from ackproof.host.namespaces import die_with_parent
@@ -147,7 +147,7 @@ class Judging:
         self._process.wait()
         self._errors.seek(0)
         said = self._errors.read().decode(errors="replace")
-        return hidden(said, self._kafka[1] if self._kafka else {}).splitlines()[-8:]
+        return redacted(said, self._kafka[1] if self._kafka else {}).splitlines()[-8:]
 
     def close(self) -> None:
         """It ends by itself when it has nothing to do; in the middle of something it is told to, and Java with it. What

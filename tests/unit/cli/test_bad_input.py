@@ -310,8 +310,8 @@ def no_file(place: Path, kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
-        ("a pipe that nobody writes to", "it is no regular file"),
-        ("without an end", "it is no regular file"),
+        ("a pipe that nobody writes to", "it is not a regular file"),
+        ("without an end", "it is not a regular file"),
         ("too large", "it has more than 1,048,576 characters"),
     ],
 )

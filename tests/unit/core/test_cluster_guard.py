@@ -1,4 +1,4 @@
-"""Whatever is aimed at a cluster that is not ours is refused, with nothing done."""
+"""Every command and scenario that is aimed at a cluster outside our labs is refused, before anything is done."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.scenarios import GOOD
 
 Told = Callable[[str, object], None]
 THEIRS = "kafka.example:9092"
-VERBS = [
+COMMANDS = [
     ["kill", THEIRS],
     ["kill", "kafka1", "10.1.2.3"],
     ["stop", THEIRS],
@@ -52,7 +52,7 @@ SCENARIOS = {
         'topic = "orders"\n',
         f'topic = "orders"\nsettings = {{ "metadata.broker.list" = "{THEIRS}" }}\n',
     ),
-    "whom a client is told of": ('topic = "orders"\n', f'topic = "orders"\nbootstrap = ["{THEIRS}"]\n'),
+    "a client's bootstrap address": ('topic = "orders"\n', f'topic = "orders"\nbootstrap = ["{THEIRS}"]\n'),
 }
 
 
@@ -63,19 +63,21 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.proves("F6")
-@pytest.mark.parametrize("words", VERBS, ids=" ".join)
-def test_a_verb_that_is_aimed_at_another_cluster(
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_command_that_is_aimed_at_another_cluster_is_refused(
     words: list[str], nowhere: Path, capsys: pytest.CaptureFixture[str], record_property: Told
 ) -> None:
     assert ended_with(words) == 5
-    assert "only labs of our own are broken and written to" in capsys.readouterr().err
+    assert "Ackproof breaks and writes to its own labs only" in capsys.readouterr().err
     assert [*nowhere.iterdir()] == []
-    record_property("figure", f"{len(VERBS)} verbs and {len(SCENARIOS)} scenarios aimed at another cluster: exit 5")
+    record_property(
+        "figure", f"{len(COMMANDS)} commands and {len(SCENARIOS)} scenarios aimed at another cluster: exit 5"
+    )
 
 
 @pytest.mark.proves("F6")
 @pytest.mark.parametrize("case", SCENARIOS)
-def test_a_scenario_that_is_aimed_at_another_cluster(
+def test_a_scenario_that_is_aimed_at_another_cluster_is_refused(
     case: str, nowhere: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old, new = SCENARIOS[case]
@@ -113,7 +115,7 @@ def ended_with(words: list[str]) -> int:
     ],
     ids=" ".join,
 )
-def test_a_tool_that_is_sent_to_another_cluster(words: list[str]) -> None:
+def test_a_kafka_tool_that_is_aimed_at_another_cluster_is_refused(words: list[str]) -> None:
     with pytest.raises(Refused):
         refuse_arguments(words, {"kafka1", "zk1", "198.18.1.1"})
 
@@ -129,7 +131,7 @@ def test_a_tool_that_is_sent_to_another_cluster(words: list[str]) -> None:
         "boot\\u0073trap.servers={}",
     ],
 )
-def test_a_tool_whose_settings_are_in_a_file(line: str, tmp_path: Path) -> None:
+def test_addresses_in_a_file_of_settings_are_checked(line: str, tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text(f"# bootstrap.servers={THEIRS}\nclient.id=me\n{line.format('198.18.1.1:9092')}\n")
     for words in (["--command-config", str(file)], [f"--command-config={file}"]):
@@ -153,7 +155,7 @@ def test_a_tool_whose_settings_are_in_a_file(line: str, tmp_path: Path) -> None:
     ],
     ids=" ".join,
 )
-def test_a_tool_that_stays_in_the_lab(words: list[str]) -> None:
+def test_a_tool_that_stays_in_the_lab_is_accepted(words: list[str]) -> None:
     refuse_arguments(words, {"kafka1", "zk1", "198.18.1.1"})
 
 
@@ -161,5 +163,5 @@ def test_a_tool_that_stays_in_the_lab(words: list[str]) -> None:
     "text",
     ["kafka1", "kafka*", "leader:orders/0", "quorum:12", "target:3", "producer:10", "coordinator:1234", "dc2.kafka1"],
 )
-def test_names_and_roles_of_a_lab_are_no_addresses(text: str) -> None:
+def test_names_and_roles_are_not_addresses(text: str) -> None:
     assert not is_elsewhere(text)

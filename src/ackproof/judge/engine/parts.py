@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from ackproof.judge.engine.kept import NOTHING_KEPT, Kept, Tree
-from ackproof.spark.session import collected, cores, sockets_left_alone
+from ackproof.spark.session import collected, cores, without_socket_warnings
 
 TABLES = ("sends", "log", "reads")
 CHUNK = 32  # parts between two words of how far it is
@@ -139,7 +139,7 @@ def _by_spark(spark: SparkSession, work: Callable[[Item], Made], items: Sequence
     numbers = range(len(items))
     tasks = min(len(items), TASKS * cores(spark))
     if not is_remote():
-        with sockets_left_alone():
+        with without_socket_warnings():
             rows = spark.sparkContext.parallelize(numbers, tasks)
             made = dict(rows.map(lambda number: (number, work(items[number]))).collect())
         return [made[number] for number in numbers]

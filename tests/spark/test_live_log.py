@@ -21,7 +21,7 @@ from ackproof.judge.pipeline import judge
 from ackproof.model.journal_tables import TABLES
 from ackproof.model.message import pack, unpack
 from ackproof.model.verdict import CheckResult, Verdict
-from ackproof.spark.session import collected, few_rows, sockets_left_alone
+from ackproof.spark.session import collected, few_rows, without_socket_warnings
 from tests.support.asking import session, spark
 from tests.support.histories import History
 
@@ -139,7 +139,7 @@ def test_how_far_spark_is_with_the_log_is_told(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(from_kafka, "FOLLOW_S", 0.05)
     told: list[tuple[int, int]] = []
     pace = Pace(lambda done, of, _: told.append((done, of)), "records read")
-    with sockets_left_alone(), from_kafka._followed(session(), pace, 800):
+    with without_socket_warnings(), from_kafka._followed(session(), pace, 800):
         spark().sparkContext.parallelize(range(8), 8).foreach(lambda _: time.sleep(0.3))
     assert {of for _, of in told} == {800}
     assert [done for done, _ in told] == sorted(done for done, _ in told)

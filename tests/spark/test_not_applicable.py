@@ -10,7 +10,7 @@ from rich.console import Console
 
 from ackproof.cli.ui.verdict_view import terminal_summary
 from ackproof.judge.pipeline import judge
-from ackproof.model.external_clients import UNTOLD_BY_CONSUMERS, UNTOLD_BY_PRODUCERS
+from ackproof.model.external_clients import UNKNOWN_OF_CONSUMERS, UNKNOWN_OF_PRODUCERS
 from ackproof.model.verdict import CheckResult, Verdict
 from ackproof.report.json_junit import run_json, write_junit
 from tests.support.asking import session
@@ -81,7 +81,7 @@ def test_an_acknowledgement_of_a_foreign_client_can_be_lost(verdicts: dict[str, 
 def test_what_it_does_not_tell_is_not_applicable_and_found_by_nobody(verdicts: dict[str, Verdict]) -> None:
     verdict = verdicts["good"]
     untold = {each.name for each in verdict.checks if each.result == "not applicable"}
-    assert untold == set(UNTOLD_BY_PRODUCERS)
+    assert untold == set(UNKNOWN_OF_PRODUCERS)
     late = check(verdict, "ack_latency")
     assert (late.found, late.witnesses, late.expected) == (None, [], "allowed")
     assert late.text == "Not applicable: producer1 does not tell when a send was due, nor when it began; allowed."
@@ -104,7 +104,7 @@ def test_whoever_expects_something_of_it_has_no_answer(verdicts: dict[str, Verdi
 
 def test_a_foreign_consumer_has_its_own(verdicts: dict[str, Verdict]) -> None:
     untold = {each.name for each in verdicts["with a consumer"].checks if each.result == "not applicable"}
-    assert untold == {*UNTOLD_BY_PRODUCERS, *UNTOLD_BY_CONSUMERS}
+    assert untold == {*UNKNOWN_OF_PRODUCERS, *UNKNOWN_OF_CONSUMERS}
 
 
 def test_of_our_own_clients_everything_is_asked_whoever_is_judged_beside_them(verdicts: dict[str, Verdict]) -> None:

@@ -99,7 +99,7 @@ def test_without_loopback_it_is_said_in_words(tmp_path: Path) -> None:
         preexec_fn=lambda: kernel.unshare(kernel.CLONE_NEWNET),
         check=False,
     )
-    assert ended.stdout.startswith("4 Spark talks to us over loopback, and 127.0.0.1 cannot be reached"), ended.stderr
+    assert ended.stdout.startswith("4 Spark needs loopback, and 127.0.0.1 cannot be reached"), ended.stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,1 +1,1 @@
-"""Spark sessions, and the Java process that they live in."""
+"""Spark sessions, and the Java process in which Spark runs."""

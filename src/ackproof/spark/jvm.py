@@ -1,8 +1,8 @@
-"""The Java process that Spark lives in, started so that it is ready soon.
+"""Starts the Java process in which Spark runs, as fast as possible.
 
-`spark-submit` is a shell script that starts a second Java to compute the command line of the first, and puts 280 jars
-on its path. For a local master we write that command line ourselves, without what a judge never touches (Hive,
-Kubernetes, machine learning).
+`spark-submit` is a shell script. It starts a Java only to compute the command line of another Java, and puts 280 jars
+on its class path. For a local master we write that command line ourselves, without the parts of Spark that a judge
+never uses (Hive, Kubernetes, machine learning).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ackproof.host.namespaces import die_with_parent
 START_DEADLINE_S = 60.0
 END_DEADLINE_S = 5.0
 
-# Jars by the beginning of their names: whatever belongs to a part of Spark that is not used here.
+# The jars of the parts of Spark that we do not use, by the beginning of their names.
 # fmt: off
 _UNUSED = (
     "JLargeArrays", "JTransforms", "ST4", "algebra", "antlr-runtime", "arpack", "avro-ipc", "avro-mapred", "bcprov",
@@ -36,7 +36,7 @@ _UNUSED = (
     "spark-graphx", "spark-hive", "spark-kubernetes", "spark-mllib", "spark-repl", "spark-streaming", "spark-yarn",
     "spire", "super-csv", "transaction", "vertx", "zjsonpatch",
 )
-# What Spark asks of Java 17, as its own launcher would.
+# The packages that Spark's own launcher opens on Java 17.
 _OPENS = (
     "java.base/java.lang", "java.base/java.lang.invoke", "java.base/java.lang.reflect", "java.base/java.io",
     "java.base/java.net", "java.base/java.nio", "java.base/java.util", "java.base/java.util.concurrent",
@@ -49,14 +49,14 @@ _OPENS = (
 
 @dataclass(frozen=True)
 class Jvm:
-    """A running Java with Spark's gateway open on loopback."""
+    """A running Java process with Spark's gateway on loopback."""
 
     process: subprocess.Popen[bytes]
     port: int
     secret: str
 
     def close(self) -> None:
-        """Java ends by itself when its input ends; if it does not, it is ended."""
+        """End Java: it ends by itself when its input ends, or it is killed."""
         if self.process.stdin is not None:
             self.process.stdin.close()
         try:
@@ -67,7 +67,7 @@ class Jvm:
 
 
 class DidNotStart(Exception):
-    """Java ended, or said nothing in time."""
+    """Java ended, or did not report its gateway in time."""
 
 
 def start(
@@ -78,7 +78,7 @@ def start(
     memory: str,
     jars: Sequence[Path] = (),
 ) -> Jvm:
-    """Start Java with Spark's gateway, its words in `log`, and wait until it says where it listens."""
+    """Start Java with Spark's gateway, and wait until it reports its port. Its output goes to `log`."""
     answer = folder / "gateway"
     command = [
         _java(),
@@ -118,15 +118,17 @@ def start(
         process.kill()
         process.wait()
         raise
-    said = answer.read_bytes()  # the port, the length of the secret, the secret
-    port, length = struct.unpack(">ii", said[:8])
-    return Jvm(process, port, said[8 : 8 + length].decode())
+    report = answer.read_bytes()  # the port, the length of the secret, the secret
+    port, length = struct.unpack(">ii", report[:8])
+    return Jvm(process, port, report[8 : 8 + length].decode())
 
 
 def _tie(parent: int) -> None:
-    """In the child, before it becomes Java: the kernel tells it to end when we do, whatever we wait for. Java then
-    takes Spark's folder away; where it cannot, the judge's janitor ends it (`judging`)."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is ours to handle
+    """In the child, before it becomes Java: ask the kernel to send SIGTERM when our process dies.
+
+    Java then deletes Spark's folder. If it cannot, the janitor in `judge/worker.py` ends it.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # our process handles Ctrl-C
     die_with_parent(signal.SIGTERM, parent)
 
 

@@ -1,10 +1,11 @@
-"""Spark, kept out of the user's sight: one session, loopback only, its words in a file, nothing left behind.
+"""A Spark session that the user does not notice: on loopback only, its output in a file, and nothing left behind.
 
-The Java process is started here rather than by `SparkSession.builder`, because its standard output and error have to go
-to a file from its first line on: what a JVM says while it starts is never for the person who asked for a verdict. It
-ends with our process however that ends, because it reads a pipe that we hold.
+We start the Java process here, not by `SparkSession.builder`, because all its output has to go to a file, from the
+first line on. A user who wants a verdict should not see what a JVM prints. Java ends with our process in any case,
+because it reads a pipe that we hold.
 
-Most journals are small, so the session is set up to begin quickly: starting and compiling are dearer than the rows.
+Most journals are small. So the settings make the session start quickly: starting and compiling take longer than the
+rows.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from ackproof.host.locked_folder import make_locked, take_away_unlocked
 from ackproof.host.own_program import SAFE_PATH
 from ackproof.spark.jvm import DidNotStart, Jvm, start
 
-# From so many rows on a journal is worth exchanges, broadcasts and plans that adapt.
+# A journal with at least this many rows gains from exchanges, broadcasts and adaptive plans.
 LARGE_ROWS = 3_000_000
 
 CONNECT = "sc://"
@@ -62,17 +63,17 @@ logger.hadoop.level = off
 
 @dataclass
 class Session:
-    """A running Spark and the folder that holds all its temporary files."""
+    """A running Spark, and the folder with all its temporary files."""
 
     spark: SparkSession
     folder: Path
     jvm: Jvm | None
-    lock: int  # of the folder, for as long as Spark runs
-    connected: bool = False  # to a Spark that somebody else runs, by Spark Connect
+    lock: int  # on the folder, as long as Spark runs
+    connected: bool = False  # whether it is a remote Spark, used by Spark Connect
 
     @property
     def is_local(self) -> bool:
-        """Whether its workers are of this machine."""
+        """Whether its workers run on this machine."""
         return self.jvm is not None
 
     @property
@@ -88,12 +89,12 @@ class Session:
 
     def _end(self) -> None:
         if self.connected:
-            with suppress(Exception):  # it may be gone already
+            with suppress(Exception):  # it may have ended already
                 self.spark.stop()
             return
         gateway = self.spark.sparkContext._gateway
         try:
-            with suppress(Exception):  # it may be dead already; what matters is that it is gone afterwards
+            with suppress(Exception):  # it may be dead already
                 self.spark.stop()
             with suppress(Exception):
                 gateway.shutdown()  # type: ignore[union-attr]
@@ -114,7 +115,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Extras:
-    """What somebody other than the judge wants of a session: further jars, other settings, another heap."""
+    """What the health check needs beyond the judge's session: more jars, other settings, another heap size."""
 
     jars: Sequence[Path] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -122,9 +123,9 @@ class Extras:
 
 
 def warm(master: str = "local[*]", large: bool = False, extras: Extras | None = None) -> Session:
-    """Start Spark: one to four seconds, which a caller may spend while something else is still going on.
+    """Start Spark. This takes one to four seconds, so a caller may start it early, beside other work.
 
-    `large` lets Java compile a second time, better, which pays from millions of rows on.
+    `large` enables Java's second compiler, which pays off from millions of rows on.
     """
     if SparkContext._active_spark_context is not None:
         raise RuntimeError("this process already has a Spark session")
@@ -143,7 +144,7 @@ def warm(master: str = "local[*]", large: bool = False, extras: Extras | None = 
 
 
 def _connected_to(address: str, folder: Path) -> SparkSession:
-    """A Spark that is there already; what `_settings` says of a session it is told here."""
+    """A session of a running Spark, by Spark Connect. It gets those of `_settings` that a session may change."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
         spark = SparkSession.builder.remote(address).getOrCreate()
@@ -151,15 +152,15 @@ def _connected_to(address: str, folder: Path) -> SparkSession:
             spark.conf.set(name, _settings(address, folder)[name])
         spark.addArtifacts(_our_code(folder), pyfile=True)
     except ImportError as error:
-        how = "in the clone, .venv/bin/pip install -c constraints.txt -e '.[connect]' brings them"
-        raise CannotHere(f"Spark Connect needs packages that are not here; {how}") from error
+        how = "in the clone, .venv/bin/pip install -c constraints.txt -e '.[connect]' installs them"
+        raise CannotHere(f"Spark Connect needs packages that are missing; {how}") from error
     except Exception as error:
         raise CannotHere(f"{address} does not answer:", [first_line(error)]) from error
     return spark
 
 
 def cores(spark: SparkSession) -> int:
-    """How many tasks run at once; a Spark of somebody else does not say, nor does one that died."""
+    """How many tasks run at once. A remote Spark and a dead one do not report it: then CORES_ELSEWHERE."""
     try:
         return spark.sparkContext.defaultParallelism
     except (PySparkException, Py4JError, OSError):
@@ -167,7 +168,7 @@ def cores(spark: SparkSession) -> int:
 
 
 def _silence() -> None:
-    """pyspark prints a page of JSON for an error that it also raises; py4j has its own opinions."""
+    """Silence pyspark and py4j: they print errors that they also raise."""
     for name in ("py4j", "pyspark"):
         logger = logging.getLogger(name)
         logger.addHandler(logging.NullHandler())
@@ -184,7 +185,7 @@ def _start(master: str, folder: Path, large: bool, extras: Extras) -> tuple[Spar
     with (folder / "spark.log").open("wb") as log:
         try:
             if master.startswith("local"):
-                _look_for_loopback()
+                _require_loopback()
                 jvm = start(settings, _java_options(folder, large), folder, log, extras.memory, extras.jars)
                 gateway = _connect(jvm)
             else:
@@ -193,15 +194,15 @@ def _start(master: str, folder: Path, large: bool, extras: Extras) -> tuple[Spar
                 conf.setAll(list(settings.items()))
                 gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
         except (PySparkRuntimeError, OSError, DidNotStart) as error:
-            said = (folder / "spark.log").read_text(errors="replace").splitlines()[-5:]
-            raise CannotHere("Spark's Java did not start; is Java 17 or newer on the PATH?", said) from error
+            last_lines = (folder / "spark.log").read_text(errors="replace").splitlines()[-5:]
+            raise CannotHere("Spark's Java did not start; is Java 17 or newer on the PATH?", last_lines) from error
     conf.setAll(list(settings.items()))
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # of the workers; not whichever is first on the PATH
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # for the workers, instead of the first Python on the PATH
     try:
         spark = SparkSession(SparkContext(conf=conf, gateway=gateway))
         if not master.startswith("local"):
             spark.sparkContext.addPyFile(_our_code(folder))
-        # If we are killed, Java sees its input end, and takes the folder away.
+        # If we are killed, Java's input ends, and Java deletes the folder.
         java: Any = gateway.jvm
         java.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(java.java.io.File(str(folder)))
         return spark, jvm
@@ -212,30 +213,30 @@ def _start(master: str, folder: Path, large: bool, extras: Extras) -> tuple[Spar
         (jvm or _submitted(gateway)).close()
         if not isinstance(error, Exception):
             raise
-        if master.startswith("spark://") and "stopped SparkContext" in why:  # all that Spark says of it
+        if master.startswith("spark://") and "stopped SparkContext" in why:  # Spark gives no better reason
             raise CannotHere(f"no Spark master answers at {master}: start it, or name another") from error
         raise CannotHere("Spark did not start:", [why]) from error
 
 
-def _look_for_loopback() -> None:
-    """In a network namespace of its own it is down until somebody brings it up; of that Java says nothing clear."""
+def _require_loopback() -> None:
+    """Raise if loopback is down, as in a new network namespace. Java's own error about it is unclear."""
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as tried:
-            tried.connect(("127.0.0.1", 9))  # looks for a way there, and sends nothing
+            tried.connect(("127.0.0.1", 9))  # finds a route, and sends nothing
     except OSError as error:
         raise CannotHere(
-            f"Spark talks to us over loopback, and 127.0.0.1 cannot be reached ({error.strerror}): `ip link set lo up`"
+            f"Spark needs loopback, and 127.0.0.1 cannot be reached ({error.strerror}): run `ip link set lo up`"
         ) from error
 
 
 def _connect(jvm: Jvm) -> Any:
-    """pyspark connects to a Java that is already there if the environment says where."""
-    asked = {"PYSPARK_GATEWAY_PORT": str(jvm.port), "PYSPARK_GATEWAY_SECRET": jvm.secret}
-    os.environ.update(asked)
+    """Connect pyspark to our Java. pyspark reads port and secret from the environment."""
+    variables = {"PYSPARK_GATEWAY_PORT": str(jvm.port), "PYSPARK_GATEWAY_SECRET": jvm.secret}
+    os.environ.update(variables)
     try:
         gateway = launch_gateway()  # type: ignore[no-untyped-call]
     finally:
-        for name in asked:
+        for name in variables:
             del os.environ[name]
     return gateway
 
@@ -249,10 +250,10 @@ def _java_options(folder: Path, large: bool) -> list[str]:
         f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}",
         f"-Djava.io.tmpdir={folder}",
         f"-XX:ErrorFile={folder}/died.log",
-        "-XX:-UsePerfData",  # its file would stay where Java is killed
-        "-XX:+UseSerialGC",  # no threads beside ours on a small machine
+        "-XX:-UsePerfData",  # its file would stay after Java is killed
+        "-XX:+UseSerialGC",  # it needs no further threads, which a small machine would feel
     ]
-    # In short work the second compiler would never earn its time back.
+    # In a short run the second compiler costs more time than it saves.
     return [*options, f"-Xms{MEMORY}"] if large else [*options, "-XX:TieredStopAtLevel=1"]
 
 
@@ -272,25 +273,25 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
         "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
         "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2",
         "spark.cleaner.referenceTracking": "false",
-        # Some 500 classes of generated code; the default of 100 compiles them again and again.
+        # The checks need some 500 generated classes. With the default of 100 Spark would compile them again and again.
         "spark.sql.codegen.cache.maxEntries": "4000",
         "spark.sql.codegen.useIdInClassName": "false",
-        "spark.sql.inMemoryColumnarStorage.compressed": "false",  # read five times, not kept
-        **{f"spark.executorEnv.{name}": value for name, value in SAFE_PATH.items()},  # of workers in Python
+        "spark.sql.inMemoryColumnarStorage.compressed": "false",  # each cached table is read only about five times
+        **{f"spark.executorEnv.{name}": value for name, value in SAFE_PATH.items()},  # for Python workers
     }
     if not master.startswith("local"):
         settings["spark.driver.memory"] = MEMORY
-        # Workers write at INFO how Kafka's client was set up, with secrets in it. A log4j2.properties of theirs
-        # is above this. setLogLevel, which claims to reach them, was seen not to.
+        # At INFO, workers log the settings of Kafka's client, with its secrets. A log4j2.properties of the workers
+        # overrides this option. setLogLevel did not reach the workers, in spite of its documentation.
         settings["spark.executor.extraJavaOptions"] = "-Dlog4j2.level=WARN"
     else:
-        # Alone on this machine: nobody else has any business with it.
+        # A local Spark: no other process may use it.
         settings |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.local.dir": str(folder),
-            # Any user of this machine can connect to loopback, and Spark reads Java objects out of what it is sent. The
-            # secret is drawn by Spark itself and never leaves its memory: nothing of ours has to know it.
+            # Any user of this machine can connect to loopback, and Spark deserialises the Java objects that it
+            # receives. Spark draws the secret itself and keeps it in memory; we need not know it.
             "spark.authenticate": "true",
             "spark.network.crypto.enabled": "true",
             "spark.network.crypto.saslFallback": "false",
@@ -299,10 +300,10 @@ def _settings(master: str, folder: Path) -> dict[str, str]:
 
 
 def fit_to(spark: SparkSession, rows: int, small: bool) -> None:
-    """Set the session up for a journal of this size; `small` where one partition holds each table.
+    """Set the session up for a journal of this size. `small` means that each table is one partition.
 
-    Tables of one partition are joined and grouped where they lie: no exchange, no broadcast, and all checks together
-    are one stage. For a run of ordinary size that is most of the time saved, for the rows cost less than the stages.
+    Tables of one partition need no exchange and no broadcast for joins and groups, and all checks together are one
+    stage. For an ordinary run this saves most of the time, because stages cost more than rows.
     """
     partitions = 1 if small else max(2, 2 * cores(spark), min(4096, rows // 1_000_000))
     for name, value in {
@@ -315,8 +316,10 @@ def fit_to(spark: SparkSession, rows: int, small: bool) -> None:
 
 
 def _our_code(folder: Path) -> str:
-    """For workers of other machines, which have Python, Spark, numpy and pyarrow, and not us; each fetches it when it
-    is given its first task, so it has to stay where it is."""
+    """The path of a zip with our code, for workers on other machines, which have only Python, Spark, numpy and pyarrow.
+
+    A worker fetches the file with its first task, so it must stay as long as the session.
+    """
     home = Path(__file__).parents[1]
     path = folder / "ackproof.zip"
     with zipfile.ZipFile(path, "w") as packed:
@@ -326,17 +329,16 @@ def _our_code(folder: Path) -> str:
 
 
 def few_rows(spark: SparkSession, rows: Iterable[Sequence[Any]], schema: T.StructType) -> DataFrame:
-    """Rows of ours, in one partition: through Arrow, so that Spark holds them itself and knows how many they are.
+    """A frame of our own rows, in one partition. The rows go through Arrow, so Spark holds and counts them itself.
 
-    `createDataFrame` of a list keeps them with Python, which is then asked again, in a process of its own, by each
-    question that touches them.
+    A frame that `createDataFrame` makes of a list stays in Python: each query starts a Python process to read it again.
     """
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     return few_columns(spark, dict(zip(schema.names, columns, strict=True)), schema)
 
 
 def few_columns(spark: SparkSession, columns: Mapping[str, Any], schema: T.StructType) -> DataFrame:
-    """The same, from columns."""
+    """The same from columns."""
     arrow = to_arrow_schema(schema)
     arrays = [pa.array(columns[field.name], field.type) for field in arrow]
     table = pa.Table.from_arrays(arrays, schema=arrow)
@@ -344,29 +346,29 @@ def few_columns(spark: SparkSession, columns: Mapping[str, Any], schema: T.Struc
 
 
 def collected(frame: DataFrame) -> list[Row]:
-    """The rows of a frame that is small by nature."""
-    with sockets_left_alone():
+    """The rows of a small frame."""
+    with without_socket_warnings():
         return frame.collect()
 
 
 @contextmanager
-def sockets_left_alone() -> Iterator[None]:
-    """pyspark leaves the socket that rows came through to the collector. Not for one thread among others."""
+def without_socket_warnings() -> Iterator[None]:
+    """Ignore warnings about sockets that pyspark leaves to the collector. Do not use it beside other threads."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         yield
 
 
 def first_line(error: BaseException, hide: Callable[[str], str] = str) -> str:
-    """An error in one line: the rest of what Spark says is for its log. What is to be hidden is hidden before anything
-    is cut off, for half of a secret is not known for one."""
+    """An error in one line, without Spark's further lines. `hide` is applied before the text is cut, because half of a
+    secret cannot be recognised."""
     text = ""
-    with suppress(Exception):  # even an error's text is asked of Java, which may be gone by now
+    with suppress(Exception):  # the text of an error comes from Java, which may have ended by now
         text = str(error.getMessage()) if isinstance(error, PySparkException) else str(error)
         cause = getattr(error, "java_exception", None)
         while cause is not None:
             text = str(cause.toString())
             cause = cause.getCause()
     lines = [line.strip() for line in hide(text).splitlines() if line.strip()]
-    told = lines[0] if lines else "no more is known"
-    return (told if hasattr(error, "java_exception") and lines else f"{type(error).__name__}: {told}")[:300]
+    first = lines[0] if lines else "no more is known"
+    return (first if hasattr(error, "java_exception") and lines else f"{type(error).__name__}: {first}")[:300]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ackproof.model.checks import CHECKS
-from ackproof.model.external_clients import UNTOLD_BY_CONSUMERS, UNTOLD_BY_PRODUCERS, UNTOLD_FROM_THE_END
+from ackproof.model.external_clients import UNKNOWN_OF_CONSUMERS, UNKNOWN_OF_LATEST_CONSUMERS, UNKNOWN_OF_PRODUCERS
 from ackproof.scenario.json_schema import json_schema
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -40,9 +40,9 @@ def needs_table() -> str:
 
 
 def untold_table() -> str:
-    from_the_end = {f'{name}, with `start = "latest"`': why for name, why in UNTOLD_FROM_THE_END.items()}
+    from_the_end = {f'{name}, with `start = "latest"`': why for name, why in UNKNOWN_OF_LATEST_CONSUMERS.items()}
     by_reason: dict[str, list[str]] = {}
-    for name, why in (UNTOLD_BY_PRODUCERS | UNTOLD_BY_CONSUMERS | from_the_end).items():
+    for name, why in (UNKNOWN_OF_PRODUCERS | UNKNOWN_OF_CONSUMERS | from_the_end).items():
         by_reason.setdefault(why, []).append(name)
     rows = [f"| {', '.join(names)} | {why} |" for why, names in by_reason.items()]
     return "\n".join(["| check | because it is not told |", "| --- | --- |", *rows])

@@ -1,4 +1,4 @@
-"""What a health check is told when it is started: the topic and its line, and where the nodes are."""
+"""The configuration of a health check: the topic, the rate that it must not fall below, and the nodes' addresses."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ class HealthConfig(msgspec.Struct, frozen=True):
     line: float
     bootstrap: str
     brokers: dict[int, tuple[str, int]]  # Kafka's id: address, port
-    zookeeper: dict[str, tuple[str, int]]  # the node's name: address, port; one of the two is empty
-    controllers: dict[str, tuple[str, int]]
-    min_isr: dict[str, int]  # of every topic that is watched
+    zookeeper: dict[str, tuple[str, int]]  # the node's name: address, port; empty under KRaft
+    controllers: dict[str, tuple[str, int]]  # empty under ZooKeeper
+    min_isr: dict[str, int]  # of every watched topic
     jars: list[str]
     java_home: str
-    folder: str  # for what it needs while it lives: memory that goes with the lab, for each batch waits for two files
+    folder: str  # for its temporary files: in memory, because each batch waits for two files; it ends with the lab
     run: int = 0
-    directory: str | None = None  # of a run, for the journal
+    directory: str | None = None  # of the run; None outside of a run, where there is no journal
     progress: str | None = None
-    tethered: bool = False  # it ends when its standard input does
+    tethered: bool = False  # whether it ends when its standard input ends

@@ -35,7 +35,7 @@ class HealthCheck:
 
         self._config = config
         self._over = threading.Event()
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._journal = (
             None if config.directory is None else Writer(Path(config.directory), "alerts", config.run, "health")
         )
@@ -118,7 +118,7 @@ class HealthCheck:
 
     def _tell(self, alert: Alert) -> None:
         """Write and print an alert. Spark's threads call this too."""
-        with self._turn:
+        with self._lock:
             if self._journal is not None:
                 row = {name: getattr(alert, name) for name in ("rule", "event", "value", "text")}
                 self._journal.add(at_ns=time.monotonic_ns(), **row)
@@ -126,7 +126,7 @@ class HealthCheck:
         self._say(alert)
 
     def _say(self, alert: Alert) -> None:
-        with self._turn:
+        with self._lock:
             print(msgspec.json.encode(alert).decode(), flush=True)
 
 

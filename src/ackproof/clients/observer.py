@@ -96,10 +96,8 @@ class Observer:
         names = ["state", "members", "topics", "eligible"]
         names += ["stable"] * bool(config.transactional) + ["nodes"] * bool(config.groups)
         self._tables = {name: Writer(Path(config.directory), name, config.run, config.name) for name in names}
-        self._turn = threading.Lock()
-        self._topics: dict[
-            tuple[str, int, bool], TopicRow
-        ] = {}  # the last row by source, topic, and whether of settings
+        self._lock = threading.Lock()
+        self._topics: dict[tuple[str, int, bool], TopicRow] = {}  # the last row of each source and topic, of each kind
         self._strangers: set[tuple[str, str, str]] = set()  # group, client id and host of members from outside the run
         self._known: set[tuple[str, int]] = set()  # every partition that any broker reported
         self._over = threading.Event()
@@ -123,7 +121,7 @@ class Observer:
             thread.start()
         self._progress.write(1, 0, 0, 0, 0, 0)
         while not self._over.wait(0.1):
-            with self._turn:
+            with self._lock:
                 for table in self._tables.values():
                     table.flush_if_due()
         for thread in threads:
@@ -139,7 +137,7 @@ class Observer:
             while not self._over.is_set():
                 begun = time.monotonic()
                 rows = self._look(broker, number)
-                with self._turn:
+                with self._lock:
                     for row in rows:
                         self._tables["state"].add(**asdict(row))
                 self._over.wait(max(0.0, begun + EVERY_S - time.monotonic()))
@@ -154,7 +152,7 @@ class Observer:
                 found, of_topics, of_brokers = zookeeper.brokers_and_settings(
                     address, port, list(self._config.topics), TIMEOUT_S
                 )
-                with self._turn:
+                with self._lock:
                     self._tables["members"].add(at_ns=at_ns, source=name, brokers=sorted(found))
                     for topic, settings in of_topics.items():
                         self._note_settings(at_ns, name, self._config.topics[topic], settings)
@@ -172,7 +170,7 @@ class Observer:
                 at_ns = time.monotonic_ns()
                 with suppress(NoAnswer):
                     found = broker.settings(list(self._config.topics), SETTINGS)
-                    with self._turn:
+                    with self._lock:
                         for topic, settings in found.items():
                             self._note_settings(at_ns, self._config.names[number], self._config.topics[topic], settings)
                 if self._over.wait(SETTINGS_EVERY_S):
@@ -194,7 +192,7 @@ class Observer:
 
     def _note_strangers(self, at_ns: int, group: Group) -> None:
         """Write one row for each member whose client id is not one of the run's."""
-        with self._turn:
+        with self._lock:
             for member in group.members:
                 name = (group.id, member.client_id, member.host)
                 new = member.client_id not in self._config.groups[group.id] and name not in self._strangers
@@ -244,7 +242,7 @@ class Observer:
                         warned = True
                         print(f"broker {number}: its eligible leaders cannot be read ({silence})", file=sys.stderr)
                     continue
-                with self._turn:
+                with self._lock:
                     for (topic, partition), now in found.items():
                         if before.get((topic, partition), NO_ELIGIBLE) != now:
                             self._tables["eligible"].add(
@@ -269,7 +267,7 @@ class Observer:
             return list(self._without_answer(at_ns, number, f"{silence.kind}: {silence.reason}"))
         took_ns = time.monotonic_ns() - at_ns
         self._known |= set(wanted)
-        with self._turn:
+        with self._lock:
             members = sorted(node.id for node in metadata.brokers)
             self._tables["members"].add(at_ns=at_ns, source=self._config.names[number], brokers=members)
             self._note_topics(at_ns, number, metadata)

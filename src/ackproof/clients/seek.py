@@ -26,8 +26,8 @@ class Seek(msgspec.Struct, frozen=True):
     policy: Literal["earliest", "latest", "error"]
 
 
-class Landed(msgspec.Struct, frozen=True):
-    """The result of a seek. `offset` is None if no record came: the consumer waits at the end, or got an error."""
+class SeekResult(msgspec.Struct, frozen=True):
+    """`offset` is None if no record came: the consumer waits at the end, or got an error."""
 
     answer: int | None  # by time: the offset that the broker gave; None if every record is older
     offset: int | None
@@ -39,16 +39,16 @@ class Landed(msgspec.Struct, frozen=True):
     log_end_after: int
     error: str | None = None
 
-    def said(self, asked: Seek) -> str:
-        what = f"offset {asked.to:,}" if asked.by == "offset" else f"the time {_clock(asked.to)}"
-        place = f"{asked.topic}/{asked.partition}"
+    def describe(self, request: Seek) -> str:
+        what = f"offset {request.to:,}" if request.by == "offset" else f"the time {_clock(request.to)}"
+        place = f"{request.topic}/{request.partition}"
         if self.error is not None:
             return f"{place}: seek to {what}: {self.error}"
         if self.offset is None:
             return f"{place}: seek to {what}: waits at the end, {self.log_end_after:,}"
-        gone = asked.by == "offset" and self.offset != asked.to
-        why = f", because {asked.to:,} does not exist ({asked.policy})" if gone else ""
-        time_of = f", written {_clock(self.at_ms)}" if asked.by == "time" and self.at_ms is not None else ""
+        gone = request.by == "offset" and self.offset != request.to
+        why = f", because {request.to:,} does not exist ({request.policy})" if gone else ""
+        time_of = f", written {_clock(self.at_ms)}" if request.by == "time" and self.at_ms is not None else ""
         return f"{place}: seek to {what}: landed at {self.offset:,}{time_of}{why}"
 
 
@@ -56,13 +56,13 @@ def _clock(ms: int) -> str:
     return time.strftime("%H:%M:%S", time.gmtime(ms / 1000)) + f".{ms % 1000:03d}"
 
 
-def seek(asked: Seek) -> Landed:
+def seek(request: Seek) -> SeekResult:
     client = Consumer(
         {
-            "bootstrap.servers": asked.bootstrap,
+            "bootstrap.servers": request.bootstrap,
             "group.id": "ackproof-seek",
             "enable.auto.commit": False,
-            "auto.offset.reset": asked.policy,
+            "auto.offset.reset": request.policy,
             "broker.address.family": "v4",
             "fetch.wait.max.ms": 50,
             "enable.partition.eof": True,
@@ -70,20 +70,20 @@ def seek(asked: Seek) -> Landed:
         }
     )
     try:
-        place = TopicPartition(asked.topic, asked.partition)
+        place = TopicPartition(request.topic, request.partition)
         start, end = client.get_watermark_offsets(place, timeout=ANSWER_S)
-        answer = _offset_at(client, asked) if asked.by == "time" else None
-        offset = asked.to if asked.by == "offset" else OFFSET_END if answer is None else answer
-        first, error = _first_from(client, asked, offset)
+        answer = _offset_at(client, request) if request.by == "time" else None
+        offset = request.to if request.by == "offset" else OFFSET_END if answer is None else answer
+        first, error = _first_from(client, request, offset)
         before = None
-        if asked.by == "time" and first is not None and first.offset() > start:
-            before, _ = _first_from(client, asked, first.offset() - 1)
+        if request.by == "time" and first is not None and first.offset() > start:
+            before, _ = _first_from(client, request, first.offset() - 1)
             if before is not None and before.offset() >= first.offset():
                 before = None  # retention has deleted it since
         start_after, end_after = client.get_watermark_offsets(place, timeout=ANSWER_S)
     finally:
         client.close()
-    return Landed(
+    return SeekResult(
         answer=answer,
         offset=None if first is None else first.offset(),
         at_ms=None if first is None else first.timestamp()[1],
@@ -96,18 +96,18 @@ def seek(asked: Seek) -> Landed:
     )
 
 
-def _offset_at(client: Consumer, asked: Seek) -> int | None:
-    (found,) = client.offsets_for_times([TopicPartition(asked.topic, asked.partition, asked.to)], timeout=ANSWER_S)
+def _offset_at(client: Consumer, request: Seek) -> int | None:
+    (found,) = client.offsets_for_times([TopicPartition(request.topic, request.partition, request.to)], timeout=ANSWER_S)
     return None if found.offset == OFFSET_END else int(found.offset)
 
 
-def _first_from(client: Consumer, asked: Seek, offset: int) -> tuple[Any, str | None]:
+def _first_from(client: Consumer, request: Seek, offset: int) -> tuple[Any, str | None]:
     """The first record at or after an offset, or the error that came instead; neither at the log's end.
 
     The wait also needs a minimum number of polls, because a process that was stopped for a while has not waited for
     Kafka.
     """
-    client.assign([TopicPartition(asked.topic, asked.partition, offset)])
+    client.assign([TopicPartition(request.topic, request.partition, offset)])
     deadline, polls = time.monotonic() + ANSWER_S, 0
     while time.monotonic() < deadline or polls < ANSWER_S / POLL_S:
         polls += 1

@@ -1,6 +1,6 @@
 """Which files of a run directory may be opened: regular files inside it, and not more of them than a run can write.
 
-A run directory may come from a stranger. A reader of a FIFO would wait for ever, a device would never end, and a link
+A run directory may come from a stranger. A reader of a FIFO would wait forever, a device would never end, and a link
 would show the reader's own files. So judge and report check each file before they open it.
 """
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ackproof.clients.seek import Landed, Seek, seek
+from ackproof.clients.seek import Seek, SeekResult, seek
 from ackproof.core.errors import CannotHere
 from ackproof.core.sites import placed
 from ackproof.journal.writer import Writer
@@ -137,10 +137,10 @@ class Topics:
             self._journal_seek(fault, asked, landed)
             if plan.gone and landed.log_start <= asked.to < landed.log_end:
                 raise CannotHere(f"{topic}/{partition}: offset {asked.to:,} is still there, so nothing is shown")
-            said.append(landed.said(asked))
+            said.append(landed.describe(asked))
         return {"nodes": list(plan.partitions), "said": said}
 
-    def _journal_seek(self, fault: int, asked: Seek, landed: Landed) -> None:
+    def _journal_seek(self, fault: int, asked: Seek, landed: SeekResult) -> None:
         self._table("seeks").add(
             fault=fault,
             at_ns=time.monotonic_ns(),

@@ -11,7 +11,7 @@ from confluent_kafka import Message, TopicPartition
 from ackproof.clients import seek as seeking
 from ackproof.clients.seek import ANSWER_S, POLL_S, Seek, seek
 
-ASKED = Seek("nowhere", "orders", 0, "offset", 3, "earliest")
+REQUEST = Seek("nowhere", "orders", 0, "offset", 3, "earliest")
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,6 @@ def test_a_process_that_was_stopped_has_not_waited_for_kafka(
 
     monkeypatch.setattr(seeking, "Consumer", Client)
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    found = seek(ASKED)
+    found = seek(REQUEST)
     assert (found.offset, found.error) == (landed, None if answers_at else "_TIMED_OUT")
     assert polls == answers_at or polls >= ANSWER_S / POLL_S

@@ -24,8 +24,8 @@ NEVER_SENT: dict[str, str] = {
     "_INVALID_ARG": "the client did not accept it",
 }
 
-# A broker refused the message before it wrote anything, or the client did before it sent it again. This is proof if
-# there was only one attempt.
+# A broker refused the message before it wrote anything, or the client dropped it instead of sending it again. This is
+# proof only if there was no earlier attempt.
 REFUSED_BEFORE_WRITING: dict[str, str] = {
     "_UNKNOWN_TOPIC": "the client found no such topic and sent nothing",
     "_UNKNOWN_PARTITION": "the client found no such partition and sent nothing",

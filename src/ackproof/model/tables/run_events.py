@@ -22,8 +22,8 @@ FAULTS = Table(
         Column(
             "by",
             TEXT,
-            "What ended the fault: `the scenario`, `the interrupt`, or `done` (it does not last). If nothing ended it "
-            "in time: `the kernel`, its `watchdog` or `its time`.",
+            "What ended the fault: `the scenario`, `the interrupt`, or `done` (it does not last). If the run did "
+            "not end it in time: `the kernel`, its `watchdog` or `its time`.",
             True,
         ),
         Column("text", TEXT, "The proof or the problem, in words.", True),

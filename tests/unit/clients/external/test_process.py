@@ -503,7 +503,7 @@ def test_a_consumer_is_ready_when_it_has_partitions_and_ends_on_sigterm(tmp_path
 
 # -- how they end ------------------------------------------------------------------------------------------------------
 
-# A client that starts two other processes, one of them in its own session, ignores SIGTERM, and would stay for ever.
+# A client that starts two other processes, one of them in its own session, ignores SIGTERM, and would never end.
 LASTING = """
 import os, signal, subprocess, sys, time
 lasting = [sys.executable, "-c", "import time; time.sleep(600)"]

@@ -262,13 +262,13 @@ def test_a_replacement_that_hangs_is_replaced_too(
     assert cluster.clients == (4 if kind == "Client" else 2)
 
 
-def test_clients_are_not_replaced_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_are_not_replaced_endlessly(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, made = Clock(), []
     monkeypatch.setattr(kafka_calls, "time", clock)
 
     def hang(_: float, call: Callable[[], object]) -> None:
         clock.sleep(kafka_calls.HUNG_S)
-        raise kafka_calls.Hung("for ever")
+        raise kafka_calls.Hung("it hangs")
 
     monkeypatch.setattr(kafka_calls, "_within", hang)
     with pytest.raises(kafka_calls.Hung):

@@ -97,7 +97,9 @@ def seek(request: Seek) -> SeekResult:
 
 
 def _offset_at(client: Consumer, request: Seek) -> int | None:
-    (found,) = client.offsets_for_times([TopicPartition(request.topic, request.partition, request.to)], timeout=ANSWER_S)
+    (found,) = client.offsets_for_times(
+        [TopicPartition(request.topic, request.partition, request.to)], timeout=ANSWER_S
+    )
     return None if found.offset == OFFSET_END else int(found.offset)
 
 

@@ -115,7 +115,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Extras:
-    """What the health check needs beyond the judge's session: more jars, other settings, another heap size."""
+    """What a session has beyond the default: more jars (to read from Kafka), other settings, another heap size."""
 
     jars: Sequence[Path] = ()
     settings: Mapping[str, str] = field(default_factory=dict)

@@ -17,7 +17,7 @@ ANSWER_S = 10.0
 POLL_S = 0.1
 
 
-class Seek(msgspec.Struct, frozen=True):
+class SeekRequest(msgspec.Struct, frozen=True):
     bootstrap: str
     topic: str
     partition: int
@@ -39,7 +39,7 @@ class SeekResult(msgspec.Struct, frozen=True):
     log_end_after: int
     error: str | None = None
 
-    def describe(self, request: Seek) -> str:
+    def describe(self, request: SeekRequest) -> str:
         what = f"offset {request.to:,}" if request.by == "offset" else f"the time {_clock(request.to)}"
         place = f"{request.topic}/{request.partition}"
         if self.error is not None:
@@ -56,7 +56,7 @@ def _clock(ms: int) -> str:
     return time.strftime("%H:%M:%S", time.gmtime(ms / 1000)) + f".{ms % 1000:03d}"
 
 
-def seek(request: Seek) -> SeekResult:
+def seek(request: SeekRequest) -> SeekResult:
     client = Consumer(
         {
             "bootstrap.servers": request.bootstrap,
@@ -96,14 +96,14 @@ def seek(request: Seek) -> SeekResult:
     )
 
 
-def _offset_at(client: Consumer, request: Seek) -> int | None:
+def _offset_at(client: Consumer, request: SeekRequest) -> int | None:
     (found,) = client.offsets_for_times(
         [TopicPartition(request.topic, request.partition, request.to)], timeout=ANSWER_S
     )
     return None if found.offset == OFFSET_END else int(found.offset)
 
 
-def _first_from(client: Consumer, request: Seek, offset: int) -> tuple[Any, str | None]:
+def _first_from(client: Consumer, request: SeekRequest, offset: int) -> tuple[Any, str | None]:
     """The first record at or after an offset, or the error that came instead; neither at the log's end.
 
     The wait also needs a minimum number of polls, because a process that was stopped for a while has not waited for

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ackproof.clients.seek import Seek, SeekResult, seek
+from ackproof.clients.seek import SeekRequest, SeekResult, seek
 from ackproof.core.errors import CannotHere
 from ackproof.core.sites import placed
 from ackproof.journal.writer import Writer
@@ -125,7 +125,7 @@ class Topics:
         said = []
         bootstrap = self._bootstrap()
         for topic, partition in self._named(plan.partitions):
-            asked = Seek(
+            asked = SeekRequest(
                 bootstrap=bootstrap,
                 topic=topic,
                 partition=partition,
@@ -140,7 +140,7 @@ class Topics:
             said.append(landed.describe(asked))
         return {"nodes": list(plan.partitions), "said": said}
 
-    def _journal_seek(self, fault: int, asked: Seek, landed: SeekResult) -> None:
+    def _journal_seek(self, fault: int, asked: SeekRequest, landed: SeekResult) -> None:
         self._table("seeks").add(
             fault=fault,
             at_ns=time.monotonic_ns(),

@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import Message, TopicPartition
 
 from ackproof.clients import seek as seeking
-from ackproof.clients.seek import ANSWER_S, POLL_S, Seek, seek
+from ackproof.clients.seek import ANSWER_S, POLL_S, SeekRequest, seek
 
-REQUEST = Seek("nowhere", "orders", 0, "offset", 3, "earliest")
+REQUEST = SeekRequest("nowhere", "orders", 0, "offset", 3, "earliest")
 
 
 @pytest.mark.parametrize(

@@ -106,8 +106,8 @@ def _offset_at(client: Consumer, request: SeekRequest) -> int | None:
 def _first_from(client: Consumer, request: SeekRequest, offset: int) -> tuple[Any, str | None]:
     """The first record at or after an offset, or the error that came instead; neither at the log's end.
 
-    The wait also needs a minimum number of polls, because a process that was stopped for a while has not waited for
-    Kafka.
+    The wait ends only after a minimum number of polls: while this process is stopped, time passes, but the process
+    does not wait for Kafka.
     """
     client.assign([TopicPartition(request.topic, request.partition, offset)])
     deadline, polls = time.monotonic() + ANSWER_S, 0

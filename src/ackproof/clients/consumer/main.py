@@ -34,7 +34,7 @@ from ackproof.model.message import unpack
 BATCH = 1_000
 POLL_S = 0.1
 ASK_S = 5.0  # how long a question about a position may take
-ASSIGNED_S = 15.0  # the client may never report that the consumer got no partition
+ASSIGNED_S = 15.0  # then a consumer without a partition counts as ready: the client may not report an empty assignment
 
 
 class ConsumerConfig(msgspec.Struct, frozen=True):

@@ -45,7 +45,7 @@ class Table:
 INT, LONG, TEXT, BOOL, FLOAT = pa.int32(), pa.int64(), pa.string(), pa.bool_(), pa.float64()
 IDS, TEXTS = pa.list_(pa.int32()), pa.list_(pa.string())
 
-RUN = Column("run", LONG, "The run: the microsecond since 1970 in which it began; `run.json` holds its name.")
+RUN = Column("run", LONG, "The run's number: when it began, in microseconds since 1970; `run.json` holds its name.")
 AT = Column("at_ns", LONG, "When it happened, on the monotonic clock.")
 TOPIC = Column("topic", INT, "The topic's number; `run.json` holds its name.")
 PARTITION = Column("partition", INT, "The partition.")

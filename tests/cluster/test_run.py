@@ -323,7 +323,7 @@ def test_a_fault_of_a_run_ends_in_the_kernel_though_the_supervisor_is_stopped_an
             and len(row["isr"]) == len(row["replicas"])]  # fmt: skip
     assert back, "the broker was in sync again before anybody could have healed it"
     unfit = [line.text for line in read_verdict(directory).fitness if not line.fit]
-    assert ["was not looked at for" in text for text in unfit] == [True], unfit
+    assert ["was not probed for" in text for text in unfit] == [True], unfit
     figure = f"a fault of a run, to last {until_s} s: ended by the kernel after {took_s:.1f} s; {unfit[0]}"
     record_property("figure", f"{figure} Exit 3")
 

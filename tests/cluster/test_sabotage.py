@@ -100,7 +100,7 @@ def test_a_run_whose_rules_are_removed_while_it_goes_on_is_unknown_and_says_why(
         until(run, "severed")
         done = us.run(*of_its_lab(us, "exec", "observer", "--", us.python, "-c", REMOVE))
         assert done.returncode == 0, done.stderr
-        told = assert_found_out(run, tmp_path, "did not hold for all of its time")
+        told = assert_found_out(run, tmp_path, "did not hold all the time")
     record_property("figure", f"rules removed while a run went on: {told}")
 
 
@@ -128,7 +128,7 @@ def test_a_run_whose_pause_is_ended_by_somebody_else_is_unknown_and_says_why(
     with begun(us, tmp_path, "acks1-leader-isolated", *small(**paused)) as run:
         until(run, "every thread of kafka1 is stopped")
         os.kill(process_of(us, "kafka1"), signal.SIGCONT)
-        told = assert_found_out(run, tmp_path, "did not hold for all of its time")
+        told = assert_found_out(run, tmp_path, "did not hold all the time")
     record_property("figure", f"a pause ended while a run went on: {told}")
 
 
@@ -202,7 +202,7 @@ def test_a_run_whose_topic_somebody_deletes_is_unknown_and_says_why(
         until(run, "severed")
         done = us.run(*of_its_lab(us, "exec", "client", "--", us.python, "-c", DELETE))
         assert done.returncode == 0, done.stderr
-        told = assert_found_out(run, tmp_path, "he topic orders was deleted and made anew while the run went on", None)
+        told = assert_found_out(run, tmp_path, "he topic orders was deleted and created again during the run", None)
     record_property("figure", f"a topic deleted while a run went on: {told}")
 
 
@@ -292,7 +292,7 @@ def test_a_run_with_clients_on_the_host_whose_relays_somebody_stops_and_kills_is
     (directory,) = (tmp_path / "runs").iterdir()
     unfit = [line.text for line in read_verdict(directory).fitness if not line.fit]
     assert "relay-kafka3 died by itself (signal 9)." in unfit
-    assert any(text.startswith("Somebody disturbed relay-kafka2 ") for text in unfit)
+    assert any(text.startswith("An outsider disturbed relay-kafka2 ") for text in unfit)
     record_property("figure", f"relays stopped and killed from outside while a run went on: {told}")
 
 

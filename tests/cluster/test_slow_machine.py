@@ -135,7 +135,7 @@ def test_none_is_found_where_none_can_be_and_what_took_long_is_no_refutation(
     told = [line.text for line in verdict.fitness if "itself was late" in line.text]
     assert (len(told), results["unavailable"]) == ((1, "unknown") if late else (0, "refuted")), verdict.sentence
     assert verdict.result == results["unavailable"], verdict.sentence
-    how = told[0] if late else "The laboratory itself was not late."
+    how = told[0] if late else "The lab itself was not late."
     record_property(
         "figure", f"{share} % of a processor: none of {verdict.acked:,} lost; a wait is {verdict.result}. {how}"
     )

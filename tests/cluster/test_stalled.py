@@ -49,7 +49,7 @@ def test_a_consumer_that_goes_on_is_waited_for_and_its_lateness_named(
     verdict = ran_with_its_consumer_stopped(us, tmp_path, 7.0)
     checks = {check.name: (check.found, check.result) for check in verdict.checks}
     assert checks["undelivered"] == (0, "confirmed"), verdict.sentence
-    (told,) = [line.text for line in verdict.fitness if line.text.startswith("consumer1 was late itself")]
+    (told,) = [line.text for line in verdict.fitness if line.text.startswith("consumer1 was late")]
     record_property("figure", f"a consumer stopped for 7 s near the end of the load: all delivered. {told}")
 
 

@@ -25,8 +25,9 @@ from ackproof.api.run_request import RunRequest
 from ackproof.core.errors import CannotHere, NotProved, Problem, Refused, UsageProblem
 from ackproof.host import namespaces as kernel
 from ackproof.host import processes
-from ackproof.judge import evidence as fitness
-from ackproof.judge.evidence import Evidence
+from ackproof.judge.evidence import faults as fault_fitness
+from ackproof.judge.evidence import interference
+from ackproof.judge.evidence.facts import Evidence
 from ackproof.judge.run_source import opened
 from ackproof.lab import client as control
 from ackproof.lab.audit_log import Events
@@ -546,7 +547,7 @@ def what_the_judge_says(ongoing: Ongoing) -> tuple[list[str], bool, str]:
     """What the journal tells of the fault, whether that is evidence, and the sentence about it."""
     ongoing.close()
     with opened(ongoing.directory) as source:
-        (line,) = fitness.faults(Evidence(source, [], {}, {}, {}))
+        (line,) = fault_fitness.faults(Evidence(source, [], {}, {}, {}))
         return [row["event"] for row in source.small["faults"]], line.fit, line.text.partition(") ")[2]
 
 
@@ -570,9 +571,7 @@ def test_a_fault_that_no_longer_holds_reaches_the_judge_by_the_runs_journal(sabo
             assert events == ["asked", "proved", *["broken"] * sabotaged, "healing", "healed"]
             assert fit is not sabotaged
             if sabotaged:
-                when_and_what = (
-                    r"did not hold for all of its time: \d+\.\d s after its proof, still reachable: kafka1 →"
-                )
+                when_and_what = r"did not hold all the time: \d+\.\d s after its proof, still reachable: kafka1 →"
                 assert re.match(when_and_what, text)
             else:
                 assert text == "was proved and healed."
@@ -639,8 +638,8 @@ def test_what_somebody_else_does_to_the_lab_reaches_the_judge_by_the_runs_record
             ongoing.close()
             assert ongoing.doubts() == ([] if fit else ["somebody else changed the lab"])
             with opened(ongoing.directory) as source:
-                lines = fitness.others(Evidence(source, [], {}, {}, {}))
-            told = f"Somebody else changed the laboratory while the run went on: ackproof start kafka1 ({by})."
+                lines = interference.others(Evidence(source, [], {}, {}, {}))
+            told = f"A command that is not part of the run changed the lab: ackproof start kafka1 ({by})."
             assert [(line.fit, line.text) for line in lines] == [(False, told)] * (not fit)
 
     in_a_lab(work)

@@ -175,7 +175,7 @@ CASES: dict[str, tuple[History, str, str]] = {
     "late, and one lacking": (
         ended(reads(run(), *GAP), 7_000).stood(10, 10),
         "unknown",
-        "consumer1 was late itself by up to 7,000 ms",
+        "consumer1 was late by up to 7,000 ms",
     ),
     "hardly late, and one lacking": (ended(reads(run(), *GAP), 999).stood(10, 10), "refuted", ""),
     "late, and all given": (ended(reads(run(), *TEN), 7_000).stood(10, 10), "confirmed", ""),
@@ -188,17 +188,17 @@ CASES: dict[str, tuple[History, str, str]] = {
     "paused by the scenario, and late for a second beside that": (
         paused(late_and_one_lacks(), 6_005),
         "unknown",
-        "consumer1 was late itself by up to 1,000 ms",
+        "consumer1 was late by up to 1,000 ms",
     ),
     "paused by the scenario, and stopped by somebody else later": (
         paused(late_and_one_lacks(noticed=20_000), 7_010),
         "unknown",
-        "consumer1 was late itself by up to 7,000 ms",
+        "consumer1 was late by up to 7,000 ms",
     ),
     "another consumer paused by the scenario": (
         paused(late_and_one_lacks(), 7_010, became="consumer2"),
         "unknown",
-        "consumer1 was late itself by up to 7,000 ms",
+        "consumer1 was late by up to 7,000 ms",
     ),
     "an open transaction withheld the rest: the consumer read as far as the leader let it": (
         ended(first_five()).stood(5, 5),
@@ -272,7 +272,7 @@ CASES: dict[str, tuple[History, str, str]] = {
     "overtaken though forbidden, by a consumer that was late": (
         overtaken("forbidden", 1_375),
         "unknown",
-        "consumer1 was late itself by up to 1,375 ms",
+        "consumer1 was late by up to 1,375 ms",
     ),
     "of before consumers told where they stood": (first_five(), "refuted", ""),
     "required, and found below where it stood": (
@@ -290,7 +290,7 @@ CASES: dict[str, tuple[History, str, str]] = {
     "two owners, and one of them so late that its group may have taken it for dead": (
         owned_twice(22_500),
         "unknown",
-        "consumer1 was late itself",
+        "consumer1 was late",
     ),
     "two owners, and one of them late, but not as late as that": (owned_twice(22_499), "refuted", ""),
     "two owners, and one of them late before the load": (owned_twice(60_000, when=-1), "refuted", ""),
@@ -325,8 +325,8 @@ def test_each_process_that_was_late_is_named(verdicts: dict[str, Verdict]) -> No
     def named(case: str) -> list[str]:
         return [line.text for line in verdicts[case].fitness if line.name == "lateness"]
 
-    assert named("late, and all given") == ["consumer1 was late itself by up to 7,000 ms."]
+    assert named("late, and all given") == ["consumer1 was late by up to 7,000 ms."]
     assert named("hardly late, and one lacking") == []
     assert named("paused by the scenario, and one lacking") == []
     final_read = "the final read was stopped, and read to the end, and one was lost"
-    assert named(final_read) == ["final-read was late itself by up to 40,000 ms."]
+    assert named(final_read) == ["final-read was late by up to 40,000 ms."]

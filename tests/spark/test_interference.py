@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from ackproof.judge import interference
-from ackproof.judge.evidence import Evidence
+from ackproof.judge.evidence import interference
+from ackproof.judge.evidence.facts import Evidence
 from ackproof.judge.run_source import opened
 from ackproof.model.run_record import Marks
 from ackproof.model.verdict import Fitness
@@ -44,7 +44,7 @@ DISTURBED: dict[str, tuple[Rows, list[Fitness]]] = {
     "near miss: a node that exited as it was asked to": ([happened(1_500, "kafka2", "exited")], []),
     "a broker that is stopped to the end": (
         [happened(2_700, "kafka2", "disturbed", "kafka2 is stopped")],
-        [Fitness("disturbed", False, "Somebody disturbed kafka2 1.7 s after the load began: kafka2 is stopped.")],
+        [Fitness("disturbed", False, "An outsider disturbed kafka2 1.7 s after the load began: kafka2 is stopped.")],
     ),
     "a node of ZooKeeper that goes on, and another that goes on before and after": (
         [
@@ -59,7 +59,7 @@ DISTURBED: dict[str, tuple[Rows, list[Fitness]]] = {
             Fitness(
                 "disturbed",
                 False,
-                "Somebody disturbed zk1 0.1 s before the load began: zk1 is stopped; zk1 goes on, 0.2 s later.",
+                "An outsider disturbed zk1 0.1 s before the load began: zk1 is stopped; zk1 goes on, 0.2 s later.",
             )
         ],
     ),
@@ -69,13 +69,17 @@ DISTURBED: dict[str, tuple[Rows, list[Fitness]]] = {
             Fitness(
                 "disturbed",
                 False,
-                "Somebody disturbed relay-kafka2 1.7 s after the load began: relay-kafka2 is stopped.",
+                "An outsider disturbed relay-kafka2 1.7 s after the load began: relay-kafka2 is stopped.",
             )
         ],
     ),
     "near miss: a client, which is a remark": (
         [happened(1_000, "producer1", "disturbed", "producer1 is stopped")],
-        [Fitness("disturbed", True, "Somebody disturbed producer1 0.0 s after the load began: producer1 is stopped.")],
+        [
+            Fitness(
+                "disturbed", True, "An outsider disturbed producer1 0.0 s after the load began: producer1 is stopped."
+            )
+        ],
     ),
 }
 
@@ -92,7 +96,7 @@ def test_a_stranger_in_a_group_of_the_run_makes_it_unfit(tmp_path: Path) -> None
         happened(1_100, "kafka1", "goes on", "kafka1 goes on"),
     ]
     told = (
-        "A client that is none of this run's, 'rdkafka', is a member of the group readers, from 127.0.0.1, "
+        "A client from outside the run, 'rdkafka', is a member of the group readers, from 127.0.0.1, "
         "noticed 1.7 s after the load began."
     )
     assert interference.joined(evidence(tmp_path, {"nodes": rows})) == [Fitness("joined", False, told)]
@@ -117,7 +121,7 @@ def end(when: float, topic_id: str | None) -> dict[str, Any]:
 
 
 ANEW = (
-    "The topic orders was deleted and made anew while the run went on (its id was one, then two), "
+    "The topic orders was deleted and created again during the run (its id was one, then two), "
     "noticed {} the load began."
 )
 IDS: dict[str, tuple[dict[str, Rows], str | None]] = {
@@ -163,10 +167,7 @@ IDS: dict[str, tuple[dict[str, Rows], str | None]] = {
 }
 
 
-GONE = (
-    "The topic orders was deleted while the run went on, and is not there at its end, "
-    "noticed {} s after the load began."
-)
+GONE = "The topic orders was deleted during the run, and does not exist at its end, noticed {} s after the load began."
 WITH_IT: dict[str, Any] = {"replicas": ["1,2"]}
 WITHOUT: dict[str, Any] = {"replicas": []}
 PRESENCE: dict[str, tuple[Rows, list[str]]] = {
@@ -226,7 +227,7 @@ def texts(folder: Path, tables: dict[str, Rows], **record: Any) -> list[str]:
     return [line.text for line in lines]
 
 
-CHANGED = "Somebody changed {}, for which the scenario does not ask, noticed {} s after the load began."
+CHANGED = "An outsider changed {}, noticed {} s after the load began."
 SETTINGS: dict[str, tuple[Rows, list[str]]] = {
     "near miss: each source goes by its own": (
         [said(1, settings='{"retention.ms":"1"}'), said(2, "kafka2", settings='{"retention.ms":"2"}')],
@@ -266,9 +267,9 @@ SETTINGS: dict[str, tuple[Rows, list[str]]] = {
             said(1_700, "zk1", -1, settings='{"log.retention.ms of <default>":"7"}'),
         ],
         [
-            CHANGED.format("flush.ms of orders from what it is by default to 7", "0.5"),
-            CHANGED.format("flush.ms of orders from 7 to what it is by default", "0.6"),
-            CHANGED.format("log.retention.ms of <default> from what it is by default to 7", "0.7"),
+            CHANGED.format("flush.ms of orders from the default to 7", "0.5"),
+            CHANGED.format("flush.ms of orders from 7 to the default", "0.6"),
+            CHANGED.format("log.retention.ms of <default> from the default to 7", "0.7"),
         ],
     ),
 }
@@ -284,7 +285,7 @@ def test_what_a_mirror_makes_of_its_topics_settings_is_no_interference(tmp_path:
     rows = [said(1, topic=topic, settings=text) for topic in (0, 1) for text in ("{}", '{"flush.ms":"7"}')]
     rows = [{**row, "at_ns": at(1_000 + place)} for place, row in enumerate(rows)]
     (told,) = texts(tmp_path, {"topics": rows}, topics=["orders", "copy"], mirrors={1: 0})
-    assert told == CHANGED.format("flush.ms of orders from what it is by default to 7", "0.0")
+    assert told == CHANGED.format("flush.ms of orders from the default to 7", "0.0")
 
 
 def planned(**fault: Any) -> dict[str, Any]:
@@ -292,7 +293,7 @@ def planned(**fault: Any) -> dict[str, Any]:
 
 
 RESIZED = planned(to_partitions=3, partitions=["orders/*"])
-GREW = "The topic orders has 3 partitions where the scenario has 2, noticed 1.0 s after the load began."
+GREW = "The topic orders has 3 partitions, but the scenario has 2, noticed 1.0 s after the load began."
 REPLICAS: dict[str, tuple[dict[str, Any], list[list[str]], list[str]]] = {
     "near miss: the same again": (planned(), [["1,2", "2,1"]] * 2, []),
     "near miss: all partitions are not told of yet": (planned(), [["1,2"], ["1,2", "2,1"]], []),
@@ -302,12 +303,12 @@ REPLICAS: dict[str, tuple[dict[str, Any], list[list[str]], list[str]]] = {
     "another order": (
         planned(),
         [["1,2", "2,1"], ["1,2", "1,2"]],
-        ["Somebody moved orders/1 from replicas 2,1 to 1,2, noticed 1.0 s after the load began."],
+        ["An outsider moved orders/1 from replicas 2,1 to 1,2, noticed 1.0 s after the load began."],
     ),
     "one more while it grows": (
         RESIZED,
         [["1,2", "2,1"], ["1,2,3", "2,1", "3,1"]],
-        ["Somebody moved orders/0 from replicas 1,2 to 1,2,3, noticed 1.0 s after the load began."],
+        ["An outsider moved orders/0 from replicas 1,2 to 1,2,3, noticed 1.0 s after the load began."],
     ),
 }
 

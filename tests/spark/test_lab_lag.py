@@ -183,7 +183,7 @@ def test_what_depends_on_time_is_unknown_where_the_laboratory_was_late(
     (check,) = [check for check in verdict.checks if check.name in CASES[case][0].expect]
     assert check.result == expected, check.text
     assert verdict.result == expected, verdict.sentence
-    was_late = re.search(r"the laboratory itself was late by up to (1,375|300) ms", check.text)
+    was_late = re.search(r"the lab itself was late by up to (1,375|300) ms", check.text)
     waited = re.search(r"the nodes waited up to (1,375|300) ms for a processor", check.text)
     assert (was_late is not None or waited is not None) == (expected == "unknown")
     assert (waited is not None) == ("waited" in case and expected == "unknown")

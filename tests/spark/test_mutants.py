@@ -42,7 +42,9 @@ SHARED = {  # without a check of their own: what several of them ask
     "transacted": ("test_torn", "test_hung", "test_uncommitted_read", "test_poll_skip"),
 }
 # Plain Python: whether a run is evidence.
-WITHOUT_SPARK = {"evidence": ("test_evidence",), "interference": ("test_interference",)}
+WITHOUT_SPARK = dict.fromkeys(("facts", "fitness", "faults", "final_log", "processes"), ("test_evidence",)) | {
+    "interference": ("test_interference", "test_evidence")
+}
 GIVEN_A_FOLDER = (
     "tests.spark.test_evidence",
     "tests.spark.test_interference",

@@ -46,7 +46,7 @@ CASES: dict[str, tuple[History, str | None]] = {
     "the fault was not proved": (run(("asked", 5.0), ("not proved", 6.0)), "not proved"),
     "the fault did not hold": (run(*GOOD, ("broken", 50.0)), "did not hold"),
     "the fault was not healed": (run(("asked", 5.0), ("proved", 6.0), ("not healed", 90.0)), "healed"),
-    "the fault came after the load": (run(("asked", 50.0), ("proved", 51.0), ("healed", 90.0)), "load had ended"),
+    "the fault came after the load": (run(("asked", 50.0), ("proved", 51.0), ("healed", 90.0)), "load ended"),
     "the fault came before the load": (run(("asked", 0.0), ("proved", 0.0), ("healed", 90.0)), "before"),
 }
 

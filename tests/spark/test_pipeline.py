@@ -16,7 +16,7 @@ import pytest
 
 from ackproof.judge import pipeline as main
 from ackproof.judge import run_source as sources
-from ackproof.judge.evidence import log_was_read
+from ackproof.judge.evidence.fitness import log_was_read
 from ackproof.judge.frames import Tables
 from ackproof.judge.pipeline import judge
 from ackproof.judge.registry import QUESTIONS
@@ -248,7 +248,7 @@ UNKNOWN = {
     "unknown-check": "no check named group",
     "needs-state": "has no state",
     "claims-without-any": "nothing that claims could compare",
-    "hole-in-numbers": "1 of the producers' numbers were used and never reported",
+    "hole-in-numbers": "1 of the producers' message numbers were used and never reported",
     "nothing-acked": "nothing was acknowledged",
     "no-sends-table": "no table `sends`",
     "truncated": "sends/writer.parquet cannot be read",

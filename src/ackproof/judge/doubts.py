@@ -73,7 +73,7 @@ def doubts(source: Source) -> dict[int, Doubt]:
             doubt = found[consumer.group]
             doubt.late = doubt.nothing_sure = True
             doubt.ousted |= behind_ms >= _session_ms(consumer) / 2
-            doubt.why.append(f"{consumer.name} was late itself by up to {behind_ms:,.0f} ms")
+            doubt.why.append(f"{consumer.name} was late by up to {behind_ms:,.0f} ms")
         plan = plans.get(consumer.id)
         foreign = plan is not None and bool(plan.command)
         topics = _topics(record, consumer, plan)

@@ -13,7 +13,8 @@ from ackproof.core.errors import naming
 from ackproof.core.safe_json import json_text
 from ackproof.judge.check_runner import Witnesses, collect, count_other, count_where, longest_ms, rows
 from ackproof.judge.doubts import doubts, in_doubt, of_check
-from ackproof.judge.evidence import Evidence, fitness, log_was_read, missing
+from ackproof.judge.evidence.facts import Evidence
+from ackproof.judge.evidence.fitness import fitness, log_was_read, missing
 from ackproof.judge.fates import FATES, IN_LOG, LOST
 from ackproof.judge.frames import line_of
 from ackproof.judge.lab_lag import BEHIND_MS, behind_ms, is_behind, waited_ms
@@ -166,7 +167,7 @@ def _slow(source: Source, name: str, check: CheckKind, result: Result, findings:
     line = line_of(source.record, check.threshold) if check.threshold else 0.0
     behind, waited = behind_ms(source), waited_ms(source)
     for ms, why in (
-        (behind, f"the laboratory itself was late by up to {behind:,.0f} ms"),
+        (behind, f"the lab itself was late by up to {behind:,.0f} ms"),
         (waited, f"the nodes waited up to {waited:,.0f} ms for a processor"),
     ):
         explained = result == "refuted" or longest_ms(findings.folder, name, source.record.run) <= ms + line

@@ -61,5 +61,5 @@ def test_what_a_consumer_that_never_goes_on_was_not_given_is_unknown(
     (check,) = [check for check in verdict.checks if check.name == "undelivered"]
     assert check.found
     assert (check.result, verdict.result) == ("unknown", "unknown"), verdict.sentence
-    assert "consumer1 did not end when it was told to, and was killed" in check.text
+    assert "consumer1 did not stop when the lab asked it to, and was killed" in check.text
     record_property("figure", f"a consumer stopped for good: {check.text}")

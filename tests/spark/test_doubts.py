@@ -136,14 +136,14 @@ CASES: dict[str, tuple[History, str, str]] = {
     "not known where it stood": (
         ended(first_five()).stood(None, 10),
         "unknown",
-        "the consumers of its group did not write down where they stood in orders/0",
+        "the consumers of its group recorded no position in orders/0",
     ),
     "killed, for it did not end": (
         killed(first_five()),
         "unknown",
-        "consumer1 did not end when it was told to, and was killed",
+        "consumer1 did not stop when the lab asked it to, and was killed",
     ),
-    "not known how it ended": (watched(first_five()), "unknown", "consumer1 did not end when it was told to"),
+    "not known how it ended": (watched(first_five()), "unknown", "consumer1 did not stop when the lab asked it to"),
     "killed, and all given before": (killed(reads(run(), *TEN)), "confirmed", ""),
     "killed, and another took over and read to the end, and one lacks": (
         ended(killed(reads(run(), *GAP)).group(1, "assigned", 1).stood(10, 10, consumer=1), consumer=1),
@@ -153,7 +153,7 @@ CASES: dict[str, tuple[History, str, str]] = {
     "killed, and another took over and stopped short": (
         ended(killed(first_five()).group(1, "assigned", 1).stood(5, 10, consumer=1), consumer=1),
         "unknown",
-        "consumer1 did not end when it was told to, and was killed, and 1 more",
+        "consumer1 did not stop when the lab asked it to, and was killed, and 1 more",
     ),
     "one of two killed": (killed(two_consumers()), "unknown", "consumer1 did not end"),
     "killed by the scenario, and nobody took over": (
@@ -259,7 +259,7 @@ CASES: dict[str, tuple[History, str, str]] = {
     "a foreign one that did not end when it was told to": (
         foreign_died(137, by_itself=False),
         "unknown",
-        "consumer1 did not end when it was told to, and was killed",
+        "consumer1 did not stop when the lab asked it to, and was killed",
     ),
     "a foreign one that SIGTERM ended, as the laboratory asked, and one lacking": (
         foreign(watched(reads(run(), *GAP).stood(10)).ended_when_told(0, code=143)),

@@ -425,7 +425,7 @@ def test_numbers_of_a_producer_that_ended_well_are_not_missing(
     (known,) = e.source.record.producers
     names = {
         "producers": [msgspec.structs.replace(known, name="producer1")],
-        "plan": {"producers": [{"command": command}]},
+        "plan": plan_of({"producers": [{"command": command}]}),
     }
     source = replace(e.source, record=msgspec.structs.replace(e.source.record, **names))
     short = replace(e, source=source, producers=[replace(e.producers[0], reserved=reserved)], irregular={"unclosed": 3})

@@ -15,6 +15,7 @@ from ackproof.judge.run_source import opened
 from ackproof.model.run_record import Marks
 from ackproof.model.verdict import Fitness
 from tests.support.histories import History, at
+from tests.support.plans import plan_of
 
 pytestmark = pytest.mark.proves("C7")
 
@@ -319,7 +320,7 @@ def test_partitions_that_somebody_moved_or_added_make_a_run_unfit(tmp_path: Path
     rows = [
         said(1_000 * place, name, replicas=own) for name in ("kafka1", "kafka2") for place, own in enumerate(views, 1)
     ]
-    assert texts(tmp_path, {"topics": rows}, plan=plan) == told
+    assert texts(tmp_path, {"topics": rows}, plan=plan_of(plan)) == told
 
 
 def test_a_topic_that_the_record_does_not_name_is_told_by_its_number_and_a_run_without_a_load_without_a_time(

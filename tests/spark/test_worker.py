@@ -150,7 +150,7 @@ def test_who_asks_before_it_has_rehearsed_is_told_why_he_waits(tmp_path: Path, w
         if waits:
             judging.wait_until_rehearsed()
         judging.judge([tmp_path], said.append, lambda *_: None)
-    assert ("the judge is still rehearsing" in said) == (not waits)
+    assert ("the judge is still warming up" in said) == (not waits)
 
 
 def test_it_says_how_long_it_will_take_and_again_once_it_knows_better(

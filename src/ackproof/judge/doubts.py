@@ -1,9 +1,9 @@
-"""The consumer groups that may lack messages because of the laboratory, and not because of Kafka.
+"""The consumer groups that may lack messages because of the lab, and not because of Kafka.
 
-What a consumer lacks proves nothing about Kafka if the consumer was stopped before it had read everything, was killed,
-or was late itself. Each consumer writes down where it stood in the end. What lies below that offset is sure, because
-the consumer went past it. What a fault of the scenario did to a consumer causes no doubt: the scenario is about that.
-Older journals do not say where consumers stood; the judge takes them as they are.
+Messages that a consumer lacks prove nothing about Kafka if the lab stopped the consumer before it had read everything,
+if it was killed, or if it was late. Each consumer records its last position. Messages below that position are beyond
+doubt, because the consumer went past them. A fault of the scenario that hits a consumer causes no doubt: the scenario
+is about that. Older journals do not record positions; the judge takes them as they are.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from ackproof.model.run_record import ConsumerRecord, RunRecord
 from ackproof.model.scenario import ConsumerPlan
 
 Place = tuple[int, int]  # topic and partition
-NOWHERE = -1  # it is not known where a consumer stood
-SESSION_MS = 45_000.0  # by default, after which a group takes a member for dead
-KILLED = "did not end when it was told to, and was killed"
+NOWHERE = -1  # the position of a consumer is unknown
+SESSION_MS = 45_000.0  # the default session timeout, after which a group removes a member
+KILLED = "did not stop when the lab asked it to, and was killed"
 
 
 @dataclass
@@ -38,27 +38,30 @@ class Doubt:
     """What is in doubt about a group, and why."""
 
     why: list[str] = field(default_factory=list)
-    late: bool = False  # or killed: then the times at which it read are in doubt too
-    ousted: bool = False  # the group may have taken its partitions away for that
+    late: bool = False  # a consumer was late or killed, so the times of its reads are in doubt too
+    ousted: bool = False  # the group may have removed it for that
     nothing_sure: bool = False
     sure: dict[Place, int] = field(default_factory=dict)  # everything below these offsets
-    elsewhere: bool = False  # nothing is sure in partitions that are not in `sure`
+    elsewhere: bool = False  # every message of a partition that is not in `sure` is in doubt
 
 
 class Stands(NamedTuple):
-    """Where the foremost consumer of a group stood in a partition."""
+    """The position of the foremost consumer of a group in a partition."""
 
     position: int = NOWHERE
-    told_end: int | None = None  # up to where the leader let it read; null: no leader said so
+    told_end: int | None = None  # the offset up to which the leader let it read; null if no leader reported one
 
     def is_short_of(self, end: int) -> bool:
-        """Whether it could have read on. A reader of committed messages cannot pass an open transaction: it stands at
-        the offset that the leader told, below the end of the log."""
+        """Whether the consumer could have read on.
+
+        A reader of committed messages cannot pass an open transaction: it stops at the offset that the leader reports,
+        below the end of the log.
+        """
         return max(self.position, 0) < (end if self.told_end is None else min(self.told_end, end))
 
 
 def doubts(source: Source) -> dict[int, Doubt]:
-    """By group; empty where all is sure."""
+    """The doubts by group; empty if there is none."""
     if not source.rows["lateness"]:
         return {}
     record, late, stood = source.record, latest_ms(source), _stood(source)
@@ -103,7 +106,7 @@ def doubts(source: Source) -> dict[int, Doubt]:
 
 
 def of_check(found: Mapping[int, Doubt], needs: ConsumerNeeds) -> dict[int, Doubt]:
-    """The doubts that count for a check."""
+    """The doubts that count for a check with these needs."""
     if needs == "whole":
         return dict(found)
     return {group: doubt for group, doubt in found.items() if (doubt.late if needs == "in time" else doubt.ousted)}
@@ -112,7 +115,7 @@ def of_check(found: Mapping[int, Doubt], needs: ConsumerNeeds) -> dict[int, Doub
 def in_doubt(
     table: pa.Table, found: Mapping[int, Doubt], record: RunRecord, needs: ConsumerNeeds
 ) -> npt.NDArray[np.bool_]:
-    """Which witnesses are in doubt: all of such a group, except messages below the offset where it stood."""
+    """Which witnesses are in doubt: all of the doubtful groups, except messages below a group's position."""
     groups = _groups(table, record)
     placed = needs == "whole" and {"topic", "partition", "offset"} <= set(table.column_names)
     result = np.zeros(table.num_rows, bool)
@@ -141,7 +144,7 @@ def _groups(table: pa.Table, record: RunRecord) -> npt.NDArray[np.int64]:
 
 
 def _stood(source: Source) -> dict[int, dict[Place, Stands]]:
-    """Where the foremost consumer of each group stood in the end, except those that the scenario ended."""
+    """The last position of the foremost consumer of each group, without consumers that the scenario ended."""
     left_out = {each.id for each in source.record.consumers if _ended_by_scenario(source, each.name)}
     found: dict[int, dict[Place, Stands]] = defaultdict(dict)
     for path in source.files["positions"]:
@@ -161,7 +164,7 @@ def _session_ms(consumer: ConsumerRecord) -> float:
 
 def _short(stood: int, end: int, place: str) -> str:
     if stood == NOWHERE:
-        return f"the consumers of its group did not write down where they stood in {place}"
+        return f"the consumers of its group recorded no position in {place}"
     return f"its consumers stopped at offset {stood:,} in {place}, and the log ends at {end:,}"
 
 
@@ -181,17 +184,17 @@ def _topics(record: RunRecord, consumer: ConsumerRecord, plan: ConsumerPlan | No
 
 
 def _ended_by_scenario(source: Source, name: str) -> bool:
-    """Whether the last fault that hit it ended it."""
+    """Whether the last fault that hit the consumer ended it."""
     own = [row for row in source.small["faults"] if row["event"] == "proved" and name in row["targets"]]
     last = max(own, key=lambda row: int(row["at_ns"]), default=None)
     return last is not None and last["kind"] in LEAVE_DOWN
 
 
 def _ended(source: Source, name: str) -> tuple[Literal["told", "itself"], str]:
-    """Whether the laboratory told a consumer to end; and how it died, where it was killed.
+    """Whether the lab asked a consumer to stop, and how the consumer died if something killed it.
 
-    The process that listens to a foreign client ends with the client's exit code, which is 128 and the signal's number
-    where a signal ended the client. After a SIGTERM of ours, 128 + SIGTERM is a proper end.
+    The process that listens to an external client ends with the client's exit code. That is 128 plus the signal's
+    number if a signal ended the client. After our own SIGTERM, 128 + SIGTERM is a normal end.
     """
     own = [row for row in source.small["nodes"] if (row["node"], row["event"]) == (name, "exited")]
     last = max(own, key=lambda row: int(row["at_ns"]), default=None)

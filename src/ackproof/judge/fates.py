@@ -3,17 +3,17 @@
     outcome          in the final log?                                    fate
     ok               at its own offset                                    survived
     ok               at another offset only                               survived_moved
-    ok               no; another value stands at its offset               lost_overwritten
+    ok               no; another message stands at its offset             lost_overwritten
     ok               no; its offset is at or past the high watermark      lost_truncated
     ok               no; its offset is below the log start, or a later
-                     value of its key stands in its compacted partition   expired
+                     message of its key is in its compacted partition     expired
     ok               no; none of these                                    lost_hole
     ok, no offset    yes / no                                             survived / lost_unplaced
     info             yes / no                                             recovered / not_written
     fail             yes / no                                             resurrected / rejected
 
-The final log is folded by value first, which answers "is it there, and where" for nearly every send. Only where that
-leaves a question is the log asked by position: what stands at the offset that was acknowledged?
+The final log is grouped by message first. That answers for nearly every send whether it is in the log, and where. Only
+for the others the log is asked by offset: which record stands at the acknowledged offset?
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ LOST = ("lost_hole", "lost_overwritten", "lost_truncated", "lost_unplaced")
 IN_LOG = ("survived", "survived_moved", "recovered", "resurrected")
 FATES = (*IN_LOG, *LOST, "expired", "not_written", "rejected")
 
-# Of a send, what the checks ask of fates: the frame is cached, and a column less is a tenth less.
+# The columns of a send that checks use. The frame is cached, and each column costs a tenth of its memory.
 KEPT = ("run", "producer", "seq", "topic", "partition", "sent_ns", "done_ns", "outcome", "error", "offset")
 _VALUE = ["run", "producer", "seq"]
 
 
 def arrivals(log: DataFrame, small: bool = True) -> DataFrame:
-    """Each value in each tp of the final log: where it stands first and last, and how often."""
+    """Each message in each partition of the final log: its first and last offset, and its number of copies."""
     return (
         _readable(log, small)
         .groupBy(*_VALUE, "topic", "partition")
@@ -44,7 +44,7 @@ def arrivals(log: DataFrame, small: bool = True) -> DataFrame:
 
 
 def fates(sends: DataFrame, log: DataFrame, ends: DataFrame, compacted: bool, small: bool = True) -> DataFrame:
-    """Each send with its fate, how often it is in the log, the epoch that wrote it, and who holds its offset."""
+    """Each send with its fate, its number of copies, the epoch that wrote it, and the message at its offset."""
     found = sends.join(_hashed(_values(log, small), small), on=_VALUE, how="left").join(
         ends.select("run", "topic", "partition", "log_start", "high_watermark", "compacted").hint(
             "shuffle_hash" if small else "broadcast"
@@ -69,18 +69,18 @@ def fates(sends: DataFrame, log: DataFrame, ends: DataFrame, compacted: bool, sm
 
 
 def _readable(log: DataFrame, small: bool) -> DataFrame:
-    """Records that hold a value; in a large log spread by it once, for a fold and the joins with the sends."""
+    """The records with a message number; a large log is distributed by it once, for grouping and for joins."""
     readable = log.filter((F.col("producer") >= 0) & (F.col("seq") >= 0))
     return readable if small else readable.repartition(*_VALUE)
 
 
 def _hashed(frame: DataFrame, small: bool) -> DataFrame:
-    """A hash table where it surely fits; else Spark knows better."""
+    """Ask for a hash table if the frame surely fits into memory; otherwise let Spark choose."""
     return frame.hint("shuffle_hash") if small else frame
 
 
 def _values(log: DataFrame, small: bool) -> DataFrame:
-    """Each value of the final log: how often it is there, and where, if all its copies are in one tp."""
+    """Each message of the final log: its number of copies, and their place if all are in one partition."""
     place = F.col("topic").cast("long") * F.lit(2**32) + F.col("partition")  # one number: a struct could not be hashed
     one_place = F.min(place) == F.max(place)
     copies = F.count("*")
@@ -103,14 +103,14 @@ def _placed() -> Column:
 
 
 def _stands_at_own_offset() -> Column:
-    """Known from the fold by value; a third copy between the first and the last is known from the holder."""
+    """Whether a first or last copy stands at the acknowledged offset; `_with_holder` finds a copy in between."""
     same_tp = (F.col("log_topic") == F.col("topic")) & (F.col("log_partition") == F.col("partition"))
     same_offset = F.col("offset").isin(F.col("first_offset"), F.col("last_offset"))
     return F.coalesce(same_tp & same_offset, F.lit(False))
 
 
 def _with_holder(found: DataFrame, log: DataFrame) -> DataFrame:
-    """What stands at the acknowledged offset, asked only for acknowledged values that the fold did not find there."""
+    """Add the record at the acknowledged offset, for acknowledged messages that are not known to stand there."""
     holders = log.select(
         "run",
         "topic",
@@ -121,7 +121,7 @@ def _with_holder(found: DataFrame, log: DataFrame) -> DataFrame:
         F.col("leader_epoch").alias("holder_epoch"),
     )
     asks = (F.col("outcome") == "ok") & _placed() & ~_stands_at_own_offset()
-    # Who asks nothing gets an offset that matches nothing, a different one each, lest they all meet in one task.
+    # Give each unused lookup its own key that matches nothing, so that they do not all meet in one task.
     asked = F.when(asks, F.col("offset")).otherwise(-1 - F.col("seq"))
     return found.withColumn("asked_offset", asked).join(
         holders, on=["run", "topic", "partition", "asked_offset"], how="left"
@@ -129,8 +129,10 @@ def _with_holder(found: DataFrame, log: DataFrame) -> DataFrame:
 
 
 def _last_of_key(sends: DataFrame, log: DataFrame) -> DataFrame:
-    """Where each key stands last in each partition, for Kafka compacts them one by one. The log says which it is:
-    a client may never have learnt where its message went."""
+    """The last offset of each key in each partition, because Kafka compacts each partition on its own.
+
+    The partition comes from the log: a client may never have learnt where its message went.
+    """
     return (
         log.join(sends.select(*_VALUE, "key"), on=_VALUE, how="inner")
         .groupBy("run", "topic", "partition", "key")
@@ -161,7 +163,7 @@ def _fate() -> Column:
 
 
 def fate_counts(fated: DataFrame) -> DataFrame:
-    """How many sends met each fate, and how many copies beyond the first they have in the log."""
+    """How many sends had each fate, and how many extra copies they have in the log."""
     extra = F.sum(F.greatest(F.col("copies") - 1, F.lit(0)))
     return (
         fated.groupBy("run", "fate")

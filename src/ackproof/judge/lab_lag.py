@@ -1,12 +1,12 @@
-"""How late the laboratory was itself, for want of a processor: what it measured then says little of Kafka.
+"""How late the lab itself was, because it had to wait for a processor: its measurements then say little about Kafka.
 
-Each of its processes tells. The observer wants to ask each broker again and again; a producer of ours wants to wait so
-long and no longer, and writes down by how much it missed that; and a thread of each client, the observer and the final
-read wants to wake ten times a second (`lateness`). None counts what it waited for Kafka.
+Each process of the lab reports this. The observer asks each broker at a fixed interval. A producer of ours records by
+how much it missed the time to which it wanted to wait. A thread of each client, of the observer and of the final read
+wakes ten times a second (`lateness`). Time spent waiting for Kafka does not count.
 
-Kafka's own nodes may wait for a processor while the laboratory is on time. So the lab looks every second which of their
-threads waited longest, and tells where that is a fifth of the time or more. Such looks in a row add up: what one thread
-did not do in time the next one gets late.
+Kafka's own nodes may wait for a processor while the lab is on time. So the lab looks every second which of their
+threads waited longest, and records a wait of a fifth of the second or more. The waits of consecutive looks add up: the
+next thread gets the delayed work late.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ import pyarrow.parquet as pq
 from ackproof.judge.run_source import Source, by_groups
 from ackproof.model.faults import FREEZE
 
-LOOKS_EVERY_NS = 125_000_000  # the observer asks each broker so often, if it answers
-LOOKS_MOST = 6_000_000  # of one topic on three brokers those of 69 hours
+LOOKS_EVERY_NS = 125_000_000  # how often the observer asks each broker that answers
+LOOKS_MOST = 6_000_000  # 69 hours of looks at one topic on three brokers
 MERGED_LOOKS = 1_000_000
 BEHIND_MS = 1_000.0
 IN_A_ROW_NS = 2_500_000_000  # the lab looks at the nodes every second, or somewhat later
 FOREVER = 2**63 - 1
-Stretch = tuple[int, int]  # from one moment to another, in nanoseconds
+Stretch = tuple[int, int]  # begin and end, in nanoseconds
 Moments = npt.NDArray[np.int64]
 
 
@@ -38,25 +38,25 @@ class TooManyLooks(Exception):
 
 @dataclass(frozen=True)
 class Looks:
-    """When brokers were asked, and how long that took: topic by topic of each broker, in the order of time."""
+    """When brokers were asked, and how long the answers took, by broker, topic and time."""
 
     at: Moments
     took: Moments
-    again: npt.NDArray[np.bool_]  # of each look but the first: whether the one before was at the same
+    again: npt.NDArray[np.bool_]  # for each look but the first: whether the one before had the same broker and topic
 
 
 def is_behind(ms: float, line_ms: float = BEHIND_MS) -> bool:
-    """Whether that is late enough to be taken for something that takes longer than a line."""
+    """Whether the lab was late enough to explain a duration above this line."""
     return ms >= min(line_ms, BEHIND_MS)
 
 
 def behind_ms(source: Source) -> float:
-    """How late the laboratory was at its latest during the load."""
+    """How late the lab was at most during the load."""
     return max(_observer_ms(source), _producers_ms(source), _told_ms(source))
 
 
 def waited_ms(source: Source) -> float:
-    """How long the nodes waited for a processor during the load: the most that looks in a row add up to."""
+    """How long the nodes waited for a processor during the load: the largest sum over consecutive looks."""
     begun, ended = source.record.marks.load_begun_ns or 0, source.record.marks.load_ended_ns
     longest = together = before = 0
     for at, waited in sorted(look for looks in _told(source, servers=True).values() for look in looks):
@@ -68,7 +68,7 @@ def waited_ms(source: Source) -> float:
 
 
 def frozen(source: Source) -> dict[str, list[Stretch]]:
-    """When a fault of the scenario froze each process: lateness in that time is the scenario's doing."""
+    """When a fault of the scenario froze each process. Its lateness in that time is the scenario's doing."""
     pauses = [row for row in source.small["faults"] if row["kind"] in FREEZE]
     ends = {row["fault"]: row["at_ns"] for row in pauses if row["event"] == "healed"}
     begins = {row["fault"]: row["at_ns"] for row in pauses if row["event"] == "asked"}
@@ -79,7 +79,7 @@ def frozen(source: Source) -> dict[str, list[Stretch]]:
 
 
 def latest_ms(source: Source) -> dict[str, float]:
-    """How late each process was at its latest from the beginning of the load on, as it told itself."""
+    """How late each process was at most since the load began, by its own report."""
     return _latest_ms(source, FOREVER)
 
 
@@ -103,8 +103,11 @@ def _outside(begin: int, end: int, pauses: list[Stretch]) -> int:
 
 
 def _told(source: Source, servers: bool = False) -> dict[str, list[tuple[int, int]]]:
-    """By process of the laboratory: when it noticed, and by how much it was late then. Or by server, of the cluster:
-    when the lab looked, and how long it had waited for a processor."""
+    """When each process of the lab noticed that it was late, and by how much.
+
+    With `servers`, the same for the nodes of the cluster: when the lab looked, and how long the node had waited for a
+    processor.
+    """
     found: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for path in source.files["lateness"]:
         for row in pq.read_table(path, columns=["client", "at_ns", "behind_ns"]).to_pylist():
@@ -114,14 +117,17 @@ def _told(source: Source, servers: bool = False) -> dict[str, list[tuple[int, in
 
 
 def _told_ms(source: Source) -> float:
-    """During the load, as far as it lay in it."""
+    """How late a process was at most, counting only the time during the load."""
     ended = source.record.marks.load_ended_ns
     return max(_latest_ms(source, FOREVER if ended is None else ended).values(), default=0.0)
 
 
 def _observer_ms(source: Source) -> float:
-    """From the moment at which it wanted to ask a broker again, which is no earlier than the last answer, until it
-    did; and where it asked nobody before the load began, or after it ended, from there, or until then."""
+    """How late the observer was at most when it asked a broker again.
+
+    It wants to ask again after a fixed interval, but not before the last answer. Without a look before the load began,
+    or after it ended, the time counts from the beginning, or to the end.
+    """
     begun, ended = source.record.marks.load_begun_ns, source.record.marks.load_ended_ns
     looks = _looks(source)
     if not len(looks.at):
@@ -134,8 +140,10 @@ def _observer_ms(source: Source) -> float:
 
 
 def _producers_ms(source: Source) -> float:
-    """As they wrote it down themselves. They do not say when they were late, so those that the scenario froze are left
-    out here; `lateness` tells of those too."""
+    """How late a producer was at most, by its own report.
+
+    The reports have no times, so producers that the scenario froze are left out; `lateness` covers those too.
+    """
     paused = frozen(source)
     others = [producer.id for producer in source.record.producers if producer.name not in paused]
     latest_ns = 0
@@ -147,15 +155,18 @@ def _producers_ms(source: Source) -> float:
 
 
 def gaps_ms(source: Source) -> npt.NDArray[np.float64]:
-    """From each look at a broker during the load to the next."""
+    """The time from each look at a broker during the load to the next."""
     marks, looks = source.record.marks, _looks(source)
     during = (looks.at >= (marks.load_begun_ns or 0)) & (looks.at <= (marks.load_ended_ns or FOREVER))
     return np.diff(looks.at)[looks.again & during[1:] & during[:-1]] / 1e6
 
 
 def _looks(source: Source) -> Looks:
-    """By topic too: brokers of two clusters may have the same number, and no topic in common. The partitions of a topic
-    share their looks, so thousands of partitions take no more memory than one."""
+    """Every look at a broker, by broker and topic.
+
+    The topic tells brokers of two clusters apart, which may have the same number. The partitions of a topic share their
+    looks, so thousands of partitions need no more memory than one.
+    """
     names = ["broker", "topic", "at_ns", "took_ns"]
     chunks = [[np.zeros(0, np.int64) for _ in names]]
     for rows in by_groups(source.files["state"], names):
@@ -168,7 +179,7 @@ def _looks(source: Source) -> Looks:
 
 
 def _merge(chunks: list[list[Moments]]) -> None:
-    """Into one, in place: what is no longer needed is free before the next array is made."""
+    """Merge the chunks into one, in place, so that each array is free before the next is made."""
     columns = [np.concatenate(own) for own in zip(*chunks, strict=True)]
     chunks.clear()
     chunks.append(_once(columns))
@@ -177,7 +188,7 @@ def _merge(chunks: list[list[Moments]]) -> None:
 
 
 def _once(columns: list[Moments]) -> list[Moments]:
-    """Rows of broker, topic, time and duration in this order, each look once: the row of it that came first."""
+    """The rows in the order of broker, topic, time and duration, each look once: its first row."""
     order = np.lexsort(columns[2::-1])
     fresh = np.ones(len(order), bool)
     fresh[1:] = np.logical_or.reduce([np.diff(column[order]) != 0 for column in columns[:3]])

@@ -1,7 +1,7 @@
-"""The seconds of the load, counted from the first send: what was sent, acknowledged and read in each.
+"""The seconds of the load, counted from the first send: how much was sent, acknowledged and read in each.
 
-Up to the last send, seconds in which nothing happened are rows too, for they are the interesting ones. The last second
-is hardly ever full. `fault` is the fault that covers a second: the last that began, until `dip_s` after its end.
+Up to the last send, seconds in which nothing happened are rows too: they are the interesting ones. The last second is
+rarely complete. `fault` is the fault that covers the second: the last one that began, until `dip_s` after its end.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from pyspark.sql import functions as F
 from ackproof.judge.frames import Tables
 
 _NS = 1_000_000_000
-_COUNTED = ("sent", "acked", "done", "read")  # done: its outcome is known, whichever
+_COUNTED = ("sent", "acked", "done", "read")  # done: the outcome of the send is known
 
 
 def seconds(t: Tables) -> DataFrame:
-    """Each second with its counts, and whether it is a full one of the load."""
+    """Each second with its counts; `full` if all of it lies within the load."""
     load = t.runs.filter(F.col("begin_ns").isNotNull())
     every = F.explode(F.sequence(F.col("begin_ns"), F.col("last_ns"), F.lit(_NS)))
 
     def counted(what: str, frame: DataFrame, at_ns: str) -> DataFrame:
-        """So many in each second. Counted before they meet, for there are many sends and few seconds."""
+        """The count in each second. Counting comes before the union, because there are many sends and few seconds."""
         second = F.floor((F.col(at_ns) - F.col("begin_ns")) / _NS).alias("second")
         counts = (
             frame.filter(F.col(at_ns).isNotNull())
@@ -64,7 +64,7 @@ def _covered(t: Tables) -> DataFrame:
 
 
 def _covers(window: Column) -> Column:
-    """Any part of the second."""
+    """Whether the window covers any part of the second."""
     return (window["from_ns"] < F.col("at_ns") + _NS) & (window["to_ns"] > F.col("at_ns"))
 
 

@@ -1,7 +1,7 @@
-"""Who owned which partition from when to when: each consumer's own account of what it was given and what it gave back.
+"""When each consumer owned which partition, by the consumer's own report of assignments and revocations.
 
-A consumer that was killed gives nothing back; it owned until the lab saw it end. One that was only paused still
-believes that it owns, and that is the point.
+A consumer that was killed reports no revocation: it owned its partitions until the lab saw it end. A consumer that was
+only paused still believes that it owns them, and that is the point.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ackproof.judge.frames import TP, Tables
 
 
 def owned(t: Tables) -> DataFrame:
-    """run, group, tp, consumer, from_ns, to_ns: an unbroken time of ownership."""
+    """run, group, partition, consumer, from_ns, to_ns: one unbroken period of ownership."""
     by_time = Window.partitionBy(*TP, "group", "consumer").orderBy("at_ns")
     given = F.col("event") == "assigned"
     return (

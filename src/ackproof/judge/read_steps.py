@@ -1,6 +1,6 @@
-"""How a consumer moved: for each record the one before it, within (consumer, assignment, tp).
+"""How each consumer moved: for each record, the record read before it under the same assignment of the partition.
 
-Only steps other than to the very next offset are kept; both read checks begin here, and they are few.
+Steps to the very next offset are left out, so few rows remain. Both checks of steps start from them.
 """
 
 from __future__ import annotations

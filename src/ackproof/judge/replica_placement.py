@@ -1,15 +1,15 @@
-"""Where Kafka puts the replicas of a new topic: its documented rule as a pure function, to hold its answer against.
+"""Where Kafka places the replicas of a new topic: its documented rule as pure functions, to compare with its answers.
 
-With ZooKeeper the controller takes the brokers in the order of their ids, or alternating by rack; begins somewhere at
-random; gives each partition's first replica to the next broker; and the others to brokers at a distance that grows by
-one each time the first replicas have gone round. The two random numbers can be inferred from the answer.
+With ZooKeeper, the controller orders the brokers by id, or alternating by rack. It starts at a random broker and gives
+the first replica of each partition to the next broker. The other replicas go to brokers at a distance that grows by one
+each time the first replicas have gone round. The two random numbers can be inferred from the answer.
 
-KRaft places differently, so that only properties can be checked there: no broker twice, as many racks as there can be,
-racks alternating from replica to replica while others have brokers left, and first replicas even over the brokers. With
-racks it goes round these, and within each on its own: then first replicas are even over racks of one size, and need not
-be even over brokers (of two racks with two brokers each, one broker of each leads all).
+KRaft places differently, so that only properties can be checked: no broker twice; as many racks as possible; racks that
+alternate from replica to replica while other racks have brokers left; and first replicas spread evenly over brokers.
+With racks, KRaft goes round the racks, and round the brokers of each rack separately. First replicas are then even over
+racks of one size, and need not be even over brokers (with two racks of two brokers, one broker of each leads all).
 
-Within a broker a new log goes to the directory that holds the fewest.
+Within a broker, a new log goes to the directory with the fewest logs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Assignment = Sequence[Sequence[int]]  # the replicas of each partition, the pref
 
 
 def alternated(racks: Mapping[int, str]) -> list[int]:
-    """The brokers, one of each rack in turn."""
+    """The brokers, one from each rack in turn."""
     by_rack = [sorted(broker for broker in racks if racks[broker] == rack) for rack in sorted(set(racks.values()))]
     return [broker for turn in zip_longest(*by_rack) for broker in turn if broker is not None]
 
@@ -31,7 +31,7 @@ def alternated(racks: Mapping[int, str]) -> list[int]:
 def documented(
     brokers: Sequence[int], partitions: int, replication: int, start: int, shift: int, racks: Mapping[int, str]
 ) -> list[list[int]]:
-    """The assignment that ZooKeeper's controller makes, given the two numbers that it draws."""
+    """The assignment that ZooKeeper's controller makes with these two random numbers."""
     order = alternated(racks) if racks else sorted(brokers)
     made = []
     for partition in range(partitions):
@@ -57,7 +57,7 @@ def _replicas(order: list[int], first: int, shift: int, replication: int, racks:
 
 
 def drawn(assignment: Assignment, brokers: Sequence[int], racks: Mapping[int, str]) -> tuple[int, int] | None:
-    """The start and the shift that explain an assignment; null where none do."""
+    """The start and the shift that explain an assignment; None if no pair does."""
     replication = len(assignment[0])
     for start in range(len(brokers)):
         for shift in range(len(brokers)):
@@ -68,7 +68,8 @@ def drawn(assignment: Assignment, brokers: Sequence[int], racks: Mapping[int, st
 
 
 def filled(held: Sequence[int], new: int) -> list[int]:
-    """How many logs a broker's directories hold after `new` more, the fullest first; which of equals is free."""
+    """How many logs a broker's directories hold after `new` more, the fullest first. Any of several emptiest may be
+    used."""
     counts = list(held)
     for _ in range(new):
         counts[counts.index(min(counts))] += 1
@@ -78,7 +79,7 @@ def filled(held: Sequence[int], new: int) -> list[int]:
 def violations(
     assignment: Assignment, brokers: Sequence[int], racks: Mapping[int, str], alternating: bool
 ) -> list[tuple[int, str]]:
-    """What every placement must keep, whoever makes it: partition (-1: all of them) and problem."""
+    """The properties that an assignment breaks, whatever made it: partition (-1: all of them) and problem."""
     found = []
     count = len(set(racks.values()))
     for partition, replicas in enumerate(assignment):
@@ -95,7 +96,7 @@ def violations(
 
 
 def _uneven(assignment: Assignment, turns: Mapping[int, Any]) -> str | None:
-    """How often each had a first replica, where they take turns, are of one size, and one had two more than another."""
+    """How often each turn has a first replica, if the turns have one size and two of them differ by two or more."""
     firsts = Counter(turns.get(replicas[0], replicas[0]) for replicas in assignment)
     counts = {turn: firsts[turn] for turn in (*turns.values(), *firsts)}
     if len(set(Counter(turns.values()).values())) > 1 or max(counts.values()) - min(counts.values()) <= 1:
@@ -104,7 +105,7 @@ def _uneven(assignment: Assignment, turns: Mapping[int, Any]) -> str | None:
 
 
 def _stays(replicas: Sequence[int], place: int, racks: Mapping[int, str]) -> bool:
-    """Whether the replica at this place is in the rack of the one before, though another rack had a broker left."""
+    """Whether this replica is in the rack of the one before, though another rack had a broker left."""
     rack = racks[replicas[place - 1]]
     left = set(racks) - set(replicas[:place])
     return racks[replicas[place]] == rack and any(racks[broker] != rack for broker in left)

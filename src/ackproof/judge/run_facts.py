@@ -1,6 +1,6 @@
-"""The moments of a run at which it is asked who led, what its scenario claims of them, and when consumers ended.
+"""Facts about a run that are small, and made without Spark: its moments, phases and claims, and the ends of processes.
 
-All of it is small, and made without Spark.
+A moment is a time at which the judge asks who led each partition.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any
 from ackproof.model.run_record import RunRecord
 
 Row = Mapping[str, Any]
-Moment = tuple[int, int, str, int]  # run, its place among the run's moments, its name, when
+Moment = tuple[int, int, str, int]  # run, place among the run's moments, name, time
 _NODES = ("leader", "not_leader", "isr", "isr_without")
 
 
 def moments(record: RunRecord, faults: Sequence[Row]) -> list[Moment]:
-    """start; before and during each fault that began; end; in the order of time."""
+    """The start; before and during each fault that began; the end; in the order of time."""
     marks = record.marks
     found: list[tuple[str, int]] = []
     if marks.load_begun_ns is not None:
@@ -42,10 +42,10 @@ def moments(record: RunRecord, faults: Sequence[Row]) -> list[Moment]:
 
 
 def phases(record: RunRecord, faults: Sequence[Row]) -> list[tuple[int, int, str, int, int]]:
-    """The times between one fault and the next, from the load's beginning to its end, each named by what began it.
+    """The times between one fault and the next, from the beginning of the load to its end, named by what began them.
 
-    One begins when a fault is proved or healed, and ends when the next is asked for, or its healing: a broker that is
-    started serves long before that is proved.
+    A phase begins when a fault is proved or healed. It ends when the next fault, or its healing, is requested: a broker
+    that is started serves long before that is proved.
     """
     marks = record.marks
     if marks.load_begun_ns is None or marks.load_ended_ns is None:
@@ -72,7 +72,7 @@ def phases(record: RunRecord, faults: Sequence[Row]) -> list[tuple[int, int, str
 
 
 def claims(record: RunRecord, faults: Sequence[Row]) -> Iterator[tuple[Any, ...]]:
-    """What the scenario claims, with brokers as Kafka numbers them; one row for each claim."""
+    """The claims of the scenario, with the brokers' numbers; one row for each claim."""
     ids = {name: number for number, name in record.nodes.items()}
     hit = {row["fault"]: row["targets"] for row in faults if row["event"] == "proved"}
     for number, claim in enumerate(record.plan.claims, start=1):
@@ -110,7 +110,7 @@ def lives(record: RunRecord, nodes: Sequence[Row]) -> list[tuple[int, int, list[
 
 
 def exits(record: RunRecord) -> list[tuple[int, str, list[int]]]:
-    """The exit codes that the scenario expects of producers, life after life, where it says so."""
+    """The exit codes that the scenario expects of each producer, one for each of its processes in turn."""
     return [(record.run, producer.name, plan.exits) for producer, plan in record.planned_producers if plan.exits]
 
 

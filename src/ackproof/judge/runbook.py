@@ -1,4 +1,4 @@
-"""The runbook as it was carried out: every step in the order of time, how long it took, and what came of it."""
+"""The runbook as it was carried out: every step in the order of time, how long it took, and its result."""
 
 from __future__ import annotations
 

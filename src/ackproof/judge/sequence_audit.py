@@ -1,11 +1,11 @@
-"""The numbers that producers reserved, set against those that they reported.
+"""Compare the message numbers that producers reserved with those that they reported.
 
-A producer reserves a block of numbers on disk before it uses any, and says at the block's end how many it used. A
-number that it used and never reported is a hole in the journal. A number of a block that was never closed may or may
-not have reached the wire: the producer died, and that is no hole.
+A producer reserves a block of numbers on disk before it uses any, and records at the end of the block how many it used.
+A number that was used and never reported is a hole in the journal. A number of a block that was never closed may or may
+not have been sent: its producer died, and that is no hole.
 
-Both sides are folded per producer to a count and an xor of hashes. Equal folds need no look at single numbers, which is
-how nearly every run ends; only producers whose folds differ are compared number by number.
+Both sides are first reduced to a count and an XOR of hashes for each producer. If these are equal, as in nearly every
+run, no single number is compared.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class Producer:
 
     @property
     def unbroken(self) -> bool:
-        """Whether it reported exactly what it reserved, from a first number to a last without a hole."""
+        """Whether it reported exactly what it reserved, from its first number to its last without a hole."""
         whole = self.first_seq is not None and self.last_seq is not None
         return self.equal and whole and (self.last_seq or 0) - (self.first_seq or 0) + 1 == self.reported
 
 
 def producers_of(sends: DataFrame, blocks: DataFrame) -> list[Producer]:
-    """One row for each producer of each run: a few, however many sends there are."""
+    """One row for each producer of each run: a few rows, however many sends there are."""
     reported = sends.groupBy(*_PRODUCER).agg(
         F.count("*").alias("reported"),
         F.bit_xor(F.xxhash64("seq")).alias("reported_fold"),
@@ -81,7 +81,7 @@ def _producer(row: Row) -> Producer:
 
 
 def numbers(blocks: DataFrame) -> DataFrame:
-    """Every number that may have been used, with `closed` where the producer lived to say so."""
+    """Every number that may have been used; `closed` if its producer closed the block."""
     size = F.coalesce(F.col("used"), F.col("count"))
     last = F.col("first_seq") + size - 1
     return (
@@ -97,14 +97,14 @@ def numbers(blocks: DataFrame) -> DataFrame:
 
 
 def unreported(sends: DataFrame, blocks: DataFrame, differing: DataFrame) -> DataFrame:
-    """Numbers that may have been used and were never reported, of the producers whose folds differ."""
+    """Numbers that may have been used and were never reported, of the producers whose hashes differ."""
     asked = F.broadcast(differing)
     used = numbers(blocks.join(asked, on=_PRODUCER, how="left_semi"))
     return used.join(sends.select(*_VALUE), on=_VALUE, how="left_anti").select(*_VALUE, "closed")
 
 
 def unreported_counts(missing: DataFrame) -> DataFrame:
-    """Per run: numbers that a closed block used without a report, and numbers of blocks that were never closed."""
+    """For each run: unreported numbers of closed blocks, and numbers of blocks that were never closed."""
     return (
         missing.groupBy("run")
         .agg(F.count_if(F.col("closed")).alias("holes"), F.count_if(~F.col("closed")).alias("unclosed"))
@@ -113,7 +113,7 @@ def unreported_counts(missing: DataFrame) -> DataFrame:
 
 
 def irregular(sends: DataFrame, blocks: DataFrame, differing: DataFrame) -> DataFrame:
-    """Per run: numbers reported twice, and numbers reported that were never reserved."""
+    """For each run: numbers reported twice, and numbers reported but never reserved."""
     asked = F.broadcast(differing)
     reported = sends.join(asked, on=_PRODUCER, how="left_semi").groupBy(*_VALUE).agg(F.count("*").alias("times"))
     reserved = numbers(blocks).select(*_VALUE, F.lit(True).alias("reserved")).distinct()

@@ -1,7 +1,6 @@
-"""Where the clients were: each change of site, of the writers and of each group of readers.
+"""Where the clients were: each change of site of the producers, and of each group of consumers.
 
-A stint is a stretch of acknowledgements, or of reads, that all came from one site. Of what came at the same moment,
-dc1's comes first.
+A stint is a sequence of acknowledgements, or of reads, that all came from one site. At equal times, dc1's come first.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ def acks(t: Tables) -> DataFrame:
 
 
 def reads(t: Tables) -> DataFrame:
+    """Reads, with their site and their stint."""
     return _with_stints(t, t.reads.withColumn("at_ns", F.col("read_ns")))
 
 
@@ -34,7 +34,7 @@ def _with_stints(t: Tables, rows: DataFrame) -> DataFrame:
 
 
 def moves(stints: DataFrame) -> DataFrame:
-    """Each change: from where to where, and the last that came from the one and the first from the other."""
+    """Each change of site: from where to where, with the last event at the old site and the first at the new one."""
     in_order = Window.partitionBy("run", "group").orderBy("stint")
     return (
         stints.groupBy("run", "group", "stint", "site")

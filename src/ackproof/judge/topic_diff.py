@@ -1,4 +1,4 @@
-"""The difference between any two topics of a run, by themselves: `ackproof diff RUN TOPIC OTHER`."""
+"""The difference between any two topics of a run, for `ackproof diff RUN TOPIC OTHER`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ Row = dict[str, Any]
 def diff(
     session: Session, directory: Path, topic: str, other: str, most: int | None = None
 ) -> tuple[dict[str, int], list[Row]]:
-    """How many values one lacks, has more often, holds otherwise, or has in another order, as the final read found the
-    two; and the first of them, at `most` so many."""
+    """The number of differences by kind, and the first `most` of them (all, if None).
+
+    A message may be missing from one topic, have more copies there, differ in content, or stand in another order. The
+    two topics are compared as the final read found them.
+    """
     try:
         with opened(directory) as source:
             known = source.record.topics
@@ -45,7 +48,7 @@ def diff(
 
 
 def _unread(source: Source, *topics: int) -> str | None:
-    """Why the final read does not tell what these topics hold."""
+    """Why the final read does not show all that these topics hold; None if it does."""
     if damaged := [remark.text for remark in source.remarks if not remark.fit]:
         return damaged[0]
     ends = {(row["topic"], row["partition"]): row for name in ("ends", "mirror_ends") for row in source.small[name]}

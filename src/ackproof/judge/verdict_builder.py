@@ -1,4 +1,4 @@
-"""What was found, compared with what the scenario expects: one Verdict, and its bytes on disk."""
+"""Build the verdict: compare what the checks found with what the scenario expects, and write the result to disk."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Findings:
 
 
 def verdict_of(source: Source, findings: Findings, into: Path | None) -> Verdict:
-    """One run's verdict; every check's witnesses go to files below `into`."""
+    """The verdict on one run. The witnesses of every check go to files below `into`."""
     record, run = source.record, source.record.run
     counted = rows(findings.folder, "_fates", run)
     fates = {fate: sum(row["sends"] for row in counted if row["fate"] == fate) for fate in FATES}
@@ -103,7 +103,7 @@ def _check(source: Source, name: str, check: CheckKind, found: Witnesses | None,
     applies = check.applies_to(source.record)
     expected = source.record.expect.get(name, check.default if applies else "allowed")
     if not applies:
-        text = f"Nothing to look at: the scenario says nothing that {name} could compare; {expected}."
+        text = f"Nothing to look at: the scenario gives {name} nothing to compare; {expected}."
         return CheckResult(name, expected, None, "confirmed" if expected == "allowed" else "unknown", text)
     if name in broken:
         return CheckResult(name, expected, None, "unknown", f"The check {name} broke.", broke=broken[name])
@@ -129,13 +129,18 @@ def _check(source: Source, name: str, check: CheckKind, found: Witnesses | None,
         return CheckResult(name, expected, found.marked, "unknown", text, witnesses)
     asks = check.inconclusive_when if result == "confirmed" and expected != "allowed" else None
     if undecided := count_where(findings.folder, name, source.record.run, *asks) if asks else 0:
-        text = f"{text.rstrip('.')}; but {undecided} still stood when the watching ended, and had time left to clear."
+        text = (
+            f"{text.rstrip('.')}; but {undecided} had not cleared when the health check ended, and still had time to."
+        )
         return CheckResult(name, expected, found.marked, "unknown", text, witnesses)
     return CheckResult(name, expected, found.marked, result, text, witnesses)
 
 
 def _strangers(source: Source, name: str, check: CheckKind, result: Result, findings: Findings) -> str:
-    """Why what was found may be somebody else's doing; empty where some of it is not, or nothing depends on it."""
+    """Why a stranger may have caused what was found.
+
+    Empty if some witness cannot come from a stranger, or if the result does not depend on it.
+    """
     record = source.record
     expected = record.expect.get(name, check.default)
     depends = expected != "allowed" and result == ("confirmed" if expected == "required" else "refuted")
@@ -145,9 +150,12 @@ def _strangers(source: Source, name: str, check: CheckKind, result: Result, find
 
 
 def _doubt(source: Source, name: str, check: CheckKind, result: Result, findings: Findings) -> str:
-    """Why what consumers were given, or were not, may be the laboratory's own doing; empty where some of it is sure, or
-    nothing depends on it. `in time` is about order: a late consumer falls behind, and no more. The order in which Kafka
-    then gave it the messages is real, so what is required and was found stays found."""
+    """Why the lab may be the reason for what consumers were given, or were not.
+
+    Empty if some witness is beyond doubt, or if the result does not depend on it. A check that needs consumers `in
+    time` asks about order: a late consumer only falls behind, and the order in which Kafka then delivers is real. So if
+    such a check is required and found something, that stands.
+    """
     record = source.record
     rests_on_found = record.expect.get(name, check.default) == "required" and check.needs_consumers != "in time"
     if check.needs_consumers is None or not (result == "refuted" or rests_on_found):
@@ -161,9 +169,12 @@ def _doubt(source: Source, name: str, check: CheckKind, result: Result, findings
 
 
 def _slow(source: Source, name: str, check: CheckKind, result: Result, findings: Findings) -> str:
-    """How late the laboratory was itself, or how long the nodes waited for a processor, where that may be why it came
-    out so, else nothing: it may be where an expectation is refuted, and where what was required was found, unless some
-    of it lasted longer than even that explains."""
+    """How late the lab was, or how long the nodes waited for a processor, if that could explain the result; else
+    nothing.
+
+    It could explain a refuted expectation. It could also explain a required witness, unless some witness lasted longer
+    than the delay explains.
+    """
     line = line_of(source.record, check.threshold) if check.threshold else 0.0
     behind, waited = behind_ms(source), waited_ms(source)
     for ms, why in (
@@ -177,14 +188,14 @@ def _slow(source: Source, name: str, check: CheckKind, result: Result, findings:
 
 
 def _not_applicable(record: RunRecord, name: str, why: str) -> CheckResult:
-    """Whoever expects something of it has no answer: never a pass."""
+    """The result of a check that is not applicable; unknown, never a pass, if the scenario expects something of it."""
     expected = record.expect.get(name, "allowed")
     result: Literal["unknown", "not applicable"] = "not applicable" if expected == "allowed" else "unknown"
     return CheckResult(name, expected, None, result, f"Not applicable: {why}; {expected}.")
 
 
 def _unasked(record: RunRecord) -> list[CheckResult]:
-    """What the scenario expects and this judge has no check for: never a pass."""
+    """Checks that the scenario expects something of, and that this judge does not have: unknown, never a pass."""
     return [
         CheckResult(name, expected, None, "unknown", f"This judge has no check named {name}.")
         for name, expected in sorted(record.expect.items())
@@ -195,7 +206,7 @@ def _unasked(record: RunRecord) -> list[CheckResult]:
 def _identity(
     source: Source, findings: Findings, counted: list[dict[str, Any]], fates: Mapping[str, int]
 ) -> dict[str, int]:
-    """The parts of high watermark - log start. Holes are markers where transactions or compaction make them."""
+    """The parts of high watermark - log start. Holes count as markers in transactional and compacted topics."""
     run = source.record.run
     odd_topics = {
         (row["topic"], row["partition"]) for row in source.small["ends"] if row["transactional"] or row["compacted"]
@@ -230,7 +241,7 @@ def _irregular(folder: Path, run: int) -> dict[str, int]:
 
 
 def _faults(source: Source) -> list[FaultSummary]:
-    """Each fault of the scenario with the nodes that it became and what was proved, in words."""
+    """Each fault of the scenario with the nodes that it hit, and its proof in words."""
     summaries = []
     for fault in source.record.faults:
         events = sorted(
@@ -257,7 +268,7 @@ def _moves(findings: Findings, run: int) -> list[dict[str, Any]]:
 
 
 def _unavailable_ms(findings: Findings, run: int) -> float:
-    """How long at least one partition was unavailable: waits of several at once count once."""
+    """The time in which at least one partition was unavailable. Waits at the same time count once."""
     total, end = 0, -1
     for row in sorted(_rows(findings, "unavailable", run), key=lambda row: int(row["from_ns"])):
         total += max(0, row["to_ns"] - max(row["from_ns"], end))
@@ -273,8 +284,11 @@ def _latency(findings: Findings, run: int) -> dict[str, dict[str, float]]:
 
 
 def _shown(source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A witness as a person reads it: by names, and without the run, which the page already names. Without epochs
-    nobody knows the first acknowledgement of a new one; null would say that there was none."""
+    """A witness as a person reads it: with names, and without the run.
+
+    If the log has no epochs, the first acknowledgement of a new epoch is unknown, and its key is left out: null would
+    say that there was none.
+    """
     record, left_out = source.record, ("run",) if source.has_epochs else ("run", "first_ack_ms")
     shown = {name: value for name, value in row.items() if name not in left_out}
     consumers = [consumer.name for consumer in record.consumers]
@@ -289,7 +303,7 @@ def _shown(source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_verdict(home: Path | None, verdict: Verdict, witnesses: Path | None) -> Verdict:
-    """`verdict/` as a whole: filled beside the old one, synced, and swapped in. Without a home, nothing is written."""
+    """Fill a new `verdict/` beside the old one, sync it and swap it in. Without a home, write nothing."""
     if home is None:
         return verdict
     new = witnesses or cleared(home / ".verdict-new")
@@ -308,7 +322,7 @@ def write_verdict(home: Path | None, verdict: Verdict, witnesses: Path | None) -
 
 
 def _take_its_place(new: Path, place: Path, old: Path) -> None:
-    """What stood there goes only when the new one stands there."""
+    """Replace `place` by `new`. The old content is removed only after the new one is in place."""
     if place.is_symlink() or place.exists():
         place.rename(old)
     try:

@@ -1,4 +1,4 @@
-"""What the judge says in words: one sentence for the run, one for each check. Pure text; no number is made here."""
+"""The judge's words: one sentence for the run, and one for each check. This module only writes text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ackproof.model.verdict import CheckResult, FaultSummary, Fitness, Result
 
 
 def check_text(check: CheckKind, expected: Expected, found: int) -> str:
-    """ "70,012 acknowledged message(s) not in the healed log; required." """
+    """ "70,012 acknowledged message(s) missing from the healed log; required." """
     count = "no" if found == 0 else f"{found:,}"
     words = check.witness.replace("(s)", "" if found == 1 else "s")
     return f"{count} {words}; {expected}.".capitalize()
@@ -27,7 +27,7 @@ def sentence(
     fates: Mapping[str, int],
     acked: int,
 ) -> str:
-    """One sentence that a colleague understands without having seen the scenario."""
+    """One sentence that a colleague understands without knowing the scenario."""
     if result == "unknown":
         return f"Unknown: {_lower(_why_unknown(fitness, checks, acked))}"
     found = {check.name: check for check in checks}
@@ -63,7 +63,7 @@ def _story(record: RunRecord, faults: Sequence[FaultSummary], lost: int, acked: 
 
 
 def _fault(record: RunRecord, faults: Sequence[FaultSummary]) -> str:
-    """ "isolating the leader kafka2 and 2 more faults": the first thing that was broken, and how many others were."""
+    """ "isolating the leader kafka2 and 2 more faults": the first fault, and how many others there were."""
     broken = [(asked, became) for asked, became in zip(record.faults, faults, strict=True) if _doing(asked.kind)]
     if not broken:
         return "the run"
@@ -90,7 +90,7 @@ def _expected(lost: CheckResult) -> str:
 
 def _wrong(check: CheckResult) -> str:
     if check.expected == "required":
-        return f"{check.name} was required and none was found: the fault did not bite"
+        return f"{check.name} was required and none was found: the fault had no such effect"
     return f"{check.name} is forbidden and was found {check.found:,} time{'' if check.found == 1 else 's'}"
 
 

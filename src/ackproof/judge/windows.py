@@ -1,4 +1,4 @@
-"""Stretches of a run that its faults explain: in which rates may dip, and in which alerts are due.
+"""The times in a run that its faults explain: when rates may dip, and when alerts are due.
 
 All of it is small, and made without Spark.
 """
@@ -16,7 +16,10 @@ _NS = 1_000_000_000
 
 
 def covers(record: RunRecord, faults: Sequence[Row]) -> Iterator[tuple[int, int, int, int | None]]:
-    """Run, fault, from its beginning until `dip_s` after it was healed or, if it does not last, done; or for ever."""
+    """Run, fault, begin and end of the time in which rates may dip.
+
+    It ends `dip_s` after the fault was healed, or done if it does not last; the end is None if that never happened.
+    """
     asked_s = record.plan.judge.dip_s
     dip_ns = int((DIP_S if asked_s is None else asked_s) * _NS)
     for fault in record.faults:
@@ -26,8 +29,11 @@ def covers(record: RunRecord, faults: Sequence[Row]) -> Iterator[tuple[int, int,
 
 
 class Awaited(NamedTuple):
-    """An alert that the scenario expects. A moment is null where it did not come to that: a fault that never began
-    raises nothing, one that was never healed need not clear."""
+    """An alert that the scenario expects.
+
+    A time is null if it never came: a fault that never began raises no alert, and one that was never healed need not
+    clear it.
+    """
 
     run: int
     rule: str
@@ -40,6 +46,7 @@ class Awaited(NamedTuple):
 
 
 def awaited(record: RunRecord, faults: Sequence[Row]) -> list[Awaited]:
+    """The alerts that the scenario expects, with the times by which each must be raised and cleared."""
     rows = []
     for plan in record.plan.alerts:
         undone = plan.undone_by
@@ -61,7 +68,7 @@ def awaited(record: RunRecord, faults: Sequence[Row]) -> list[Awaited]:
 
 
 def _clear_by(row: Awaited, rows: Sequence[Awaited]) -> int | None:
-    """Where faults of one rule overlap, their alert may stand until it has to be gone for the last of them."""
+    """When the alert must be cleared. If faults of one rule overlap, it may stand until the last of them allows."""
     clear_by = row.clear_by_ns
     for other in sorted(rows, key=lambda other: other.from_ns or 0):
         begun = other.rule == row.rule and other.from_ns is not None

@@ -1,15 +1,16 @@
-"""The judge as a process of its own. A run starts it early, so that it has rehearsed when it is needed.
+"""The judge as a process of its own. A run starts it early, so that it is warm when it is needed.
 
     python -m ackproof.judge.worker PARENT FOLDER MASTER [rehearse] [large] [consumers] [connector]
 
-Directories come in on standard input, with the cluster that holds the log where it is to be read from there, or with
-two topics to compare, one JSON a line; progress and the end of each go out on standard output, one JSON a line. So
-neither `run` nor `report` ever imports Spark, a Spark that dies takes no run with it, and nothing stays where the
-parent is killed: the kernel ends the judge with its parent and Java with the judge, whatever they wait for, and a
-janitor, which waits for nothing but the judge's end, takes away the temporary folder.
+Requests come in on standard input, one JSON a line: run directories, with the cluster that holds the log if it is to be
+read from there; or two topics to compare. Progress and answers go out on standard output, one JSON a line. So neither
+`run` nor `report` imports Spark, and a Spark that dies takes no run with it.
 
-While it rehearses it is nice: it takes what the brokers and the clients leave of the processors, and nothing of theirs.
-A large load leaves it nothing: there it rehearses more, and the load waits for it.
+Nothing stays behind if the parent is killed. The kernel ends the judge with its parent, and Java with the judge,
+whatever they wait for. A janitor process, which waits only for the end of the judge, removes the temporary folder.
+
+While the judge warms up it runs at low priority, and leaves the processors to the brokers and the clients. A large load
+leaves no time for that: there it warms up longer, and the load waits for it.
 """
 
 from __future__ import annotations
@@ -42,16 +43,16 @@ from ackproof.model.verdict import Verdict
 
 Tell = Callable[[str], None]
 SoFar = Callable[[int, int | None, str], None]
-NICE = 19  # the lowest there is
+NICE = 19  # the lowest priority
 END_S = 5.0
 FOLDER = "ackproof-judge-"
-REHEARSED = [2]  # messages of each rehearsal
-REHEARSED_LARGE = [150_000] * 3  # what was compiled in one is used by the next
-REHEARSAL_S = 120.0  # for which a load may wait
+REHEARSED = [2]  # messages in each rehearsal
+REHEARSED_LARGE = [150_000] * 3  # each rehearsal uses the code that the one before compiled
+REHEARSAL_S = 120.0  # how long a load waits for the rehearsal at most
 
 
 class Judging:
-    """The parent's end."""
+    """The parent's side of the judge process."""
 
     def __init__(
         self,
@@ -61,15 +62,18 @@ class Judging:
         consumers: bool = False,
         kafka: tuple[str, dict[str, str]] | None = None,
     ) -> None:
-        """`early`: there is time yet, so it rehearses, with `consumers` where the run has some. `large`: there will be
-        much to judge, so Java compiles well. `kafka`: where the log is, and with which settings it is asked for."""
+        """Start the process.
+
+        `early`: there is time, so it warms up, with `consumers` if the run has some. `large`: there will be much to
+        judge, so Java compiles thoroughly. `kafka`: where the log is, and the settings of the client that reads it.
+        """
         java = find_java()
         self._kafka = kafka
         asked = {"rehearse": early, "large": large, "consumers": consumers, "connector": kafka is not None}
         words = [word for word, wanted in asked.items() if wanted]
         try:
-            self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that nobody reads would fill
-            # Of all its files, so that none stays if it is killed.
+            self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # a pipe that is not read would fill up
+            # One folder holds all temporary files, so that none stays if the judge is killed.
             take_away_unlocked(FOLDER)
             folder, self._lock = make_locked(FOLDER)
         except OSError as problem:
@@ -86,14 +90,14 @@ class Judging:
             text=True,
             env={**os.environ, "JAVA_HOME": str(java.home), "TMPDIR": self._folder},
             pass_fds=[self._lock],
-            start_new_session=True,  # Ctrl-C is ours to hear; we end it
+            start_new_session=True,  # Ctrl-C reaches only us, and we end the judge
         )
         self._busy, self._asked = early, False
         self._may_rehearse = early
         self._said = ""
 
     def wait_until_rehearsed(self) -> None:
-        """A judge that dies of it says so when it is asked to judge."""
+        """Wait until the judge is warm. If it died, `judge` says so later."""
         assert self._process.stdout is not None  # noqa: S101  # made with a pipe, above
         told, _, _ = select.select([self._process.stdout], [], [], REHEARSAL_S)
         line = self._process.stdout.readline() if told else ""
@@ -102,7 +106,10 @@ class Judging:
             self._said = line
 
     def judge(self, directories: Sequence[Path], tell: Tell, so_far: SoFar) -> list[Verdict]:
-        """The verdicts, which are also written where that can be done; CannotHere where Spark did not live to say."""
+        """The verdicts, which the judge also writes into the runs where it can.
+
+        Raises CannotHere if Spark dies before it answers.
+        """
         asked = {"directories": [str(path) for path in directories], "kafka": self._kafka}
         verdicts = self._answer(asked, "verdicts", tell, so_far, again="`ackproof judge RUN` tries again")
         return msgspec.convert(verdicts, list[Verdict])
@@ -110,7 +117,7 @@ class Judging:
     def diff(
         self, directory: Path, topic: str, other: str, most: int | None
     ) -> tuple[dict[str, int], list[dict[str, Any]]]:
-        """As `judge.topic_diff.diff` tells it."""
+        """The answer of `judge.topic_diff.diff`."""
         asked = {"diff": [str(directory), topic, other, most]}
         counts, found = self._answer(asked, "differences", lambda _: None, lambda *_: None, again="try again")
         return counts, found
@@ -120,9 +127,9 @@ class Judging:
         assert self._process.stdout is not None  # noqa: S101
         self._busy = self._asked = True
         if self._may_rehearse and not select.select([self._process.stdout], [], [], 0)[0]:
-            tell("the judge is still rehearsing")
-        # Somebody waits for it now. Only root may take niceness back; for others it matters where something else wants
-        # the processors.
+            tell("the judge is still warming up")
+        # The user waits for it now. Only root may raise a priority again. For other users the judge stays at low
+        # priority, which matters only if other processes want the processors.
         with suppress(OSError):
             os.setpriority(os.PRIO_PGRP, self._process.pid, 0)
         with suppress(BrokenPipeError):
@@ -150,8 +157,10 @@ class Judging:
         return redacted(said, self._kafka[1] if self._kafka else {}).splitlines()[-8:]
 
     def close(self) -> None:
-        """It ends by itself when it has nothing to do; in the middle of something it is told to, and Java with it. What
-        it rehearses nobody waits for."""
+        """End the process.
+
+        An idle judge ends by itself. A busy one gets a SIGTERM, and Java with it; one that only warms up is killed.
+        """
         if self._process.stdin is not None:
             with suppress(OSError):
                 self._process.stdin.close()
@@ -175,13 +184,13 @@ class Judging:
 
     @staticmethod
     def _wait_for_janitor(output: int) -> None:
-        """It holds the judge's standard output, and writes nothing: when that ends, it has ended."""
+        """Wait for the janitor's end: it holds the judge's standard output, and writes nothing."""
         deadline = time.monotonic() + END_S
         while select.select([output], [], [], max(0.0, deadline - time.monotonic()))[0] and os.read(output, 65_536):
             pass
 
     def _signal(self, number: int) -> bool:
-        """To its whole session, which is Python and Java; False where nobody is left of it."""
+        """Signal the whole session, which is Python and Java. False if no process of it is left."""
         try:
             os.killpg(self._process.pid, number)
         except ProcessLookupError:
@@ -244,32 +253,32 @@ def _serve(master: str, early: bool, large: bool, consumers: bool, connector: bo
 
 
 def _leave_a_janitor(folder: str) -> None:
-    """Start a process that waits for our end, ends what we leave of our session, and takes our folder away.
+    """Start a process that waits for our end, kills what is left of our session, and removes our folder.
 
-    It is as small as this process is now, in a session of its own, and holds no pipe but our standard output, by whose
-    end the parent knows that nothing is left.
+    It is as small as this process is now, has a session of its own, and holds no pipe but our standard output. By the
+    end of that pipe the parent knows that no process is left.
     """
     judge, held, ends = os.getpid(), *os.pipe()
     if os.fork() != 0:
-        os.close(held)  # the other end stays open for as long as we live
+        os.close(held)  # the other end stays open as long as we live
         return
     status = 0
     try:
         os.setsid()
         os.close(ends)
-        os.close(sys.stdin.fileno())  # else the judge would never see its end
+        os.close(sys.stdin.fileno())  # otherwise the judge would never see the end of its input
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
-        os.read(held, 1)  # nothing is ever written: this is the end of the judge
+        os.read(held, 1)  # nothing is ever written: this returns when the judge ends
         wait_until(lambda: not _ended_by_us(judge), END_S)
         shutil.rmtree(folder, ignore_errors=True)
-    except BaseException:  # noqa: BLE001  # nobody reads its words; it has to end here, and not as another judge
+    except BaseException:  # noqa: BLE001  # it must end here, and not go on as a second judge
         status = 1
     os._exit(status)
 
 
 def _ended_by_us(group: int) -> bool:
-    """Whether something was left of a process group, which is Java; one that has ended and is not reaped is nothing."""
+    """Kill what is left of a process group, which is Java. Returns whether anything was left; zombies do not count."""
     left = living_in(group)
     for pid in left:
         with suppress(OSError):
@@ -278,7 +287,7 @@ def _ended_by_us(group: int) -> bool:
 
 
 def main(parent: str, folder: str, master: str, *words: str) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # ends it at once, also in the middle of what Java or a disk answers
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # ends it at once, even while it waits for Java or a disk
     _leave_a_janitor(folder)
     die_with_parent(signal.SIGKILL, int(parent))
     _serve(master, *(word in words for word in ("rehearse", "large", "consumers", "connector")))

@@ -1,4 +1,4 @@
-"""When a check applies: what a run must have had before a question about it makes sense. `checks.py` names these."""
+"""The conditions under which a check applies: what a run must have for the question to make sense."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""`verdict/verdict.json`: what the judge found, compared with what the scenario expects. Pure; no Spark here.
+"""`verdict/verdict.json`: what the judge found, compared with what the scenario expects. No Spark here.
 
-    confirmed   every required anomaly was found, no forbidden one was, and the run is fit to say so
-    refuted     a forbidden one was found, or a required one was not: the fault did not bite
+    confirmed   every required anomaly was found, no forbidden one was, and the run is fit to be evidence
+    refuted     a forbidden anomaly was found, or a required one was not: the fault had no such effect
     unknown     the run is unfit, nothing was acknowledged, or a check broke: no evidence either way, never a pass
 
-A check may also be "not applicable": a client does not tell what it asks about. It then says nothing either way, and
-where the scenario expects something of it, it is unknown.
+A check may also be "not applicable", if a client does not report what it asks about. It then says nothing, and is
+unknown if the scenario expects something of it.
 
-The document holds nothing of the place or the moment of judging, so that judging again gives the same bytes.
+The file says nothing about where or when the judge ran, so judging again gives the same bytes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WITNESSES_SHOWN = 100
 class CheckResult(msgspec.Struct, frozen=True):
     name: str
     expected: Expected
-    found: int | None  # witnesses; null where the check broke, had nothing to look at, or is not applicable
+    found: int | None  # witnesses; null if the check broke, had nothing to look at, or is not applicable
     result: Result | Literal["not applicable"]
     text: str  # one sentence
     witnesses: list[dict[str, Any]] = []  # the first hundred; all are in verdict/<name>/*.parquet
@@ -63,7 +63,7 @@ class Verdict(msgspec.Struct, frozen=True):
     acked: int
     failed: int
     unknown: int
-    # Null, and the next two empty, where the final log was not read to its end: nobody counted.
+    # These seven are null or empty if the final log was not read to its end: then nothing can be counted.
     high_watermark: int | None
     log_start: int | None
     lost: int | None
@@ -71,7 +71,7 @@ class Verdict(msgspec.Struct, frozen=True):
     reordered: int | None
     fates: dict[str, int]
     identity: dict[str, int]  # the parts that add up to high watermark - log start
-    unavailable_ms: float | None  # null where the check `unavailable` is not applicable, or has no answer
+    unavailable_ms: float | None  # null if the check `unavailable` is not applicable, or has no answer
     checks: list[CheckResult]
     fitness: list[Fitness]
     faults: list[FaultSummary]
@@ -82,7 +82,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 def not_judged(record: RunRecord | None, why: Fitness, name: str = "") -> Verdict:
-    """What can be said of a run that nobody could judge, or has judged yet: unknown."""
+    """The verdict on a run that could not be judged, or was not judged yet: unknown."""
     expected: dict[str, Expected] = dict(record.expect) if record else {}
     return Verdict(
         run=record.name if record else name,
@@ -123,7 +123,7 @@ def judge_check(expected: Expected, found: int | None) -> Result:
 
 
 def overall(fitness: Sequence[Fitness], checks: Sequence[CheckResult], acked: int) -> Result:
-    """Unfit comes before anything: a run without evidence neither confirms nor refutes."""
+    """The result of the run. Fitness comes first: a run that is no evidence neither confirms nor refutes."""
     if not all(entry.fit for entry in fitness) or acked == 0 or not checks:
         return "unknown"
     results = {check.result for check in checks}

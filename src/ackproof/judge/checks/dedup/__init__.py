@@ -1,1 +1,1 @@
-"""Checks of receivers that take each message once."""
+"""Checks of receivers, which accept each message once."""

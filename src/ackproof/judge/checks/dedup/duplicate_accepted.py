@@ -1,4 +1,4 @@
-"""Copies through: a receiver took a message for new that it had taken before."""
+"""duplicate_accepted: a receiver accepted a message as new that it had accepted before."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from ackproof.judge.frames import Tables
 
 
 def duplicate_accepted(t: Tables) -> DataFrame:
-    """A value that one receiver accepted more than once, at the same place or at another. Named is its first place, by
-    topic and partition, and the offset of its last."""
+    """A message that one receiver accepted more than once, at one place or at several.
+
+    The row names the first place, by topic and partition, and the offset of the last one.
+    """
     place = F.struct("topic", "partition", "offset")
     return (
         t.received.filter(F.col("accepted") & (F.col("producer") >= 0))

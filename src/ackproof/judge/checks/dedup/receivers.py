@@ -1,4 +1,4 @@
-"""Receivers: what each let through, what it dropped and what it cost, beside what the scenario expects of it."""
+"""receivers: what each receiver accepted, dropped and cost, beside what the scenario expects of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OF = ["run", "consumer"]
 
 
 def receivers(t: Tables) -> DataFrame:
-    """One row for each receiver; `wrong` where copies or drops are not as expected."""
+    """One row for each receiver; `wrong` if its copies or drops are not as expected."""
     handled = t.received.groupBy(*_OF).agg(
         F.count("*").alias("messages"), F.sum(F.col("accepted").cast("long")).alias("accepted")
     )
@@ -35,7 +35,7 @@ def receivers(t: Tables) -> DataFrame:
 
 
 def _costs(t: Tables) -> DataFrame:
-    """Time for each message; memory and database at their most, and how far memory's most is above its least."""
+    """Time for each message; the maximum of memory and database, and memory's maximum minus its minimum."""
     each = F.col("of") * 1000
     return (
         t.costs.groupBy(*_OF)

@@ -1,7 +1,7 @@
-"""Wrongly dropped: a message of the healed log that a receiver never took.
+"""wrongly_dropped: a message of the healed log that a receiver never accepted.
 
-It took it for a copy each time that it came; or it never came to it at all, as after a crash that moved its place but
-not its work. Whoever is to do something for each message cares for neither excuse.
+The receiver took it for a copy each time, or never read it, as after a crash that moved its offset but not its work. An
+application that must act on each message fails in both cases.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from ackproof.judge.frames import VALUE, Tables
 
 
 def wrongly_dropped(t: Tables) -> DataFrame:
-    """A value of the healed log that a receiver of its topic never accepted, where it stands first, and how often it
-    was dropped: one witness, in however many partitions it is."""
+    """A message of the healed log that a receiver of its topic never accepted, and how often it was dropped.
+
+    The row names its first place. A message that stands in several partitions is one witness.
+    """
     met = t.received.groupBy(*VALUE, "consumer").agg(
         F.max(F.col("accepted").cast("int")).alias("accepted"), F.count("*").alias("dropped")
     )

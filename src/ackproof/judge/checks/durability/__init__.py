@@ -1,1 +1,1 @@
-"""Checks of what was acknowledged and what the log holds."""
+"""Checks of acknowledged messages against the healed log."""

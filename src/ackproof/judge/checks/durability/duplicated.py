@@ -1,4 +1,4 @@
-"""Duplicated: one value, more than one place in the final log. Legal with retries, but somebody has to know."""
+"""duplicated: a message at more than one place of the healed log. Retries may cause that; the user has to know it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from ackproof.judge.frames import VALUE, Tables
 
 
 def duplicated(t: Tables) -> DataFrame:
-    """A value at more than one (tp, offset) of the final log, or in two partitions. Named is its first place, by topic
-    and partition, and the offset of its last."""
+    """A message at more than one (topic, partition, offset) of the final log.
+
+    The row names the first place, by topic and partition, and the offset of the last one.
+    """
     return (
         t.arrivals.groupBy(*VALUE)
         .agg(

@@ -1,9 +1,10 @@
-"""Inconsistent offset: an offset is supposed to name one record for ever; here it named two.
+"""inconsistent_offset: one offset of a partition was seen with two messages. It should name one record for ever.
 
-Acknowledgements, live reads and the final log are asked together. A leader that was cut off and went on acknowledging
-gives the same offsets away a second time, so this comes with every loss by overwriting.
+The check asks acknowledgements, live reads and the final log together. A leader that is cut off and goes on
+acknowledging gives out the same offsets again, so every loss by overwriting shows here too.
 
-A value is packed into one long, so that one grouped pass over positions finds the lowest and the highest of each kind.
+Producer and number are packed into one long, so that a single grouped pass over the offsets finds the lowest and the
+highest message of each source.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _UNREADABLE = -1
 
 
 def inconsistent_offset(t: Tables) -> DataFrame:
-    """One (tp, offset) seen with two values; `seen` names them, at most the lowest and highest by each witness."""
+    """An offset seen with two messages; `seen` names the lowest and the highest message of each source."""
     bounds: dict[str, Column] = {
         f"{by}_{name}": function(F.when(F.col("by") == by, F.col("value")))
         for by in ("ack", "log", "read")

@@ -1,4 +1,4 @@
-"""Lost: acknowledged, and not in the healed log. A send of unknown outcome is never called lost."""
+"""lost: an acknowledged message is missing from the healed log. A send of unknown outcome is never called lost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ackproof.judge.frames import Tables
 
 
 def lost(t: Tables) -> DataFrame:
-    """An ok send with a `lost_*` fate, and who stands at its offset now."""
+    """An acknowledged send with a `lost_*` fate, and the message that stands at its offset now."""
     return t.fates.filter(F.col("fate").isin(*LOST)).select(
         "run",
         "topic",

@@ -1,7 +1,7 @@
-"""Offset gap: an offset of the final log without a record, where nothing explains one.
+"""offset_gap: offsets of the final log without a record, where nothing explains the hole.
 
-Transactions leave markers and compaction leaves holes; a plain topic leaves neither. The log is folded to blocks of
-offsets first: a block with as many records as offsets has no hole, and only the others are looked at row by row.
+Transactions leave markers, and compaction leaves holes; any other topic has neither. The log is first folded into
+blocks of offsets: a block with as many records as offsets has no hole, and only the other blocks are read row by row.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ BLOCK_BITS = 16
 
 
 def offset_gap(t: Tables) -> DataFrame:
-    """A stretch of offsets between log start and high watermark, of a plain topic, that holds nothing."""
+    """A stretch of offsets without records, between log start and high watermark of a plain topic."""
     plain = t.ends.filter(~F.col("transactional") & ~F.col("compacted"))
     full = _full(t) if t.stretches is None else t.stretches.select(*TP, "first", "last")
-    # Stretches that are known to be full, and the two ends; what lies between neighbours is a hole.
+    # Full stretches, and the two ends of the log. Whatever lies between two neighbours is a hole.
     stretches = t.union(
         full.join(t.small_side(plain.select(*TP)), on=list(TP), how="left_semi"),
         _point(plain, F.col("log_start") - 1),
@@ -35,7 +35,7 @@ def offset_gap(t: Tables) -> DataFrame:
 
 
 def _full(t: Tables) -> DataFrame:
-    """Stretches of offsets without a hole: blocks that have none, and the offsets of the others one by one."""
+    """Stretches of offsets without a hole: whole blocks, and the single offsets of all other blocks."""
     log = t.log.select(*TP, "offset", F.shiftright("offset", BLOCK_BITS).alias("block"))
     blocks = log.groupBy(*TP, "block").agg(
         F.min("offset").alias("first"), F.max("offset").alias("last"), F.count("*").alias("records")

@@ -1,7 +1,7 @@
-"""Realtime order: what is acknowledged later must stand later.
+"""realtime_order: a message that was sent after an acknowledgement must stand above the acknowledged offset.
 
 If an acknowledgement for offset 100 came before a send began, that send must not be acknowledged at 100 or below. One
-pass over beginnings and acknowledgements in the order of time; an inequality join would be quadratic.
+pass over the begins and the acknowledgements, in the order of time, finds this; an inequality join would be quadratic.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from ackproof.judge.frames import TP, Tables
 
 
 def realtime_order(t: Tables) -> DataFrame:
-    """A value acked at an offset not above one that was acked before this send began."""
+    """A message acknowledged at or below an offset that was acknowledged before its send began."""
     placed = (F.col("outcome") == "ok") & F.col("offset").isNotNull() & (F.col("partition") >= 0)
     acked = t.sends.filter(placed & F.col("done_ns").isNotNull())
-    # At equal times the beginning comes first: an ack at that very moment was not before it.
+    # At equal times the begin comes first: an acknowledgement at the same moment did not come before it.
     columns = [*TP, "producer", "seq", "offset"]
     none = F.lit(None).cast("long")
     begun = acked.select(*columns, F.col("sent_ns").alias("at_ns"), F.lit(0).alias("kind"), none.alias("acked"))

@@ -1,7 +1,7 @@
-"""Refusals: a message of a producer that may not write, and that was not clearly refused.
+"""refusals: a message of a producer that may not write, if it was not clearly refused.
 
-Clearly refused: it certainly failed, the error says that it was for want of a permission, and the healed log does not
-hold it. A producer that never tried proves nothing, and is a witness too.
+Clearly refused means three things: the send certainly failed, its error names a missing permission, and the healed log
+does not hold the message. A producer that never tried to write proves nothing, and is a witness too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FOR_WANT_OF_PERMISSION = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_F
 
 
 def refusals(t: Tables) -> DataFrame:
-    """A send of a producer that the scenario says is refused, with another fate or another error than that."""
+    """A send of a refused producer with another fate or another error; or such a producer without a send."""
     refused = t.producers.filter(F.col("refused")).select("run", "producer", F.col("topic").alias("planned_topic"))
     clearly = (F.col("fate") == "rejected") & F.col("error").isin(*FOR_WANT_OF_PERMISSION)
     tried = t.fates.select("run", "producer", "topic", "seq", "fate", "outcome", "error")

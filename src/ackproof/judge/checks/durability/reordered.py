@@ -1,6 +1,6 @@
-"""Reordered: what one producer sent to one partition stands there in another order.
+"""reordered: messages of one producer stand in a partition in another order than it sent them.
 
-Only first positions count: a copy that a retry appended later is a duplicate, not a step back.
+Only the first copy of a message counts. A copy that a retry appended later is a duplicate, and no step back.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ackproof.judge.frames import Tables
 
 
 def reordered(t: Tables) -> DataFrame:
-    """Within (producer, tp) in the order sent, a first position that is not above the one before."""
+    """A message whose first copy is not above that of the message sent just before it to the same partition."""
     in_order_sent = Window.partitionBy("run", "producer", "topic", "partition").orderBy("seq")
     return (
         t.reserved(t.arrivals)

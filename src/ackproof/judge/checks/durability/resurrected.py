@@ -1,4 +1,4 @@
-"""Resurrected: a send that had certainly failed stands in the healed log. `fail` would be a lie."""
+"""resurrected: a send that certainly failed stands in the healed log. The error that the client returned was false."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ackproof.judge.frames import Tables
 
 
 def resurrected(t: Tables) -> DataFrame:
-    """A send with outcome `fail` that is in the final log."""
+    """A send with outcome `fail` whose message is in the final log."""
     return t.fates.filter(F.col("fate") == "resurrected").select(
         "run", "topic", "producer", "seq", "error", "sent_ns", "done_ns", "copies"
     )

@@ -1,7 +1,7 @@
-"""Unpublished: a message that stood in a producer's outbox, and does not stand in the healed log.
+"""unpublished: a message of a producer's outbox is missing from the healed log.
 
-Whoever writes a message into an outbox has promised it, acknowledged or not: so this looks at all of them, where `lost`
-looks at what was acknowledged.
+Writing a message into the outbox promises that it will be sent, acknowledged or not. So this check looks at all
+messages of the outbox, while `lost` looks at acknowledged messages only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ackproof.judge.frames import Tables
 
 
 def unpublished(t: Tables) -> DataFrame:
-    """A send of a producer with an outbox that the final log does not hold, and that did not rightly expire."""
+    """A send of a producer with an outbox that is not in the final log, and did not expire there."""
     with_outbox = t.producers.filter(F.col("outbox")).select("run", "producer")
     return (
         t.fates.join(t.small_side(with_outbox), on=["run", "producer"], how="left_semi")

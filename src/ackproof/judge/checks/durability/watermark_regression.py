@@ -1,4 +1,4 @@
-"""Watermark fell: a new leader's high watermark is below what an older leader had already shown to consumers."""
+"""watermark_regression: a new leader's high watermark is below one that an older leader had already shown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ackproof.judge.frames import TP, Tables
 
 
 def watermark_regression(t: Tables) -> DataFrame:
-    """The high watermark of a tp falls as the leader epoch grows; the final log's own is the last of them."""
+    """A high watermark of a partition that fell as the leader epoch grew. The final log gives the last one."""
     leads = (F.col("leader") == F.col("broker")) & F.col("high_watermark").isNotNull()
     columns = [*TP, "leader_epoch", "high_watermark", "at_ns"]
     shown = t.union(t.state.filter(leads).select(*columns), t.ends.select(*columns))

@@ -1,4 +1,4 @@
-"""Commit back: a group committed an offset below one that it had committed before; what lies between is read again."""
+"""commit_regression: a group committed an offset below one that it had committed before. It reads the rest again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ackproof.judge.frames import TP, Tables
 
 
 def commit_regression(t: Tables) -> DataFrame:
-    """A commit that was accepted, below the highest that was accepted before it for the same group and tp."""
+    """An accepted commit below the highest one accepted before it, of the same group and partition."""
     before = Window.partitionBy(*TP, "group").orderBy("at_ns").rowsBetween(Window.unboundedPreceding, -1)
     return (
         t.commits.filter(F.col("outcome") == "ok")

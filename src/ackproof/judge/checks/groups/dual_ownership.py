@@ -1,6 +1,7 @@
-"""Two owners: two consumers of one group believe at the same time that a partition is theirs.
+"""dual_ownership: two consumers of one group believe at the same time that they own a partition.
 
-Usual where one of them was paused or cut off past its session; both then read, and both may commit.
+This is usual after one of them was paused or cut off for longer than its session timeout. Both then read the partition,
+and both may commit.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from ackproof.judge.ownership import owned
 
 
 def dual_ownership(t: Tables) -> DataFrame:
-    """Two consumers' times of ownership of one tp that overlap, and from when to when."""
+    """Two consumers of a group whose times of ownership of a partition overlap, and when they do."""
     times = owned(t)
     one = times.select(*TP, "group", *(F.col(name).alias(f"one_{name}") for name in ("consumer", "from_ns", "to_ns")))
     other = times.select(

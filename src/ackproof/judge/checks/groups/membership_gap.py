@@ -1,7 +1,7 @@
-"""Vanished: a broker that was known as a member of the cluster, was not for a while, and who noticed that when.
+"""membership_gap: a broker was known as a member of the cluster, and then was not for a while.
 
-ZooKeeper's own registrations are one source, each broker's metadata another: the time between them is how long the
-others went on believing in it.
+ZooKeeper's registrations are one source; the metadata of each broker is another. The time between two sources is how
+long the other brokers went on believing in the member.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from ackproof.judge.frames import Tables
 
 
 def membership_gap(t: Tables) -> DataFrame:
-    """A stretch of answers of one source that did not name a broker which an earlier answer of it had named."""
+    """Consecutive answers of one source without a broker that an earlier answer of this source had listed."""
     known = t.members.select("run", F.explode("brokers").alias("broker")).distinct()
     by_time = Window.partitionBy("run", "source", "broker").orderBy("at_ns")
-    # From the last to the first, so that what comes later is added up once.
+    # Ordered from last to first, so that Spark accumulates the later rows only once.
     later = (
         Window.partitionBy("run", "source", "broker")
         .orderBy(F.desc("at_ns"))

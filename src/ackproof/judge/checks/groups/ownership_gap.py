@@ -1,7 +1,7 @@
-"""Unowned: a time in which no consumer of a group owned a partition of its topic.
+"""ownership_gap: a period in which no consumer of a group owned a partition of the group's topic.
 
-Every rebalance has one, however short; its length is how long the group did not read there. A partition that nobody
-ever owned was without an owner for all of the load.
+Every rebalance has such a gap, however short. Its length is the time in which the group did not read the partition. A
+partition that the group never owned was without an owner during the whole load.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ackproof.judge.ownership import owned
 
 
 def ownership_gap(t: Tables) -> DataFrame:
-    """A gap between two times of ownership of a tp, or between the last and the end of the load; during the load."""
+    """During the load, a gap between two periods of ownership, or between the last one and the end of the load."""
     in_order = Window.partitionBy(*TP, "group").orderBy("from_ns", "to_ns")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     load = t.runs.select("run", "begin_ns", "end_ns")
@@ -24,7 +24,7 @@ def ownership_gap(t: Tables) -> DataFrame:
         owners.withColumn("until_ns", F.max("to_ns").over(so_far))
         .withColumn("next_ns", F.lead("from_ns").over(in_order))
         .join(t.small_side(load), on=["run"], how="left")
-        # Before the load everybody is still joining, and after it everybody leaves.
+        # Before the load the consumers are still joining, and after it they leave.
         .withColumn("from_ns", F.greatest("until_ns", "begin_ns"))
         .withColumn("to_ns", F.least(F.coalesce("next_ns", "end_ns"), "end_ns"))
         .filter(F.col("to_ns") > F.col("from_ns"))

@@ -1,4 +1,4 @@
-"""Shares: how a group shared its topic: what each member read, of how many partitions, also the ones that idled."""
+"""partition_shares: how much each member of a group read, and from how many partitions; idle members are rows too."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ackproof.judge.frames import Tables
 
 
 def partition_shares(t: Tables) -> DataFrame:
-    """One row for each member; `wrong` where not as many of its group read as the scenario expects."""
+    """One row for each member; `wrong` if another number of its group's members read than the scenario expects."""
     of_group = Window.partitionBy("run", "group")
     read = t.given if t.given is not None else _given(t)
     members = t.consumers.select("run", "group", "consumer", "readers")

@@ -1,7 +1,7 @@
-"""Rebalances: what each group went through: how often it was shared out anew, and how long its partitions had no owner.
+"""rebalances: how often each group rebalanced, and how long its partitions had no owner.
 
-Members hear of one rebalance one after the other, and an eager one is a revocation and an assignment; what follows
-within a second of the last word belongs to the same. The first sharing out is none.
+The members learn of one rebalance one after the other, and an eager rebalance is a revocation and an assignment. So
+whatever follows within a second of the last event belongs to the same rebalance. The initial assignment is not counted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TOGETHER_NS = 1_000_000_000
 
 
 def rebalances(t: Tables) -> DataFrame:
-    """One row for each group: rebalances during the load, and partition-seconds without an owner."""
+    """One row for each group: its rebalances during the load, and its partition-seconds without an owner."""
     in_order = Window.partitionBy("run", "group").orderBy("at_ns")
     begins = F.col("at_ns") - F.lag("at_ns").over(in_order) > TOGETHER_NS
     load = t.runs.select("run", "begin_ns", "end_ns")

@@ -1,7 +1,8 @@
-"""Claims: what the scenario says of leaders, in-sync replicas and acknowledgements at a moment, and was not so.
+"""claims: a claim of the scenario about leaders, in-sync replicas or acknowledgements that did not hold.
 
-A claim about a partition of which nobody said anything then is not met either, nor one about a topic that nobody read;
-who does not say which replicas are in sync has said nothing. The same leader as before is somebody, not nobody twice.
+A claim about a partition without observations at that moment fails, and so does a claim about a topic that the final
+read did not reach. An answer that does not name the in-sync replicas is no observation. "The same leader as before"
+needs a leader: no leader both times does not satisfy it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ LATELY_NS = 2_000_000_000
 
 
 def claims(t: Tables) -> DataFrame:
-    """A claim and a tp where it does not hold, with what was seen there."""
+    """A claim and a partition for which it does not hold, with the observations."""
     seen = leadership_history(t)
     places = t.union(*(ends.select("run", "topic", "partition") for ends in (t.ends, t.mirror_ends)))
     read = places.groupBy("run", "topic").agg(F.collect_set("partition").alias("read"))

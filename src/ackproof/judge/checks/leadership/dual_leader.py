@@ -1,7 +1,7 @@
-"""Dual leader: two brokers, each asked itself, claim the same partition at the same time.
+"""dual_leader: two brokers, each asked directly, claim to lead the same partition at the same time.
 
-A claim holds from the first answer that made it to the last one in a row, in one epoch. Each end is drawn in by the
-time that the answer took, so that two answers which crossed on their way are no overlap.
+A claim lasts from the first to the last of consecutive answers that make it, in one leader epoch. Its start is moved
+later by the time that the first answer took, so that two answers which crossed on their way do not overlap.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ackproof.judge.frames import TP, Tables
 
 
 def dual_leader(t: Tables) -> DataFrame:
-    """Two brokers' claims to one tp that overlap, and for how long at least."""
+    """Two brokers' claims to one partition that overlap, and the least time for which they do."""
     claims = _claims(t)
     one = claims.select(*TP, *(F.col(name).alias(f"one_{name}") for name in ("broker", "epoch", "from_ns", "to_ns")))
     other = claims.select(

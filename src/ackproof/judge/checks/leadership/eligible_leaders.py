@@ -1,4 +1,4 @@
-"""Eligible: who might have led without being in sync, at each moment of the run, as Kafka 4's controllers keep it."""
+"""eligible_leaders: the replicas that could lead without being in sync, as Kafka 4's controllers see it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ackproof.judge.frames import TP, Tables
 
 
 def eligible_leaders(t: Tables) -> DataFrame:
-    """A moment and a tp at which the last answer named somebody."""
+    """A moment and a partition for which the newest answer named such a replica."""
     newest = F.max_by(F.struct("eligible", "last_known"), "at_ns")
     return (
         t.eligible.join(t.small_side(t.moments), on=["run"], how="inner")

@@ -1,13 +1,13 @@
-"""Failover: the story of each fault at each partition, step by step.
+"""failover: what each fault did to each partition, step by step.
 
     proved -> first error at a client -> a new leader epoch seen -> first acknowledgement from that epoch -> ISR full
 
-Times are from the proof; an error may come before it, since the fault was asked for. A step that never came is null.
-The new epoch's first acknowledgement is known from the final log: a value that stands there once, written in that
-epoch or a later one. The ISR is full again when the last leader's view of it became so and stayed so; whoever leads
-without an epoch led before the others. The new epoch is the first to be seen, and the older of two that are seen at
-once. What is done to clients, or for them, or is only waited for (start, seek, resize, caught-up, translated) moves no
-leader, and has no story.
+Times count from the proof. An error may come before the proof, but not before the fault was requested. A step that
+never came is null. The new epoch is the first one seen, and the older one if two are seen at once.
+
+The final log tells when the new epoch acknowledged first: by a message that stands there once and was written in that
+epoch or a later one. The ISR is full again when the last leader's view of it became full and stayed full; a leader
+without an epoch led before all others. Faults that hit clients, or that move no leader by their kind, have no row.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _FAULT_AT_TP = [*TP, "fault"]
 
 
 def failover(t: Tables) -> DataFrame:
-    """One row for each fault and tp, whether or not the leader moved."""
-    stage = _new_epoch(t).cache()  # a few rows that three questions begin with
+    """One row for each fault and partition, whether or not the leader moved."""
+    stage = _new_epoch(t).cache()  # a few rows, used three times
     proved, ms = F.col("proved_ns"), 1e6
     return (
         stage.join(t.small_side(_first_error(t, stage)), on=_FAULT_AT_TP, how="left")
@@ -47,7 +47,7 @@ def failover(t: Tables) -> DataFrame:
 
 
 def _new_epoch(t: Tables) -> DataFrame:
-    """Each fault at each tp with the epoch before it, and when the next one was first seen."""
+    """Each fault at each partition, with the epoch before it, and when the next one was first seen."""
     when = {name: F.min(F.when(F.col("event") == name, F.col("at_ns"))) for name in ("asked", "proved")}
     at_clients = F.exists("targets", lambda target: target.rlike("^(producer|consumer)[0-9]"))
     proved = (
@@ -85,6 +85,7 @@ def _new_epoch(t: Tables) -> DataFrame:
 
 
 def _first_error(t: Tables, stage: DataFrame) -> DataFrame:
+    """The first error of a send to the partition, or to its topic if the client named no partition."""
     failed = t.sends.filter(F.col("outcome").isin("fail", "info") & F.col("done_ns").isNotNull())
     of_topic = failed.select("run", "topic", F.col("partition").alias("said"), "done_ns")
     its_own = (F.col("said") == F.col("partition")) | (F.col("said") < 0)
@@ -97,6 +98,7 @@ def _first_error(t: Tables, stage: DataFrame) -> DataFrame:
 
 
 def _first_ack(t: Tables, stage: DataFrame) -> DataFrame:
+    """The first acknowledgement that the new epoch, or a later one, wrote."""
     known = (F.col("outcome") == "ok") & (F.col("copies") == 1) & F.col("log_epoch").isNotNull()
     acked = t.fates.filter(known).groupBy(*TP, "log_epoch").agg(F.min("done_ns").alias("done_ns"))
     return (
@@ -108,9 +110,9 @@ def _first_ack(t: Tables, stage: DataFrame) -> DataFrame:
 
 
 def _isr_full(t: Tables, stage: DataFrame) -> DataFrame:
-    """When the leader's ISR last became full, unless it is short again by the end."""
+    """When the leader's ISR last became full, unless it is short again at the end."""
     leads = (F.col("leader") == F.col("broker")) & F.col("isr").isNotNull() & F.col("replicas").isNotNull()
-    # By epoch first: a leader that was cut off goes on telling of an ISR that is past.
+    # By epoch first: a leader that is cut off goes on reporting an old ISR.
     in_order = Window.partitionBy(*TP).orderBy("leader_epoch", "at_ns")
     views = (
         t.state.filter(leads)

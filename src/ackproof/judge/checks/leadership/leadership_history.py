@@ -1,6 +1,7 @@
-"""Moves: who led each partition at each moment of the run, and which replicas were in sync: before, during, after.
+"""leadership_history: which broker led each partition, and which replicas were in sync, at each moment of the run.
 
-The view is that of the newest epoch that any broker told of in the seconds before, its leader's own word first.
+The view at a moment comes from the newest leader epoch that any broker reported in the seconds before. The leader's own
+answer goes first.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ RECENT_NS = 3_000_000_000
 
 
 def leadership_history(t: Tables) -> DataFrame:
-    """One row for each moment and tp of which somebody had told something."""
-    # That nobody leads is said with this error, and is an answer all the same.
+    """One row for each moment and partition that a broker reported about."""
+    # Kafka reports a partition without a leader with this error. It is an answer like any other.
     answered = F.coalesce(F.col("error") == "LEADER_NOT_AVAILABLE", F.lit(True))
     told = t.state.filter(answered & F.col("leader_epoch").isNotNull() & (F.col("topic") >= 0))
     recent = (F.col("at_ns") <= F.col("moment_ns")) & (F.col("at_ns") > F.col("moment_ns") - RECENT_NS)

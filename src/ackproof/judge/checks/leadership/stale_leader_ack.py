@@ -1,15 +1,16 @@
-"""Zombie ack: an acknowledgement by a leader that was one no longer.
+"""stale_leader_ack: an acknowledgement from a leader whose epoch was already over.
 
-A delivery report carries neither epoch nor broker, so the epoch is derived, and never guessed, by the first of these:
+A delivery report names neither epoch nor broker. So the check derives the epoch, and never guesses it, by the first of
+these rules that applies:
 
-- the value stands in the log, once: it was written in that record's epoch;
-- another value stands at its offset: it came from an older leader than the one that wrote that record;
-- its offset lies at or past the end of the final log: it came from an older leader than the last one; and from an older
-  one than any leader that was asked afterwards, in its own epoch, and whose own log never reached that offset;
-- anything else: unknown.
+- The message stands in the log once: it was written in the epoch of that record.
+- Another message stands at its offset: it came from an older leader than the one that wrote that record.
+- Its offset is at or past the end of the final log: it came from an older leader than the last one; and from an older
+  one than any leader that was asked afterwards, in its own epoch, and whose own log never reached that offset.
+- Otherwise the epoch is unknown.
 
-All of these say "older than epoch E". It is a zombie's if E had already been seen at some broker when the
-acknowledgement came. The overlap with `lost` is the price of the split.
+Each rule says "older than epoch E". The acknowledgement is stale if a broker had already shown E when it came. It is
+often a witness of `lost` too: the message was lost because the leader was stale.
 """
 
 from __future__ import annotations
@@ -23,13 +24,17 @@ _ACK = ("run", "topic", "partition", "offset", "producer", "seq", "fate", "done_
 
 
 def stale_leader_ack(t: Tables) -> DataFrame:
-    """An ok ack of an epoch older than one already seen when it came."""
-    acked = t.fates.filter(F.col("offset").isNotNull())  # by a leader; below only fates of what was acknowledged count
+    """An acknowledgement from an epoch older than one that a broker had shown before it came."""
+    # Only a leader gives an offset. The fates named below are those of acknowledged sends.
+    acked = t.fates.filter(F.col("offset").isNotNull())
     return t.union(_by_record(t, acked), _by_end(t, acked)).select(*_ACK, "older_than", "seen_ns")
 
 
 def _by_record(t: Tables, acked: DataFrame) -> DataFrame:
-    """Known from a record: its own, which has no epoch where there are copies, or the one that stands at its offset."""
+    """Acknowledgements whose epoch a record tells: their own, or the one that stands at their offset.
+
+    A message with several copies has no `log_epoch`, and is left out.
+    """
     another_stands = F.col("fate").isin("lost_overwritten", "survived_moved")
     own = F.when(F.col("fate") == "survived", F.col("log_epoch") + 1)
     older_than = own.when(another_stands, F.col("holder_epoch"))
@@ -42,7 +47,8 @@ def _by_record(t: Tables, acked: DataFrame) -> DataFrame:
 
 
 def _by_end(t: Tables, acked: DataFrame) -> DataFrame:
-    """Known from where logs end: that of the last leader, or of one that was asked after the ack came."""
+    """Acknowledgements whose epoch the end of a log tells: the last leader's, or that of a leader asked after they
+    came."""
     last = t.ends.select(*TP, F.col("leader_epoch").alias("last_epoch"))
     out_of_reach = (F.col("led_until_ns") >= F.col("done_ns")) & (F.col("led_to") <= F.col("offset"))
     older = (F.col("older_than") == F.col("last_epoch")) | out_of_reach
@@ -52,15 +58,17 @@ def _by_end(t: Tables, acked: DataFrame) -> DataFrame:
         .join(t.small_side(epochs.join(last, on=list(TP), how="inner")), on=list(TP), how="inner")
         .filter((F.col("done_ns") > F.col("seen_ns")) & older)
         .groupBy(*_ACK)
-        .agg(F.min("older_than").alias("older_than"))  # a number alone is hashed, where a struct would be sorted
+        .agg(F.min("older_than").alias("older_than"))  # Spark hashes a number; it would sort a struct
         .join(t.small_side(epochs.select(*TP, "older_than", "seen_ns")), on=[*TP, "older_than"], how="inner")
         .select(*_ACK, "older_than", "seen_ns")
     )
 
 
 def _epochs(t: Tables) -> DataFrame:
-    """For each epoch, also those that the observer missed: since when it or a later one was seen; and of those that it
-    did not miss, until when the leader itself was asked, and how far its log went."""
+    """For each epoch, the time since which it or a later one was seen, even if the observer missed it.
+
+    For an epoch that the observer saw, also until when its leader was asked, and how far that leader's log reached.
+    """
     leads = F.col("leader") == F.col("broker")
     seen = t.state.groupBy(*TP, "leader_epoch").agg(
         F.min(F.col("at_ns") + F.col("took_ns")).alias("at_ns"),

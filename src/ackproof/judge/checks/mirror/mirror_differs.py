@@ -1,8 +1,8 @@
-"""Mirror differs: a topic and what a mirror made of it do not hold the same records in the same order.
+"""mirror_differs: a topic and its mirror do not hold the same records in the same order.
 
-Compared partition by partition, and by value, for a mirror has offsets of its own; and what records hold by the sum of
-their digests, where the run has any. What the original's partition no longer holds, because retention took it, is no
-difference: which is known of what was acknowledged. Records that are none of ours have no value; they are counted
+Each partition is compared by message, because a mirror has offsets of its own. Contents are compared by the sum of
+their digests, if the run has any. Messages that the original no longer holds, because retention removed them, are no
+difference; this is known for acknowledged messages. Records that are not ours have no number; they are counted
 together.
 """
 
@@ -17,14 +17,14 @@ _KEY = [*TP, "producer", "seq"]
 
 
 def mirror_differs(t: Tables) -> DataFrame:
-    """A value that the mirror lacks, has more often, holds otherwise, or has before one that came earlier."""
+    """A message that the mirror lacks, has more often, holds otherwise, or holds before an earlier one."""
     expired = t.fates.filter(F.col("fate") == "expired").select(*_KEY)
     both = pairs(t).join(expired, on=_KEY, how="left_anti")
     return t.union(*differences(both))
 
 
 def pairs(t: Tables) -> DataFrame:
-    """Each value of a mirrored topic or of its mirror: how often it is in each, and where first and last."""
+    """Each message of a mirrored topic or its mirror: how often each holds it, and where first and last."""
     mirrored = t.mirrored.withColumnRenamed("topic", "mirror").join(
         t.small_side(t.mirrors), on=["run", "mirror"], how="inner"
     )
@@ -33,7 +33,7 @@ def pairs(t: Tables) -> DataFrame:
 
 
 def pairs_of(original: DataFrame, mirrored: DataFrame) -> DataFrame:
-    """The same of any two frames of records, both under the original's topic."""
+    """The same pairs for any two frames of records, both under the original's topic."""
     own = _places(original, "")
     other = _places(mirrored, "mirror_")
     return own.join(other, on=_KEY, how="full").fillna(0, ["copies", "mirror_copies"])
@@ -47,7 +47,7 @@ def _places(records: DataFrame, whose: str) -> DataFrame:
 
 
 def differences(both: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """Of such pairs, those that one side holds more often or otherwise, and those that stand in another order."""
+    """The pairs of which one side holds more or other records, and the pairs that stand in another order."""
     in_mirror = Window.partitionBy(*TP).orderBy("mirror_offset")
     stands = F.col("offset").isNotNull() & F.col("mirror_offset").isNotNull() & (F.col("seq") >= 0)
     fewer, more = F.col("mirror_copies") < F.col("copies"), F.col("mirror_copies") > F.col("copies")
@@ -58,7 +58,7 @@ def differences(both: DataFrame) -> tuple[DataFrame, DataFrame]:
         .filter(F.col("difference").isNotNull())
     )
     moved = (
-        # Only among those that stand in both: what is missing puts nothing out of order.
+        # Only messages that both hold: a missing message puts no other out of order.
         both.filter(stands)
         .withColumn("previous_offset", F.lag("offset").over(in_mirror))
         .filter(F.col("offset") <= F.col("previous_offset"))

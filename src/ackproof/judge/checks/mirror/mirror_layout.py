@@ -1,4 +1,4 @@
-"""Mirrored as: how a mirror differs where it may: by its topic's name, and by its offsets."""
+"""mirror_layout: how a mirror differs where it may: in the name of its topic, and in its offsets."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from ackproof.judge.frames import TP, Tables
 
 
 def mirror_layout(t: Tables) -> DataFrame:
-    """A partition and its mirror: how many records each holds, and by how much the offsets differ at least and most:
-    those of each value's first place. Records that are none of ours have no value, and so nothing to compare."""
+    """A partition and its mirror: how many records each holds, and the least and greatest difference of their offsets.
+
+    The offsets are those of each message's first copy. Records that are not ours have no number, and are not compared.
+    """
     shift = F.when(F.col("seq") >= 0, F.col("mirror_offset") - F.col("offset"))
     return (
         pairs(t)

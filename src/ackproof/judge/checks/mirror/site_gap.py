@@ -1,4 +1,4 @@
-"""Site gap: how long nobody wrote, and nobody of a group read, while clients moved from one site to the other."""
+"""site_gap: how long no producer wrote, and no consumer of a group read, while clients moved to the other site."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ackproof.judge.site_moves import acks, moves, reads
 
 
 def site_gap(t: Tables) -> DataFrame:
-    """A move: from the last ack, or read, at one site to the first at the other, and what was read once more there."""
+    """A move: from the last acknowledgement, or read, at one site to the first at the other, and the repeated reads."""
     writes = moves(acks(t)).withColumn("what", F.lit("writes")).withColumn("again", F.lit(None).cast("long"))
     given = reads(t)
     readers = (
@@ -31,8 +31,10 @@ def site_gap(t: Tables) -> DataFrame:
 
 
 def _again(given: DataFrame) -> DataFrame:
-    """Of each stint, how many reads were of a value that the group had been given in one before. Records that are none
-    of ours have no value: nobody can say which was read before."""
+    """For each stint, how many reads repeated a message that the group was given in an earlier stint.
+
+    Records that are not ours have no number, so their repetition is unknown.
+    """
     of_value = Window.partitionBy("run", "group", "producer", "seq")
     return (
         given.filter(F.col("seq") >= 0)

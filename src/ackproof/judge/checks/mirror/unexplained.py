@@ -1,4 +1,4 @@
-"""Unexplained: left behind at a move of the writers, though the mirror had copied later messages of the partition."""
+"""unexplained: a message was missing from the mirror when the producers moved, but later ones had been copied."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from ackproof.judge.frames import Tables
 
 
 def unexplained(t: Tables) -> DataFrame:
-    """Those left behind that the mirror's lag does not explain."""
+    """The witnesses of `unreplicated` that the mirror's lag does not explain."""
     return unreplicated(t).filter(~F.col("explained"))

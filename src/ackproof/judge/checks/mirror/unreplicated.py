@@ -1,9 +1,11 @@
-"""Left behind: acknowledged at one site, and not in its mirror when the writers went on at the other.
+"""unreplicated: a message acknowledged at one site was missing from its mirror when the producers moved to the other.
 
-What the mirror held at that moment is known from how far its log went, asked several times a second, and from what the
-final read found below that: the last answer counts that had come by then, of whoever led in the newest epoch. A mirror
-copies each partition in order; so its lag explains a message if its offset lies past all that the mirror had copied. A
-message that was passed over is unexplained.
+What the mirror held at that moment follows from how far its log reached, which the observer asks several times a
+second, and from what the final read found below that offset. The last answer before the move counts, from the leader of
+the newest epoch.
+
+A mirror copies each partition in order. So its lag explains a missing message if the message's offset is above all that
+the mirror had copied. A message that the mirror passed over is unexplained.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from ackproof.judge.site_moves import acks, moves
 
 
 def unreplicated(t: Tables) -> DataFrame:
-    """An ok send of before the move that the mirror did not hold then, and how far the mirror had come."""
+    """A send acknowledged before the move that the mirror did not hold then, and how far the mirror had copied."""
     own = acks(t)
     written = moves(own).select("run", F.col("from_site").alias("site"), F.col("first_ns").alias("moved_ns"))
     sent = own.filter(F.col("offset").isNotNull()).select(
@@ -28,7 +30,7 @@ def unreplicated(t: Tables) -> DataFrame:
         .join(t.small_side(written), on=["run", "site"], how="inner")
         .filter(F.col("done_ns") <= F.col("moved_ns"))
         .join(t.small_side(_ends(t, written)), on=[*TP, "moved_ns"], how="left")
-        .fillna({"mirror_end": 0, "copied_to": -1})  # of which nobody had told: nothing is known to have been there
+        .fillna({"mirror_end": 0, "copied_to": -1})  # no answer before the move: nothing is known to have been there
     )
     copied = pairs(t).select(*TP, "producer", "seq", "mirror_offset")
     return (
@@ -50,7 +52,7 @@ def unreplicated(t: Tables) -> DataFrame:
 
 
 def _ends(t: Tables, written: DataFrame) -> DataFrame:
-    """Of each move and mirrored partition: the mirror's end at that moment, and the last offset copied by then."""
+    """For each move and mirrored partition: the mirror's end at that moment, and the last offset copied by then."""
     seen = (
         t.state.filter(F.col("log_end").isNotNull() & (F.col("broker") == F.col("leader")))
         .withColumnRenamed("topic", "mirror")

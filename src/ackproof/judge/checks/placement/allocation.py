@@ -1,8 +1,8 @@
-"""Allocation: where the replicas of each partition stand, and whether the documented rule puts them there.
+"""allocation: where the replicas of each partition are, and whether Kafka's documented rule puts them there.
 
-With ZooKeeper the exact sequence must be explained by two random numbers, a start and a shift; they are inferred, and
-what the rule makes of them stands beside the answer. KRaft is held to the properties only. The assignments are few, so
-they are brought here and held against the rule in plain Python (`ackproof.judge.replica_placement`).
+With ZooKeeper, two random numbers, a start and a shift, must explain the exact sequence. The check infers them, and
+shows the result of the rule beside Kafka's answer. With KRaft it checks only the rule's properties. The assignments are
+few, so they are collected and compared in plain Python (`ackproof.judge.replica_placement`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FOUND = T.StructType(
     [
         T.StructField("run", T.LongType()),
         T.StructField("topic", T.IntegerType()),
-        T.StructField("partition", T.IntegerType()),  # -1: all of them together
+        T.StructField("partition", T.IntegerType()),  # -1: the whole topic
         T.StructField("replicas", T.ArrayType(T.IntegerType())),
         T.StructField("documented", T.ArrayType(T.IntegerType())),
         T.StructField("start", T.IntegerType()),
@@ -35,9 +35,9 @@ _FOUND = T.StructType(
 
 
 def allocation(t: Tables) -> DataFrame:
-    """Each partition by the first answer about it, and with `wrong` what the rule does not explain.
+    """The first known replicas of each partition, and a row with `wrong` for what the rule does not explain.
 
-    Partitions that a topic has grown by are placed anew, with other numbers: only those of its beginning are asked.
+    Partitions that a topic gained later are placed anew, with other random numbers: they are left out.
     """
     first = (
         t.state.filter(F.col("replicas").isNotNull())
@@ -53,7 +53,7 @@ def allocation(t: Tables) -> DataFrame:
     for (run, topic), by_partition in sorted(topics.items()):
         layout = t.layouts[run]
         numbers = sorted(by_partition)
-        in_a_row = numbers == list(range(len(numbers)))  # where one was never seen, nothing is known of the sequence
+        in_a_row = numbers == list(range(len(numbers)))  # if one is unknown, so is the sequence
         assignment = [by_partition[number] for number in numbers]
         alternating = layout.mode == "kraft" and len(set(layout.racks.values())) > 1
         problems = [

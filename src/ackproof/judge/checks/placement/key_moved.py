@@ -1,6 +1,6 @@
-"""Key moved: a key whose messages a producer wrote to more than one partition, as happens when a topic grows.
+"""key_moved: a producer wrote the messages of a key to more than one partition, as happens when a topic grows.
 
-Kafka keeps order within a partition only: from there on nobody who reads can know whether a message of this key comes
+Kafka keeps order within a partition only. After the move, a reader cannot know whether a message of this key comes
 after those in the old partition.
 """
 
@@ -13,7 +13,7 @@ from ackproof.judge.frames import Tables
 
 
 def key_moved(t: Tables) -> DataFrame:
-    """A step of a key from one partition to another: the last message before it, and the first after it."""
+    """A move of a key from one partition to another: the last message before it, and the first after it."""
     in_order = Window.partitionBy("run", "producer", "topic", "key").orderBy("seq")
     before = [F.lag(name).over(in_order).alias(f"{name}_before") for name in ("seq", "partition", "offset")]
     return (

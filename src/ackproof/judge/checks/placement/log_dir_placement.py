@@ -1,8 +1,7 @@
-"""Misplaced: which directories a broker chose for new logs, with what the documented rule makes of it beside.
+"""log_dir_placement: which directories a broker chose for new logs, beside the result of Kafka's documented rule.
 
-What a broker's directories hold is looked at before and after topics are created; between two looks no log moves or
-goes. They are few, so they are brought here and held against the rule in plain Python
-(`ackproof.judge.replica_placement`).
+The lab lists the logs in each directory before and after topics are created; between two looks no log moves or goes.
+The lists are short, so they are collected and compared in plain Python (`ackproof.judge.replica_placement`).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _FOUND = T.StructType(
         T.StructField("step", T.IntegerType()),
         T.StructField("before", _COUNTS),  # how many logs each directory held, in the order of the directories
         T.StructField("after", _COUNTS),
-        T.StructField("documented", _COUNTS),  # what the rule makes of `before`, the fullest first
+        T.StructField("documented", _COUNTS),  # the result of the rule, the fullest first
         T.StructField("given", T.ArrayType(T.StringType())),
         T.StructField("wrong", T.BooleanType()),
     ]
@@ -33,7 +32,7 @@ _FOUND = T.StructType(
 
 
 def log_dir_placement(t: Tables) -> DataFrame:
-    """Each time that a broker was given logs; with `wrong` where a directory with the fewest was passed over."""
+    """Each time that a broker got new logs; `wrong` if it passed over a directory with the fewest."""
     looks: dict[tuple[int, int], dict[int, dict[int, set[str]]]] = defaultdict(lambda: defaultdict(dict))
     for row in collected(t.places):
         looks[row["run"], row["broker"]][row["step"]][row["directory"]] = set(row["partitions"])
@@ -42,7 +41,7 @@ def log_dir_placement(t: Tables) -> DataFrame:
         earlier: dict[int, set[str]] = {}
         for step, now in sorted(steps.items()):
             given = sorted(name for directory, names in now.items() for name in names - earlier.get(directory, set()))
-            # The first look is at what was there before anything was asked.
+            # The first look shows the logs that were there before the first topic was created.
             if step > 0 and given:
                 before = [len(earlier.get(directory, ())) for directory in sorted(now)]
                 after = [len(now[directory]) for directory in sorted(now)]

@@ -1,1 +1,1 @@
-"""Checks of what consumers were given."""
+"""Checks of the records that consumers were given."""

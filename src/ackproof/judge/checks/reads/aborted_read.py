@@ -1,6 +1,6 @@
-"""Aborted read: a consumer was given a value whose send had certainly failed.
+"""aborted_read: a consumer was given a message whose send had certainly failed.
 
-Who asks for uncommitted messages is rightly given those of transactions that are aborted later.
+A consumer with `read_uncommitted` is rightly given messages of transactions that are aborted later.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ackproof.judge.frames import READ_COMMITTED, VALUE, Tables
 
 
 def aborted_read(t: Tables) -> DataFrame:
-    """A live read of a value whose outcome is `fail`."""
+    """A live read of a message whose outcome is `fail`."""
     failed = t.sends.filter(F.col("outcome") == "fail").select(*VALUE, "error")
     given = t.reads.join(failed, on=list(VALUE), how="inner")
     if t.uncommitted is not None:

@@ -1,7 +1,7 @@
-"""Delivered twice: a group was given the same record more than once.
+"""delivered_twice: a group was given the same record more than once.
 
-That is what "at least once" allows, after a crash or a rebalance; here it is counted. Two copies of one value at two
-offsets are `duplicated`, and no fault of the group.
+"At least once" allows that, after a crash or a rebalance; this check counts it. Two copies of one message at two
+offsets are `duplicated`: the group did nothing wrong there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ackproof.judge.frames import POSITION, Tables
 
 
 def delivered_twice(t: Tables) -> DataFrame:
-    """A position that a group's consumers were given more than once, and by how many of them."""
+    """An offset that the consumers of a group were given more than once, and how many consumers it was given to."""
     return (
         t.reads.groupBy(*POSITION, "group")
         .agg(

@@ -1,7 +1,7 @@
-"""Key overtaken: a group was given a message of a key before an earlier message of that key.
+"""key_reordered: a group was given a message of a key after a later message of that key.
 
-Within a partition the order of the log is the order of the readers. A key that moved to another partition has lost
-that: the new partition may be read before the old one has been read to its end.
+Within a partition, consumers read in the order of the log. A key that moved to another partition has lost this order:
+consumers may read the new partition before they have read the old one to its end.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from ackproof.judge.frames import VALUE, Tables
 
 
 def key_reordered(t: Tables) -> DataFrame:
-    """A message that was first given to a group later than one sent after it, and how much later."""
+    """A message that a group was first given later than a message sent after it, and how much later."""
     given = t.reads.groupBy(*VALUE, "group").agg(F.min("read_ns").alias("read_ns"))
     keyed = t.sends.filter(F.col("key").isNotNull()).select(*VALUE, "topic", "partition", "key")
-    # From the last to the first: what lies behind a row is added up once, what lies ahead of it for each row anew.
+    # Ordered from last to first: Spark accumulates the rows before the current one only once, but recomputes the rows
+    # after it for each row.
     sent_later = (
         Window.partitionBy("run", "group", "producer", "topic", "key")
         .orderBy(F.desc("seq"))

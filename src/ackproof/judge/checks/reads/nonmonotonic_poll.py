@@ -1,6 +1,6 @@
-"""Repeated read: a consumer was given again what it had been given under the same assignment.
+"""nonmonotonic_poll: a consumer was given, under one assignment, an offset at or below the one before.
 
-Reading again after a rebalance is how Kafka works; it is another assignment, and no witness.
+After a rebalance Kafka rightly delivers some records again. That is another assignment, and no witness.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ackproof.judge.read_steps import odd_steps
 
 
 def nonmonotonic_poll(t: Tables) -> DataFrame:
-    """Within (consumer, assignment, tp), a step that does not rise."""
+    """A step of a consumer, within one assignment of a partition, that does not rise."""
     return (
         odd_steps(t)
         .filter(F.col("offset") <= F.col("previous_offset"))

@@ -1,8 +1,8 @@
-"""Skipped read: a consumer jumped over records that are there.
+"""poll_skip: a consumer jumped over records that exist.
 
-A gap that a transaction's marker or compaction left is no skip: only offsets that somebody saw a record at count; and
-not what only a reader of uncommitted messages saw, nor what only another reader of a compacted topic did, for by then
-it may have been gone.
+Only offsets at which a record was seen count, so a gap left by a transaction marker or by compaction is no skip. A
+record that only a reader of uncommitted messages saw does not count. In a compacted topic, a record that only another
+consumer saw does not count either, because compaction may have removed it before this consumer came.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from pyspark.sql import functions as F
 from ackproof.judge.frames import POSITION, TP, VALUE, Tables
 from ackproof.judge.read_steps import odd_steps
 
-# Jumps meet positions by block of offsets: small, for most jumps are over one marker; a far one is still few blocks.
+# Jumps and records are joined by block of offsets. Blocks are small because most jumps are over one marker.
 BLOCK_BITS = 8
 
 
 def poll_skip(t: Tables) -> DataFrame:
-    """Within (consumer, assignment, tp), a step ahead over offsets that hold records."""
+    """A step ahead of a consumer, within one assignment of a partition, over offsets that hold records."""
     step = ["run", "consumer", "assignment", "topic", "partition", "previous_offset", "offset", "read_ns", "poll"]
     first_block = F.shiftright(F.col("previous_offset") + 1, BLOCK_BITS)
     last_block = F.shiftright(F.col("offset") - 1, BLOCK_BITS)

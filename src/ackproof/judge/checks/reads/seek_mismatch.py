@@ -1,10 +1,13 @@
-"""Astray: a seek that ended elsewhere than where it was sent, or than the policy says where that place is gone.
+"""seek_mismatch: a seek ended elsewhere than it should.
 
-By offset: at that offset, where the log holds it. Below the log's start or above its end the policy decides: `earliest`
-is the log's start, `latest` waits for what is written next, `error` is told so. By time: at the first record that is
-not older; where none is so young it waits at the end, and what comes next may be older all the same, for a record's
-time is its producer's. Retention goes on meanwhile, so a start that moved between two looks may be either, and the
-record that was named for a time may be gone, too. Who had no answer in time neither waits nor was told anything.
+By offset, it should end at that offset, if the log holds it. Below the log start or above the log end, the reset policy
+decides: `earliest` means the log start, `latest` waits for the next record, `error` makes the client raise an error.
+
+By time, it should end at the first record that is not older. If there is none, it waits at the end of the log; the next
+record may be older all the same, because its producer sets its time.
+
+Retention goes on during a seek. So if the log start moved between the two looks at it, either start is right, and the
+record that Kafka named for a time may be gone too. A seek that timed out satisfies no policy.
 """
 
 from __future__ import annotations
@@ -14,11 +17,11 @@ from pyspark.sql import functions as F
 
 from ackproof.judge.frames import Tables
 
-GONE = "_AUTO_OFFSET_RESET"  # as the client says it
+GONE = "_AUTO_OFFSET_RESET"  # the name of the client's error
 
 
 def seek_mismatch(t: Tables) -> DataFrame:
-    """A seek with what it should have come to."""
+    """A seek that ended at a wrong place, with the bounds of the log and the client's answer."""
     landed, asked, policy = F.col("landed"), F.col("asked"), F.col("policy")
     start, start_after = F.col("log_start"), F.col("log_start_after")
     there = (asked >= start_after) & (asked < F.col("log_end"))

@@ -1,7 +1,7 @@
-"""Uncommitted read: who asked for committed messages only was given one of a transaction that was not.
+"""uncommitted_read: a consumer with `read_committed` was given a message of an uncommitted transaction.
 
-It was aborted, or its producer had not yet asked for the commit, or never did. Between the question and its answer
-nobody can say, and a transaction of unknown outcome may have been committed.
+The transaction was aborted, or its producer had not yet asked for the commit, or never did. Between the request and its
+answer the state is unknown, and a transaction of unknown outcome may have been committed: neither is a witness.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ackproof.judge.transacted import transactions_of, values_of
 
 
 def uncommitted_read(t: Tables) -> DataFrame:
-    """A live read by a consumer with read_committed of a value whose transaction was not committed at that moment."""
+    """A live read, by a `read_committed` consumer, of a message whose transaction was not committed at that moment."""
     committed_only = t.consumers.filter(F.col("isolation") == READ_COMMITTED).select("run", "consumer")
     aborted = F.col("outcome") == "aborted"
     early = F.col("commit_asked_ns").isNull() | (F.col("read_ns") < F.col("commit_asked_ns"))

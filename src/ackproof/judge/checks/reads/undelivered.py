@@ -1,8 +1,8 @@
-"""Undelivered: a record of the healed log that a group should have read and never did.
+"""undelivered: a record of the healed log that a group should have read, and never did.
 
-A group's part of a partition begins where its first consumer was placed there, and ends with the log. Where none was
-ever placed, it is all of the partition for a group that reads from the earliest on; what one that reads from the latest
-on would have had of it nobody knows, and `ownership_gap` tells of it.
+In each partition a group begins where its first consumer was positioned, and should read to the end of the log. If no
+consumer of the group was ever assigned the partition, a group that reads from the earliest offset begins with the log.
+For a group that reads from the latest offset, the starting offset is unknown; `ownership_gap` reports such a case.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from ackproof.judge.frames import TP, Tables
 
 
 def undelivered(t: Tables) -> DataFrame:
-    """A value of the healed log, at or past a group's beginning, that no consumer of the group was given."""
+    """A message of the healed log, at or past the offset where a group began, that the group was never given."""
     begins = (
-        # Where a consumer could not ask for its place, the next that could says where the group began.
+        # A consumer may fail to learn its position; the next consumer that learns one says where the group began.
         t.groups.filter((F.col("event") == "assigned") & F.col("position").isNotNull())
         .groupBy(*TP, "group")
         .agg(F.min_by("position", "at_ns").alias("placed"))

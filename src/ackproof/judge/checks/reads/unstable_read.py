@@ -1,6 +1,6 @@
-"""Unstable read: a consumer was given a record that the healed log does not hold there.
+"""unstable_read: a consumer was given a record that the healed log does not hold at that offset.
 
-What retention or compaction took away is no news about the cluster's word, and is left out.
+Records that retention or compaction removed are left out: their removal breaks no promise.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ackproof.judge.frames import POSITION, TP, Tables
 
 
 def unstable_read(t: Tables) -> DataFrame:
-    """A live read whose (tp, offset) holds another value, or none, in the final log."""
+    """A live read of an offset at which the final log holds another message, or none."""
     held = t.union(t.log, t.mirrored)
     now = held.select(*POSITION, F.col("producer").alias("now_producer"), F.col("seq").alias("now_seq"))
     ends = t.union(t.ends, t.mirror_ends).select(*TP, "log_start", "high_watermark", "compacted")

@@ -1,8 +1,8 @@
-"""Late: how long an acknowledgement took, from the moment the send was due and from the moment it was made.
+"""ack_latency: how long acknowledgements took, from when the send was due and from when it was made.
 
-The difference is coordinated omission: a client that is blocked sends later, and each send then looks quick. Latencies
-are kept to 7 significant bits of their microseconds (below one percent), so that a histogram of a few thousand bins
-gives the same percentiles whatever the order and the number of rows; the maximum is exact.
+The two differ by coordinated omission: a blocked client sends later, and each send then looks quick. Latencies are
+rounded to 7 significant bits of their microseconds (an error below one percent). So a histogram of a few thousand bins
+gives the same percentiles in whatever order the rows come. The maximum is exact.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
 
 
 def ack_latency(t: Tables) -> DataFrame:
-    """Percentiles of each basis over the acknowledged sends, and how many were later than the scenario's line."""
+    """Percentiles of both latencies over the acknowledged sends, and how many were above the scenario's line."""
     acked = t.sends.filter((F.col("outcome") == "ok") & F.col("done_ns").isNotNull())
     bins = t.latencies
     if bins is None:
@@ -42,7 +42,7 @@ def ack_latency(t: Tables) -> DataFrame:
 
 
 def _bins(t: Tables, acked: DataFrame, basis: str) -> DataFrame:
-    """How many took how long, since this moment."""
+    """How many acknowledgements took how long, counted from this moment."""
     took = F.greatest(F.col("done_ns") - F.col(f"{basis}_ns"), F.lit(0))
     return (
         acked.select("run", took.alias("took_ns"))
@@ -58,6 +58,6 @@ def _bins(t: Tables, acked: DataFrame, basis: str) -> DataFrame:
 
 
 def _bin(us: str) -> Column:
-    """Its highest bits. Half a microsecond more keeps powers of two away from where a logarithm rounds."""
+    """The highest bits of a latency. The extra half microsecond keeps powers of two away from errors of log2."""
     shift = f"greatest(cast(floor(log2({us} + 0.5D)) as int) - {SIGNIFICANT_BITS - 1}, 0)"
     return F.expr(f"shiftleft(shiftright({us}, {shift}), {shift})")

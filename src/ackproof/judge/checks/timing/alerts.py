@@ -1,11 +1,11 @@
-"""Alerts: whether the health check told of each fault that it was expected to tell of, in time, and of nothing else.
+"""alerts: whether the health check raised each expected alert in time, and no other alert.
 
-hit         raised in time, and cleared in time once the fault was over
-unfinished  raised in time, and not yet to be cleared when the watching ended: whether it would have been is unknown
+hit         raised in time, and cleared in time after the fault was over
+unfinished  raised in time, and not yet due to clear when the health check ended: the result is unknown
 missed      never raised
-late        raised, but later than asked for
+late        raised, but later than expected
 stuck       raised in time, and not cleared in time
-false       raised outside of what any fault explains
+false       raised outside of the time that any fault explains
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WAKES = [rule.name for rule in ALERT_RULES if rule.wakes]
 
 
 def alerts(t: Tables) -> DataFrame:
-    """One row for each alert that was expected, and for each that was not; `bad` where it should not be so."""
+    """One row for each expected alert and for each unexpected one; `bad` if it should not be so."""
     both = t.awaited.join(t.small_side(_spans(t)), on=["run", "rule"], how="left").withColumn("its", _its_own())
     told = (
         both.groupBy(*_EXPECTED)
@@ -37,7 +37,7 @@ def alerts(t: Tables) -> DataFrame:
 
 
 def _spans(t: Tables) -> DataFrame:
-    """From each alert that was raised until it was cleared."""
+    """The period of each alert, from when it was raised until it was cleared."""
     in_order = Window.partitionBy("run", "rule").orderBy("at_ns")
     return (
         t.alerts.filter(F.col("event").isin("raised", "cleared"))
@@ -48,7 +48,7 @@ def _spans(t: Tables) -> DataFrame:
 
 
 def _its_own() -> Column:
-    """It stood after the fault began, and was raised before its effects had to be gone."""
+    """Whether the alert was active after the fault began, and raised before the fault's effects had to be gone."""
     stood = F.col("cleared_ns").isNull() | (F.col("cleared_ns") > F.col("from_ns"))
     return F.coalesce(F.col("from_ns").isNotNull() & stood & _before_its_end(), F.lit(False))
 
@@ -69,7 +69,7 @@ def _result() -> Column:
 
 
 def _false(t: Tables) -> DataFrame:
-    """Alerts that nothing explains, with the fault that had begun last, for whoever looks into it."""
+    """Alerts that no fault explains, each with the fault that began last before it, as a hint."""
     windows = t.awaited.select("run", "rule", "from_ns", "clear_by_ns")
     explained = (
         _spans(t)

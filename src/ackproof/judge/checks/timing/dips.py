@@ -1,4 +1,4 @@
-"""Dips: seconds of the load with too few acknowledgements or reads, or with too many sends that wait for an outcome."""
+"""dips: seconds of the load with too few acknowledgements or reads, or too many sends that wait for an outcome."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from ackproof.judge.load_seconds import seconds
 
 
 def dips(t: Tables) -> DataFrame:
-    """A second in which fewer were acknowledged or read than the line, or more than the line waited at its end for
-    an outcome; `uncovered` where no fault explains it. Of runs without a consumer nothing is said about reading, and
-    nothing of the first second, in which the answers to what was sent before it are missing."""
+    """A second below the line, or with more open sends at its end than the line; `uncovered` if no fault explains it.
+
+    A run without consumers has no reads, so they are not compared. The first second is left out, because it cannot have
+    answers to earlier sends.
+    """
     line, readers = F.col("rate_line"), t.consumers.select("run").distinct().withColumn("has_readers", F.lit(True))
     dipped = (F.col("acked") < line) | (F.col("has_readers") & (F.col("read") < line)) | (F.col("unacked") > line)
     return (

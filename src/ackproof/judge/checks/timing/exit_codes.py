@@ -1,4 +1,4 @@
-"""Exits: a producer that did not end as its scenario says, life after life."""
+"""exit_codes: a producer whose processes did not end with the exit codes that the scenario expects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ackproof.judge.frames import Tables
 
 
 def exit_codes(t: Tables) -> DataFrame:
-    """A producer whose exit codes are not those that were expected of it."""
+    """A producer whose exit codes, in the order of its processes, differ from the expected ones."""
     found = (
         t.nodes.filter(F.col("event") == "exited")
         .groupBy("run", "node")

@@ -1,7 +1,7 @@
-"""Phases: what became of the messages of each topic between one fault and the next.
+"""phases: what became of the messages of each topic between one fault and the next.
 
-A phase settles: at its beginning leaders may still be moving. So its word is what came back in its last seconds,
-whenever that had been sent: acknowledgements, errors or nothing.
+When a phase begins, leaders may still be moving. So what counts for the phase is what came back in its last seconds,
+whenever it was sent: acknowledgements, errors or nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SETTLED_NS = 3_000_000_000
 
 
 def phases(t: Tables) -> DataFrame:
-    """One row for each phase and topic, with `settled`: lost, written, refused or unavailable."""
+    """One row for each phase and topic; `settled` is lost, written, refused or unavailable."""
     within = (F.col("sent_ns") >= F.col("from_ns")) & (F.col("sent_ns") < F.col("to_ns"))
     lost, ok = F.col("fate").isin(*LOST), F.col("outcome") == "ok"
     since = F.greatest("from_ns", F.col("to_ns") - SETTLED_NS)

@@ -1,6 +1,6 @@
-"""Rate: what happened in each second of the load: sent, acknowledged, read.
+"""rate: how many messages were sent, acknowledged and read in each second of the load.
 
-Where the scenario draws a line, a full second with fewer sends than that is marked.
+If the scenario sets `rate_line`, the check marks each full second with fewer sends than that.
 """
 
 from __future__ import annotations
@@ -13,6 +13,6 @@ from ackproof.judge.load_seconds import seconds
 
 
 def rate(t: Tables) -> DataFrame:
-    """One row a second, with `below` where fewer were sent than the line that the scenario draws."""
+    """One row for each second; `below` if fewer messages were sent than `rate_line`."""
     below = F.col("full") & (F.col("sent") < F.col("rate_line"))
     return seconds(t).select("run", "second", "at_ns", "sent", "acked", "read", "fault", below.alias("below"))

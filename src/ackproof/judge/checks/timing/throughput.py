@@ -1,8 +1,8 @@
-"""Throughput: how many messages a second each table of producers got acknowledged, where they come one after the other.
+"""throughput: how many messages a second each `[[producers]]` table got acknowledged, if they run one after the other.
 
-Of what was acknowledged: from the first such send of any of its producers to the last acknowledgement of any; who got
-none is not counted among its producers. `threads` is null where producers have none beside the one that hears of
-acknowledgements.
+The time runs from the first acknowledged send of any of the table's producers to the last acknowledgement of any. A
+producer without an acknowledgement is not counted. `threads` is null if the producers have no threads of their own
+beside the one that receives acknowledgements.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ackproof.judge.frames import Tables
 
 
 def throughput(t: Tables) -> DataFrame:
-    """One row for each [[producers]] table."""
+    """One row for each `[[producers]]` table."""
     known = t.producers.select("run", "producer", "table", "threads")
     seconds = (F.col("end_ns") - F.col("begin_ns")) / 1e9
     return (

@@ -1,11 +1,12 @@
-"""Unavailable: somebody waited for an acknowledgement of a partition, and none came for too long.
+"""unavailable: a send waited for an acknowledgement of a partition for longer than the threshold.
 
-A pause between two acknowledgements counts from the moment that a send was waiting in it: a producer that sends once a
-second makes no outage. The first pause opens with the first send, the last closes with the last outcome. A send whose
-partition the client never said waits for the only partition of its topic; where there are several, for none.
+A pause between two acknowledgements counts only from the moment when a send was waiting in it: a producer that sends
+once a second causes no outage. The first pause opens with the first send, the last one closes with the last outcome. A
+send whose partition the client never named waits for the only partition of its topic; if the topic has several, it
+waits for none.
 
-Pauses are found from the first and last acknowledgement of each slice of time no longer than the threshold: two
-acknowledgements further apart than that cannot lie in one slice, so nothing has to be sorted.
+Pauses are found from the first and the last acknowledgement of each slice of time, which is as long as the threshold.
+Two acknowledgements further apart than that cannot be in one slice, so nothing has to be sorted.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ackproof.judge.frames import TP, Tables
 
 
 def unavailable(t: Tables) -> DataFrame:
-    """A wait between acks of a tp above the threshold: from when, until when, and how many sends failed in it."""
+    """A wait above the threshold between acknowledgements of a partition, and how many sends failed in it."""
     if t.waits is not None:
         return t.waits
     attempts = _attempts(t)
@@ -41,7 +42,7 @@ def unavailable(t: Tables) -> DataFrame:
 
 
 def _attempts(t: Tables) -> DataFrame:
-    """Sends with the partition that they waited for and the time until which they did."""
+    """Sends, each with the partition that it waited for and the time until which it waited."""
     only = (
         t.ends.groupBy("run", "topic")
         .agg(F.count("*").alias("partitions"), F.min("partition").alias("only_partition"))
@@ -59,12 +60,12 @@ def _attempts(t: Tables) -> DataFrame:
 
 
 def _pauses(attempts: DataFrame) -> DataFrame:
-    """Every stretch between acks longer than the threshold, whether or not anybody waited."""
+    """Every pause between acknowledgements that is longer than the threshold, whether or not a send was waiting."""
     acked_ns = F.when(F.col("outcome") == "ok", F.col("until_ns"))
     by_time = Window.partitionBy(*TP).orderBy("slice")
     whole = Window.partitionBy(*TP).rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     slices = (
-        # A send that was never acknowledged has no slice of its own; it still says when the load began and ended.
+        # A send without an acknowledgement has no slice. It still says when the load began and ended.
         attempts.withColumn("slice", F.floor(acked_ns / F.col("unavailable_ns")))
         .groupBy(*TP, "unavailable_ns", "slice")
         .agg(
@@ -78,7 +79,7 @@ def _pauses(attempts: DataFrame) -> DataFrame:
         .withColumn("acked_ns", F.max("last_ns").over(whole))
         .withColumn("before_ns", F.lag("last_ns").over(by_time))
     )
-    # Each slice closes the pause before it; the row without one, or the first slice, also stands for the ends.
+    # Each slice closes the pause before it. The row without a slice, or the first slice, also gives both ends.
     before = F.struct(
         F.coalesce(F.col("before_ns"), F.col("begin_ns")).alias("open_ns"), F.col("first_ns").alias("close_ns")
     )

@@ -1,10 +1,12 @@
-"""Inexact: a message of a transactional producer's input that was not processed exactly once.
+"""not_exactly_once: an input message of a transactional producer that was not processed exactly once.
 
-What it read and what it wrote are committed together or not at all. So each record of the input has one answer among
-the committed messages of the output: its number is the answer's key. An input that stands in its own log twice has two.
-An answer whose key is not known, for its producer died before it could tell, answers nothing that is known. Where
-retention took from the output an answer may be gone, and where it took from the input a question: then too few, or too
-many, say nothing.
+The producer commits what it read and what it wrote together, or not at all. So each record of the input has one answer
+among the committed messages of the output: the answer's key is the number of the input message. An input message with
+two copies in its log has two answers. An answer with an unknown key, because its producer died before it could report
+the key, answers no known message.
+
+If retention removed records from the output, an answer may be missing rightly; if it removed records from the input, a
+question may. Then too few answers, or too many, prove nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ _INPUT = ["run", "producer", "key"]
 
 
 def not_exactly_once(t: Tables) -> DataFrame:
-    """An input, by its number, that has more or fewer answers in the final log than it has records."""
+    """An input message, by its number, with more or fewer answers in the final log than it has records."""
     processors = t.producers.filter(F.col("input").isNotNull()).select("run", "producer", F.col("input").alias("topic"))
     records = (
         t.log.select("run", "topic", F.col("seq").alias("key"))

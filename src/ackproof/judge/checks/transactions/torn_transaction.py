@@ -1,7 +1,7 @@
-"""Torn: a transaction of which the healed log holds some messages and not others.
+"""torn_transaction: the healed log holds some messages of a transaction and not others.
 
-Asked of every transaction, whatever its producer believes of it: all or nothing holds for an unknown outcome too. What
-retention took counts as there.
+The check looks at every transaction, whatever its producer believes: "all or nothing" holds for an unknown outcome too.
+Messages that retention removed count as present.
 """
 
 from __future__ import annotations

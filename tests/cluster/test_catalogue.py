@@ -39,8 +39,8 @@ def found(verdict: Verdict, check: str) -> int | None:
 def test_leaders_move_off_brokers_that_are_cut_off_one_after_the_other(us: User, tmp_path: Path) -> None:
     told, verdict = ran(us, tmp_path, "rolling-partitions")
     assert (told["result"], told["lost"]) == ("confirmed", 0)
-    during = [move for move in verdict.moves if move["moment"] == "during 2"]
-    assert [(move["leader"], move["isr"]) for move in during] == [(1, [1])] * 3
+    during = [move for move in verdict.moves if move.moment == "during 2"]
+    assert [(move.leader, move.isr) for move in during] == [(1, [1])] * 3
 
 
 def test_an_outbox_outlives_a_cluster_that_is_down(us: User, tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_a_killed_consumers_partitions_go_to_the_others(us: User, tmp_path: Path
 def test_a_frozen_follower_leaves_the_isr_and_returns(us: User, tmp_path: Path) -> None:
     told, verdict = ran(us, tmp_path, "isr-lag", "--mode", "kraft")
     assert (told["result"], told["lost"]) == ("confirmed", 0)
-    sizes = {move["moment"]: len(move["isr"]) for move in verdict.moves}
+    sizes = {move.moment: len(move.isr or ()) for move in verdict.moves}
     assert (sizes["start"], sizes["during 1"], sizes["end"]) == (3, 2, 3)
 
 

@@ -155,7 +155,7 @@ CASES: dict[str, tuple[History, str, str]] = {
         "unknown",
         "consumer1 did not stop when the lab asked it to, and was killed, and 1 more",
     ),
-    "one of two killed": (killed(two_consumers()), "unknown", "consumer1 did not end"),
+    "one of two killed": (killed(two_consumers()), "unknown", "consumer1 did not stop"),
     "killed by the scenario, and nobody took over": (
         by_a_fault(killed(first_five()), "kill"),
         "refuted",
@@ -169,7 +169,7 @@ CASES: dict[str, tuple[History, str, str]] = {
     "killed by the scenario and started again, and killed in the end": (
         by_a_fault(killed(first_five()), "kill", "start"),
         "unknown",
-        "consumer1 did not end",
+        "consumer1 did not stop",
     ),
     "another killed by the scenario": (by_a_fault(killed(first_five()), "kill", became="consumer2"), "unknown", ""),
     "late, and one lacking": (

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -102,7 +103,7 @@ def check(verdict: Verdict, name: str) -> CheckResult:
 
 def test_what_asks_for_the_epochs_of_records_is_not_applicable(judged: Callable[..., Verdict], tmp_path: Path) -> None:
     (drained,) = judge([failing().write(tmp_path / "drained")], session=session())
-    assert (drained.result, check(drained, "stale_leader_ack").found, drained.failover[0]["first_ack_ms"]) == (
+    assert (drained.result, check(drained, "stale_leader_ack").found, drained.failover[0].first_ack_ms) == (
         "confirmed", 1, 14.0,
     )  # fmt: skip
     verdict = judged(failing())
@@ -110,7 +111,7 @@ def test_what_asks_for_the_epochs_of_records_is_not_applicable(judged: Callable[
     zombie = check(verdict, "stale_leader_ack")
     assert (zombie.result, zombie.found) == ("not applicable", None)
     assert "does not tell the epochs" in zombie.text
-    for told in (verdict.failover[0], check(verdict, "failover").witnesses[0]):
+    for told in (msgspec.to_builtins(verdict.failover[0]), check(verdict, "failover").witnesses[0]):
         assert "first_ack_ms" not in told
         assert told["new_epoch_ms"] == 4.0
 

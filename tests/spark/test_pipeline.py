@@ -247,7 +247,7 @@ UNKNOWN = {
     "unfit": "it was interrupted",
     "unknown-check": "no check named group",
     "needs-state": "has no state",
-    "claims-without-any": "nothing that claims could compare",
+    "claims-without-any": "the scenario gives claims nothing to compare",
     "hole-in-numbers": "1 of the producers' message numbers were used and never reported",
     "nothing-acked": "nothing was acknowledged",
     "no-sends-table": "no table `sends`",

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from ackproof.judge.runbook import runbook
 from ackproof.model.run_record import Marks, RunRecord
+from ackproof.model.verdict import RunbookStep
 from tests.support.histories import History, at
 
 
-def _steps(history: History, *words: str | None) -> list[dict[str, Any]]:
+def _steps(history: History, *words: str | None) -> list[RunbookStep]:
     """The runbook of a history whose faults have these words, the load having begun at 1 s."""
     record: RunRecord = history.record()
     faults = [msgspec.structs.replace(fault, step=step) for fault, step in zip(record.faults, words, strict=True)]
@@ -26,12 +25,12 @@ def test_steps_stand_in_the_order_of_time_with_what_called_for_them_and_its_heal
         .fault(("asked", 4_000), ("proved", 5_000), ("healed", 5_000), kind="stop", heals="")
     )
     steps = _steps(history, None, "Stop the writers.")
-    assert [(step["at_s"], step["took_s"], step["step"], step["done"]) for step in steps] == [
+    assert [(step.at_s, step.took_s, step.step, step.done) for step in steps] == [
         (1.0, 0.5, "partition leader:orders/0", True),
         (3.0, 1.0, "Stop the writers.", True),
         (8.0, 0.25, "partition heals", True),
     ]
-    assert steps[0]["text"] == "proved, as seen"
+    assert steps[0].text == "proved, as seen"
 
 
 def test_a_step_that_failed_or_never_ended_is_not_done() -> None:
@@ -41,8 +40,8 @@ def test_a_step_that_failed_or_never_ended_is_not_done() -> None:
         .fault(("asked", 4_000), kind="start", heals="")
     )
     failed, unanswered = _steps(history, "Stop.", "Start.")
-    assert (failed["done"], failed["took_s"], failed["text"]) == (False, 1.0, "not proved, as seen")
-    assert (unanswered["done"], unanswered["took_s"], unanswered["text"]) == (False, None, "never answered")
+    assert (failed.done, failed.took_s, failed.text) == (False, 1.0, "not proved, as seen")
+    assert (unanswered.done, unanswered.took_s, unanswered.text) == (False, None, "never answered")
 
 
 def test_without_steps_there_is_no_runbook() -> None:

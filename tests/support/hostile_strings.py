@@ -174,7 +174,7 @@ class NamedRun:
             checks=[msgspec.structs.replace(each, text=name, witnesses=[witness]) for each in verdict.checks],
             fitness=[Fitness(name, True, name)],
             faults=[msgspec.structs.replace(each, targets=[name], text=name) for each in verdict.faults],
-            failover=[{**each, "kind": name, "topic": name} for each in verdict.failover],
+            failover=[msgspec.structs.replace(each, kind=name, topic=name) for each in verdict.failover],
         )
         (self._directory / "verdict" / "verdict.json").write_bytes(msgspec.json.encode(changed))
         said = self._said.partition(" INFO ")[0] + f" INFO {name}-0 Truncating to offset 7 {name}\n"

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ackproof.journal.seal import write_sealed
-from ackproof.model.verdict import CheckResult, FaultSummary, Fitness, Verdict, judge_check, overall
+from ackproof.model.verdict import CheckResult, FailoverTimes, FaultSummary, Fitness, Verdict, judge_check, overall
 from tests.support.made_story import Shape, Times
 
 
@@ -51,15 +51,18 @@ def write_verdict(directory: Path, shape: Shape, sends: dict[str, Any], times: T
     count = int(acked.sum())
     kept = count - len(gone)
     result = overall(fitness, checks, count)
-    failover: dict[str, Any] = {
-        "fault": 1,
-        "kind": "isolate",
-        "topic": shape.topic,
-        "partition": 0,
-        "proved_ns": times.proved,
-    }
-    failover |= {"old_epoch": 0, "new_epoch": 1, "first_error_ms": None, "first_ack_ms": None}
-    failover |= {"new_epoch_ms": (times.elected - times.proved) / 1e6}
+    failover = FailoverTimes(
+        fault=1,
+        kind="isolate",
+        topic=shape.topic,
+        partition=0,
+        proved_ns=times.proved,
+        old_epoch=0,
+        new_epoch=1,
+        new_epoch_ms=(times.elected - times.proved) / 1e6,
+        first_ack_ms=None,
+        isr_full_ms=(times.isr_full - times.proved) / 1e6,
+    )
     verdict = Verdict(
         run=shape.name,
         scenario=shape.scenario,
@@ -85,7 +88,7 @@ def write_verdict(directory: Path, shape: Shape, sends: dict[str, Any], times: T
         checks=checks,
         fitness=fitness,
         faults=[FaultSummary("isolate", ["kafka2"], shape.fit, "10 links severed, each probe counted by the rule")],
-        failover=[failover | {"isr_full_ms": (times.isr_full - times.proved) / 1e6}],
+        failover=[failover],
         latency_ms={
             name: {"p50": 2.7, "p90": 4.3, "p99": 6.2, "p999": 31.0, "max": shape.latency_spike_ms}
             for name in ("due", "sent")

@@ -27,6 +27,7 @@ from ackproof.model.faults import LEAVE_DOWN
 from ackproof.model.run_record import ConsumerRecord, RunRecord
 from ackproof.model.scenario import ConsumerPlan
 
+Row = Mapping[str, Any]
 Place = tuple[int, int]  # topic and partition
 NOWHERE = -1  # the position of a consumer is unknown
 SESSION_MS = 45_000.0  # the default session timeout, after which a group removes a member
@@ -168,7 +169,7 @@ def _short(stood: int, end: int, place: str) -> str:
     return f"its consumers stopped at offset {stood:,} in {place}, and the log ends at {end:,}"
 
 
-def _ends(source: Source) -> list[dict[str, Any]]:
+def _ends(source: Source) -> list[Row]:
     return [*source.small["ends"], *source.small["mirror_ends"]]
 
 

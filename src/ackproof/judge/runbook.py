@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ackproof.model.run_record import FaultRecord, RunRecord
+from ackproof.model.verdict import RunbookStep
 
 Row = Mapping[str, Any]
 
 
-def runbook(record: RunRecord, faults: Sequence[Row]) -> list[dict[str, Any]]:
+def runbook(record: RunRecord, faults: Sequence[Row]) -> list[RunbookStep]:
     """Nothing where the scenario has no steps; else these, with the fault that called for them and its healing."""
     begun = record.marks.load_begun_ns
     if begun is None or not any(fault.step for fault in record.faults):
@@ -22,7 +23,7 @@ def runbook(record: RunRecord, faults: Sequence[Row]) -> list[dict[str, Any]]:
             if asked in events:
                 came = next((events[name] for name in answers if name in events), None)
                 found.append(_step(begun, words, events[asked], came, came is not None and came["event"] == answers[0]))
-    return sorted(found, key=lambda step: float(step["at_s"]))
+    return sorted(found, key=lambda step: step.at_s)
 
 
 def _halves(fault: FaultRecord) -> list[tuple[str, tuple[str, str], str]]:
@@ -32,11 +33,11 @@ def _halves(fault: FaultRecord) -> list[tuple[str, tuple[str, str], str]]:
     return [begins, ("healing", ("healed", "not healed"), f"{fault.kind} heals")] if fault.heals else [begins]
 
 
-def _step(begun_ns: int, words: str, asked: Row, came: Row | None, done: bool) -> dict[str, Any]:
-    return {
-        "at_s": (asked["at_ns"] - begun_ns) / 1e9,
-        "took_s": None if came is None else (came["at_ns"] - asked["at_ns"]) / 1e9,
-        "step": words,
-        "done": done,
-        "text": "never answered" if came is None else came["text"] or "",
-    }
+def _step(begun_ns: int, words: str, asked: Row, came: Row | None, done: bool) -> RunbookStep:
+    return RunbookStep(
+        at_s=(asked["at_ns"] - begun_ns) / 1e9,
+        took_s=None if came is None else (came["at_ns"] - asked["at_ns"]) / 1e9,
+        step=words,
+        done=done,
+        text="never answered" if came is None else came["text"] or "",
+    )

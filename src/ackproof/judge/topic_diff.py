@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import functions as F
 
@@ -11,14 +10,13 @@ from ackproof.core.errors import NotProved, UsageProblem, did_you_mean
 from ackproof.judge.checks.mirror.mirror_differs import differences, pairs_of
 from ackproof.judge.frames import read_table, union
 from ackproof.judge.run_source import Source, Unreadable, opened
+from ackproof.model.verdict import Witness
 from ackproof.spark.session import Session, collected
-
-Row = dict[str, Any]
 
 
 def diff(
     session: Session, directory: Path, topic: str, other: str, most: int | None = None
-) -> tuple[dict[str, int], list[Row]]:
+) -> tuple[dict[str, int], list[Witness]]:
     """The number of differences by kind, and the first `most` of them (all, if None).
 
     A message may be missing from one topic, have more copies there, differ in content, or stand in another order. The

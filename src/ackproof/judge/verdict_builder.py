@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
+
 from ackproof.core.errors import naming
 from ackproof.core.safe_json import json_text
 from ackproof.judge.check_runner import Witnesses, collect, count_other, count_where, longest_ms, rows
@@ -25,7 +27,17 @@ from ackproof.judge.strangers import CHECKS_OF_PRESENCE, WHY, without_number
 from ackproof.judge.verdict_text import check_text, sentence
 from ackproof.model.checks import CHECKS, CheckKind
 from ackproof.model.run_record import RunRecord
-from ackproof.model.verdict import CheckResult, FaultSummary, Result, Verdict, judge_check, overall
+from ackproof.model.verdict import (
+    CheckResult,
+    FailoverTimes,
+    FaultSummary,
+    PartitionView,
+    Result,
+    Verdict,
+    Witness,
+    judge_check,
+    overall,
+)
 
 
 @dataclass(frozen=True)
@@ -91,8 +103,8 @@ def verdict_of(source: Source, findings: Findings, into: Path | None) -> Verdict
         checks=checks,
         fitness=lines,
         faults=faults,
-        failover=[_shown(source, row) for row in _rows(findings, "failover", run)],
-        moves=[_shown(source, row) for row in _moves(findings, run)],
+        failover=[msgspec.convert(_shown(source, row), FailoverTimes) for row in _rows(findings, "failover", run)],
+        moves=[msgspec.convert(_shown(source, row), PartitionView) for row in _moves(findings, run)],
         latency_ms={} if "ack_latency" in untold else _latency(findings, run),
         runbook=runbook(record, source.small["faults"]),
     )
@@ -204,7 +216,7 @@ def _unasked(record: RunRecord) -> list[CheckResult]:
 
 
 def _identity(
-    source: Source, findings: Findings, counted: list[dict[str, Any]], fates: Mapping[str, int]
+    source: Source, findings: Findings, counted: Sequence[Witness], fates: Mapping[str, int]
 ) -> dict[str, int]:
     """The parts of high watermark - log start. Holes count as markers in transactional and compacted topics."""
     run = source.record.run
@@ -258,11 +270,11 @@ def _count(found: Mapping[str, Witnesses], name: str) -> int | None:
     return found[name].rows if name in found else None
 
 
-def _rows(findings: Findings, name: str, run: int) -> list[dict[str, Any]]:
+def _rows(findings: Findings, name: str, run: int) -> list[Witness]:
     return [] if name in findings.broken else rows(findings.folder, name, run)
 
 
-def _moves(findings: Findings, run: int) -> list[dict[str, Any]]:
+def _moves(findings: Findings, run: int) -> list[Witness]:
     order = ("topic", "partition", "place")
     return sorted(_rows(findings, "leadership_history", run), key=lambda row: tuple(int(row[name]) for name in order))
 
@@ -283,7 +295,7 @@ def _latency(findings: Findings, run: int) -> dict[str, dict[str, float]]:
     }
 
 
-def _shown(source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
+def _shown(source: Source, row: Mapping[str, Any]) -> Witness:
     """A witness as a person reads it: with names, and without the run.
 
     If the log has no epochs, the first acknowledgement of a new epoch is unknown, and its key is left out: null would

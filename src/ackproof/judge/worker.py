@@ -25,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ from ackproof.host.locked_folder import make_locked, take_away_unlocked
 from ackproof.host.namespaces import die_with_parent
 from ackproof.host.own_program import own_program
 from ackproof.host.processes import living_in, wait_until
-from ackproof.model.verdict import Verdict
+from ackproof.model.verdict import Verdict, Witness
 
 Tell = Callable[[str], None]
 SoFar = Callable[[int, int | None, str], None]
@@ -114,15 +114,13 @@ class Judging:
         verdicts = self._answer(asked, "verdicts", tell, so_far, again="`ackproof judge RUN` tries again")
         return msgspec.convert(verdicts, list[Verdict])
 
-    def diff(
-        self, directory: Path, topic: str, other: str, most: int | None
-    ) -> tuple[dict[str, int], list[dict[str, Any]]]:
+    def diff(self, directory: Path, topic: str, other: str, most: int | None) -> tuple[dict[str, int], list[Witness]]:
         """The answer of `judge.topic_diff.diff`."""
         asked = {"diff": [str(directory), topic, other, most]}
         counts, found = self._answer(asked, "differences", lambda _: None, lambda *_: None, again="try again")
         return counts, found
 
-    def _answer(self, asked: dict[str, Any], wanted: str, tell: Tell, so_far: SoFar, again: str) -> Any:
+    def _answer(self, asked: Mapping[str, Any], wanted: str, tell: Tell, so_far: SoFar, again: str) -> Any:
         assert self._process.stdin is not None  # noqa: S101  # made with pipes, above
         assert self._process.stdout is not None  # noqa: S101
         self._busy = self._asked = True

@@ -26,6 +26,7 @@ from ackproof.model.scenario import Expected
 Result = Literal["confirmed", "refuted", "unknown"]
 EXIT_CODES: dict[Result, int] = {"confirmed": 0, "refuted": 1, "unknown": 3}
 WITNESSES_SHOWN = 100
+Witness = dict[str, Any]  # one row that a check returned, on its way to JSON: each check has columns of its own
 
 
 class CheckResult(msgspec.Struct, frozen=True):
@@ -34,7 +35,7 @@ class CheckResult(msgspec.Struct, frozen=True):
     found: int | None  # witnesses; null if the check broke, had nothing to look at, or is not applicable
     result: Result | Literal["not applicable"]
     text: str  # one sentence
-    witnesses: list[dict[str, Any]] = []  # the first hundred; all are in verdict/<name>/*.parquet
+    witnesses: list[Witness] = []  # the first hundred; all are in verdict/<name>/*.parquet
     broke: str | None = None
 
 
@@ -49,6 +50,44 @@ class FaultSummary(msgspec.Struct, frozen=True):
     targets: list[str]
     proved: bool
     text: str = ""
+
+
+class FailoverTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """What one fault did to one partition. Times count from the fault's proof; null if the step never came."""
+
+    fault: int
+    kind: str
+    topic: str | int
+    partition: int
+    proved_ns: int
+    old_epoch: int | None = None
+    new_epoch: int | None = None
+    first_error_ms: float | None = None
+    new_epoch_ms: float | None = None
+    first_ack_ms: float | msgspec.UnsetType | None = msgspec.UNSET  # left out if the log has no epochs
+    isr_full_ms: float | None = None
+
+
+class PartitionView(msgspec.Struct, frozen=True, kw_only=True):
+    """Who led one partition at one moment of the run, and which replicas were in sync."""
+
+    topic: str | int
+    partition: int
+    place: int  # of the moment among the run's moments
+    moment: str
+    moment_ns: int
+    leader: int | None = None
+    leader_epoch: int | None = None
+    isr: list[int] | None = None
+    replicas: list[int] | None = None
+
+
+class RunbookStep(msgspec.Struct, frozen=True):
+    at_s: float
+    took_s: float | None
+    step: str
+    done: bool
+    text: str
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -75,10 +114,10 @@ class Verdict(msgspec.Struct, frozen=True):
     checks: list[CheckResult]
     fitness: list[Fitness]
     faults: list[FaultSummary]
-    failover: list[dict[str, Any]] = []
-    moves: list[dict[str, Any]] = []  # who led each partition at each moment, and who was in sync
+    failover: list[FailoverTimes] = []
+    moves: list[PartitionView] = []
     latency_ms: dict[str, dict[str, float]] = {}  # "due" and "sent": p50, p90, p99, p999, max
-    runbook: list[dict[str, Any]] = []  # the steps of a runbook as they were carried out
+    runbook: list[RunbookStep] = []  # the steps as they were carried out
 
 
 def not_judged(record: RunRecord | None, why: Fitness, name: str = "") -> Verdict:

@@ -8,14 +8,14 @@ run directory; a run that was not judged has its page too, which says so first a
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
+from ackproof.model.verdict import FailoverTimes
 from ackproof.report import phrases as words
 from ackproof.report.broker_logs import LogLine, about, read_log_lines
 from ackproof.report.broker_views import Partition, read_partitions
@@ -174,8 +174,6 @@ def _line(run: Run, line: LogLine) -> ShownLine:
     return ShownLine(words.moment(run, line.at_ns), line.node, line.text, line.truncates)
 
 
-def _failover(run: Run, row: Mapping[str, Any]) -> ShownFailover:
-    topic, partition = row.get("topic"), row.get("partition")
-    where = f"{run.topic(topic) if isinstance(topic, int) else topic}/{partition}"
-    kind = row.get("kind") or "fault"
-    return ShownFailover(f"{kind} (fault {row.get('fault', '?')}) at {where}", words.failover_steps(run, row))
+def _failover(run: Run, times: FailoverTimes) -> ShownFailover:
+    where = f"{run.topic(times.topic) if isinstance(times.topic, int) else times.topic}/{times.partition}"
+    return ShownFailover(f"{times.kind} (fault {times.fault}) at {where}", words.failover_steps(run, times))

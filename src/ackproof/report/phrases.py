@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+import msgspec
 import numpy as np
 
-from ackproof.model.verdict import CheckResult, Verdict
+from ackproof.model.verdict import CheckResult, FailoverTimes, PartitionView, Verdict
 from ackproof.report.lost_ranges import LostRange, Story
 from ackproof.report.run_reader import SECOND, Run
 
@@ -185,15 +185,15 @@ class MovesTable:
     rows: list[tuple[str, list[MoveCell | None]]]
 
 
-def moves_table(run: Run, moves: Sequence[Mapping[str, Any]]) -> MovesTable:
+def moves_table(run: Run, moves: Sequence[PartitionView]) -> MovesTable:
     """Return who led, and who was in sync: a row for each partition, a column for each moment."""
-    moments = list(dict.fromkeys(move["moment"] for move in sorted(moves, key=lambda move: int(move["place"]))))
+    moments = list(dict.fromkeys(view.moment for view in sorted(moves, key=lambda view: view.place)))
     rows: dict[str, dict[str, MoveCell]] = {}
-    for move in moves:
-        in_sync = [run.node(broker) for broker in sorted(move["isr"] or ())]
-        missing = [run.node(broker) for broker in sorted(set(move["replicas"] or ()) - set(move["isr"] or ()))]
-        cell = MoveCell(run.node(move["leader"]), " ".join(in_sync), " ".join(missing))
-        rows.setdefault(f"{move['topic']}/{move['partition']}", {})[move["moment"]] = cell
+    for view in moves:
+        in_sync = [run.node(broker) for broker in sorted(view.isr or ())]
+        missing = [run.node(broker) for broker in sorted(set(view.replicas or ()) - set(view.isr or ()))]
+        cell = MoveCell(run.node(view.leader), " ".join(in_sync), " ".join(missing))
+        rows.setdefault(f"{view.topic}/{view.partition}", {})[view.moment] = cell
     return MovesTable(moments, [(name, [cells.get(each) for each in moments]) for name, cells in rows.items()])
 
 
@@ -205,22 +205,18 @@ class FailoverStep:
     never: str = ""  # what the page says where the step never came
 
 
-def failover_steps(run: Run, row: Mapping[str, Any]) -> list[FailoverStep]:
+def failover_steps(run: Run, times: FailoverTimes) -> list[FailoverStep]:
     """Return the proof, then each step with its distance from the proof. A step that the judge could not look for is
     left out."""
-    steps = []
-    proved = row.get("proved_ns")
-    if isinstance(proved, int | float):
-        steps.append(FailoverStep("fault proved", moment(run, proved)))
+    steps = [FailoverStep("fault proved", moment(run, times.proved_ns))]
     for key, name, never in FAILOVER_STEPS:
-        if key not in row:
+        after = getattr(times, key)
+        if after is msgspec.UNSET:
             continue
-        after = row[key]
-        if not isinstance(after, int | float):
+        if after is None:
             steps.append(FailoverStep(name, never=never))
             continue
-        at = moment(run, proved + after * 1e6) if isinstance(proved, int | float) else ""
-        with_epochs = key == "new_epoch_ms" and row.get("new_epoch") is not None
-        epochs = f" ({row.get('old_epoch')} → {row['new_epoch']})" if with_epochs else ""
-        steps.append(FailoverStep(name + epochs, at, after))
+        with_epochs = key == "new_epoch_ms" and times.new_epoch is not None
+        epochs = f" ({times.old_epoch} → {times.new_epoch})" if with_epochs else ""
+        steps.append(FailoverStep(name + epochs, moment(run, times.proved_ns + after * 1e6), after))
     return steps

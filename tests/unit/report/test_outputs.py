@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from ackproof.cli.ui.verdict_view import terminal_summary
-from ackproof.model.verdict import CheckResult, Fitness, Verdict, read_verdict
+from ackproof.model.verdict import CheckResult, Fitness, RunbookStep, Verdict, read_verdict
 from ackproof.report.index import compare, write_index
 from ackproof.report.json_junit import run_json, write_junit
 from ackproof.report.page import write_report
@@ -130,8 +130,8 @@ def test_the_terminal_says_how_many_sends_may_never_have_been(runs: Path) -> Non
 
 
 STEPS = [
-    {"at_s": 8.0, "took_s": 0.5, "step": "Stop the [/writers].", "done": True, "text": "producer1: <b>exit</b> code 0"},
-    {"at_s": 9.0, "took_s": None, "step": "Start them elsewhere.", "done": False, "text": "never answered"},
+    RunbookStep(8.0, 0.5, "Stop the [/writers].", True, "producer1: <b>exit</b> code 0"),
+    RunbookStep(9.0, None, "Start them elsewhere.", False, "never answered"),
 ]
 GAPS: list[dict[str, Any]] = [
     {"what": "writes", "group": None, "from_site": "dc1", "to_site": "dc2", "ms": 2_345.6, "again": None},

@@ -17,7 +17,7 @@ from ackproof.core.errors import UsageProblem
 from ackproof.journal.files import sealed_files
 from ackproof.journal.writer import Writer
 from ackproof.model.run_record import ConsumerRecord, read_record, write_record
-from ackproof.model.verdict import CheckResult, Fitness, not_judged, read_verdict
+from ackproof.model.verdict import CheckResult, FailoverTimes, Fitness, not_judged, read_verdict
 from ackproof.report.drawn_timeline import labelled
 from ackproof.report.json_junit import run_json
 from ackproof.report.page import write_report
@@ -122,8 +122,11 @@ def test_a_lost_range_has_its_story_and_the_brokers_own_line(base: str) -> None:
 
 def test_a_step_of_a_failover_that_nobody_can_tell_of_is_left_out(tmp_path: Path) -> None:
     run = open_run(make_run(tmp_path, SHAPES["small"]))
-    steps = failover_steps(run, {"first_error_ms": None, "new_epoch_ms": 4.0, "isr_full_ms": None})
+    steps = failover_steps(
+        run, FailoverTimes(fault=1, kind="kill", topic="orders", partition=0, proved_ns=0, new_epoch_ms=4.0)
+    )
     assert [(step.name, step.never) for step in steps] == [
+        ("fault proved", ""),
         ("first error at a client", "no client saw an error"),
         ("a new leader epoch", ""),
         ("all replicas in sync again", "never complete again"),

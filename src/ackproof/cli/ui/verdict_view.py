@@ -34,7 +34,7 @@ def terminal_summary(verdict: Verdict) -> list[Any]:
         Text(plain(verdict.sentence)),
         _numbers(verdict),
     ]
-    if len({move["moment"] for move in verdict.moves}) > 2:
+    if len({move.moment for move in verdict.moves}) > 2:
         parts.append(_moves(verdict))
     if verdict.runbook:
         parts.append(_runbook(verdict))
@@ -86,10 +86,10 @@ def _moves(verdict: Verdict) -> Table:
     """Leader, and in-sync replicas by their numbers, of the first partitions at each moment that changed something."""
     rows: dict[str, dict[str, str]] = {}
     for move in verdict.moves:
-        in_sync = " ".join(str(broker) for broker in sorted(move["isr"] or ()))
-        leader = "none" if move["leader"] in (None, -1) else str(move["leader"])
-        rows.setdefault(f"{move['topic']}/{move['partition']}", {})[move["moment"]] = f"{leader} [{in_sync}]"
-    every = list(dict.fromkeys(move["moment"] for move in sorted(verdict.moves, key=lambda move: int(move["place"]))))
+        in_sync = " ".join(str(broker) for broker in sorted(move.isr or ()))
+        leader = "none" if move.leader in (None, -1) else str(move.leader)
+        rows.setdefault(f"{move.topic}/{move.partition}", {})[move.moment] = f"{leader} [{in_sync}]"
+    every = list(dict.fromkeys(move.moment for move in sorted(verdict.moves, key=lambda move: move.place)))
     looks = {moment: [cells.get(moment) for cells in rows.values()] for moment in every}
     moments = [
         moment
@@ -109,8 +109,8 @@ def _moves(verdict: Verdict) -> Table:
 def _runbook(verdict: Verdict) -> Table:
     made = table("at", "took", "runbook", "", right=("at", "took"))
     for step in verdict.runbook:
-        took = "" if step["took_s"] is None else f"{step['took_s']:.1f} s"
-        made.add_row(f"{step['at_s']:.1f} s", took, plain(step["step"]), "done" if step["done"] else "not done")
+        took = "" if step.took_s is None else f"{step.took_s:.1f} s"
+        made.add_row(f"{step.at_s:.1f} s", took, plain(step.step), "done" if step.done else "not done")
     return made
 
 

@@ -54,7 +54,9 @@ from ackproof.model.faults import (
 from ackproof.model.run_record import Clock, RunRecord, write_record
 from ackproof.model.scenario import Scenario
 from ackproof.run.acls import set_rules
-from ackproof.run.client_processes import Clients, ended_how
+from ackproof.run.client_processes import ended_how
+from ackproof.run.clients import Clients
+from ackproof.run.exports import export_outboxes
 from ackproof.run.health_check import HealthFeed
 from ackproof.run.mirrors import Mirrors
 from ackproof.run.topics import Topics
@@ -130,7 +132,7 @@ class Ongoing:
                 self._journal_disturbance(event)
             elif kind == "waited":
                 self._lateness_table.add(client=event["node"], at_ns=at_ns, behind_ns=event["waited_ns"])
-        for ended in self.clients.on_host.newly_ended():
+        for ended in self.clients.processes.on_host.newly_ended():
             self._journal_exit(time.monotonic_ns(), ended)
         self._probes_table.flush_if_due()
         self._nodes_table.flush_if_due()
@@ -243,7 +245,7 @@ class ActiveFault:
         run, plan = self._run, self.plan
         self.begun_at = time.monotonic()
         if isinstance(plan, LastingFault) and plan.not_before_new_epoch:
-            self._epoch_before = run.clients.leader_epoch(plan.not_before_new_epoch)
+            self._epoch_before = run.clients.leaders.epoch(plan.not_before_new_epoch)
         run.journal_fault(self, "asked")
         try:
             result = self._done()
@@ -313,7 +315,7 @@ class ActiveFault:
         """Healed too early, nothing fails over and nothing is lost."""
         if plan.not_before_new_epoch is None or time.monotonic() - (self.begun_at or 0) >= plan.not_before_max_s:
             return True
-        now = self._run.clients.leader_epoch(plan.not_before_new_epoch)
+        now = self._run.clients.leaders.epoch(plan.not_before_new_epoch)
         return now is not None and self._epoch_before is not None and now > self._epoch_before
 
     def tell_broken(self, seen: str) -> None:
@@ -412,7 +414,7 @@ def carry_out(run: Ongoing, watch: Callable[[dict[str, int]], None], under_way: 
         _timeline(run, watch, under_way)
         run.clients.wait_for_outcomes(watch)
         run.tell(_all_sent(run.clients.counts()))
-        run.clients.export_outboxes()
+        export_outboxes(run.scenario, run.record, run.directory)
         _final_read(run)
         run.note(ended="complete")
     except (KeyboardInterrupt, Ended):
@@ -530,7 +532,7 @@ def _heal_quickly(run: Ongoing) -> None:
     with suppress(Problem, OSError):
         run.clients.stop_all(STOP_S, stuck)
     with suppress(Problem, OSError):
-        run.clients.export_outboxes()
+        export_outboxes(run.scenario, run.record, run.directory)
     for fault in run.faults:
         if fault.begun_at is not None and not fault.over:
             with suppress(Problem):

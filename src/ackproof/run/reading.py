@@ -15,7 +15,12 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
+
+from ackproof.clients.runtime import LogEnd
+from ackproof.journal.files import STREAM_SUFFIX
+from ackproof.journal.stream import read_stream
 
 LOOK_EVERY_S = 0.1
 LONGEST_S = 900.0
@@ -79,3 +84,11 @@ def wait_until_read(members: Callable[[], Sequence[Member]], partitions: Mapping
         if time.monotonic() - changed > patience_s or time.monotonic() - begun > LONGEST_S:
             return {group: words for group, (_, words) in lacks.items()}
         time.sleep(LOOK_EVERY_S)
+
+
+def log_ends(directory: Path) -> list[LogEnd]:
+    """Where each log ends, as the final read found it; the logs of a mirror's topics too."""
+    folders = [directory / "journal" / table for table in ("ends", "mirror_ends")]
+    paths = [path for folder in folders for path in sorted(folder.glob(f"*{STREAM_SUFFIX}"))]
+    rows = [row for path in paths for row in read_stream(path)[0].to_pylist()]
+    return [LogEnd(row["topic"], row["partition"], row["log_start"], row["high_watermark"]) for row in rows]

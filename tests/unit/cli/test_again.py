@@ -40,7 +40,8 @@ from ackproof.clients.producer.outbox import OutboxPublisher
 from ackproof.clients.producer.main import ProducerLoop
 from ackproof.clients.producer.transactional import Transaction, TransactionLoop
 from ackproof.lab.node_config import NodeFiles, properties
-from ackproof.run.client_processes import Clients
+from ackproof.run.client_configs import ClientConfigs, Entrances
+from ackproof.run.client_files import ClientFiles
 from ackproof.api.run_directory import new_record
 from ackproof.api.run_request import RunRequest
 from ackproof.scenario.load import load
@@ -92,12 +93,10 @@ def sent(config):
 def payloads(asked, spec):
     with TemporaryDirectory() as folder:
         record = new_record(asked, spec, Path(folder))
-        clients = Clients(asked.scenario, record, Path(folder), "no-lab")
-        clients._for_users = None
-        clients._sites = dict.fromkeys(SITES, "kafka1:9092")
-        clients._lives = {each.name: 1 for each in record.producers}
+        entrances = Entrances(dict.fromkeys(SITES, "kafka1:9092"), None, [])
+        configs = ClientConfigs(asked.scenario, record, ClientFiles(Path(folder)), "no-lab", entrances)
         ours = [each for each in record.producers if not asked.scenario.each_producer[each.id].command]
-        return [sent(clients._producer(each)) for each in ours]
+        return [sent(configs.producer(each, life=1)) for each in ours]
 
 
 for seed, name in [(int(seed), name) for seed in sys.argv[2:] for name in bundled()]:

@@ -20,6 +20,7 @@ from ackproof.lab import client as control
 from ackproof.lab.directory import LabDirectory
 from ackproof.model.run_record import read_record, write_record
 from ackproof.report import write_index, write_report
+from ackproof.run.client_configs import ClientConfigs, Entrances
 from ackproof.run.execution import Ongoing
 from ackproof.scenario.load import load
 from ackproof.scenario.source import find
@@ -127,12 +128,12 @@ def all_that_a_run_writes(file: Path) -> Path:
     record = new_record(asked, asked.lab("run"), directory)
     write_record(directory, record)
     ongoing = Ongoing(scenario, record, directory, "no-lab", lambda _: None)
-    ongoing.clients._for_users = None
-    ongoing.clients._sites = dict.fromkeys(SITES, "kafka1:9092")
-    for client in (*ongoing.clients.producers, *ongoing.clients.consumers):
-        ongoing.clients._start(client)
+    clients, entrances = ongoing.clients, Entrances(dict.fromkeys(SITES, "kafka1:9092"), None, [])
+    clients.configs = ClientConfigs(scenario, record, clients.files, "no-lab", entrances)
+    for client in (*clients.producers, *clients.consumers):
+        clients.start_client(client)
         settings = (directory / "clients" / f"{client}.json").read_bytes()
-        if client in ongoing.clients.producers:
+        if client in clients.producers:
             producing = ProducerLoop(msgspec.json.decode(settings, type=ProducerConfig))
             writers = [producing._sends, producing._blocks]
         else:

@@ -91,10 +91,10 @@ def journaled(run: running.Ongoing) -> list[tuple[str, str | None]]:
 def test_an_interrupted_run_does_not_wait_for_a_lab_that_is_stopped(run: running.Ongoing, lab: StandIn) -> None:
     lab.stuck = True
     lab.asked.clear()
-    run.clients._running.update({"observer", "producer1"})
+    run.clients.processes.started.update({"observer", "producer1"})
     running._heal_quickly(run)
     assert lab.asked == [("nodes", {"answer_s": running.ANSWER_S})]
-    assert run.clients._over.is_set()
+    assert run.clients.leaders._over.is_set()
     assert journaled(run) == [("healing", "the interrupt"), ("not healed", "the interrupt")]
     assert run.record.problems == [f"healing isolate: {STUCK}"]
 

@@ -11,7 +11,8 @@ import pytest
 from ackproof.clients.runtime import Progress
 from ackproof.core.errors import UsageProblem
 from ackproof.model.scenario import ProducerPlan, Scenario, TopicPlan
-from ackproof.run.client_processes import Clients
+from ackproof.run.client_processes import ClientProcesses
+from ackproof.run.clients import Clients
 from ackproof.scenario.load import load
 from ackproof.scenario.source import read_source
 
@@ -82,13 +83,14 @@ class Lab:
         record: Any = SimpleNamespace(
             producers=[SimpleNamespace(name=f"producer{number + 1}", id=number) for number in range(count)],
             consumers=[],
+            topics=["orders"],
         )
         (tmp_path / "logs").mkdir()
         self.clients = Clients(scenario, record, tmp_path, "no-lab")
         self.started: list[str] = []
         self._folder = tmp_path / "clients"
-        monkeypatch.setattr(Clients, "_exits", lambda _: {})
-        monkeypatch.setattr(Clients, "_start", lambda clients, name: self._start(name))
+        monkeypatch.setattr(ClientProcesses, "exits", lambda _: {})
+        monkeypatch.setattr(Clients, "start_client", lambda _, name: self._start(name))
 
     def _start(self, name: str) -> None:
         self.clients._lives[name] = 1

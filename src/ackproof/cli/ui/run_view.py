@@ -104,7 +104,7 @@ class RunView:
 
     def _tell_leaders(self) -> None:
         """A line for each leader that moved."""
-        now = {name: view for name, view in dict(self._run.clients.leaders).items() if not name.startswith("__")}
+        now = {name: view for name, view in dict(self._run.clients.leaders.now).items() if not name.startswith("__")}
         for name, (leader, epoch) in now.items():
             before = self._leaders.get(name)
             if before is not None and before[0] != leader:

@@ -24,7 +24,7 @@ from ackproof.clients.runtime import Progress
 from ackproof.core.errors import NotProved
 from ackproof.host.processes import KILL_CLIENT, Exit, Process, Processes, below, stopped_threads
 from ackproof.lab.server.run_commands import disturb
-from ackproof.run.external_clients import HostProcesses
+from ackproof.run.host_processes import HostProcesses
 from tests.support.external_client import ACK, ENDS_S, ERROR, Client, client_config, oddities, rows, sends, until
 
 READS = [

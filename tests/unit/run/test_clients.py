@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -13,14 +13,15 @@ from ackproof.clients.runtime import LogEnd, Progress
 from ackproof.core.errors import CannotHere
 from ackproof.journal.writer import Writer
 from ackproof.lab import client as control
-from ackproof.model.faults import Resize
-from ackproof.model.scenario import ConsumerPlan, ProducerPlan, Scenario, TopicPlan, TransactionsPlan
+from ackproof.model.scenario import ConsumerPlan, ProducerPlan, Scenario, TopicPlan
 from ackproof.run import execution as running
 from ackproof.run import reading as run_reading
-from ackproof.run.client_processes import Clients
+from ackproof.run.client_configs import ClientConfigs
+from ackproof.run.client_processes import ClientProcesses, Ended
+from ackproof.run.clients import Clients
 from ackproof.run.reading import Member
 
-DIED, WELL = [None, 9], [0, None]
+DIED, WELL, FAILED = Ended(None, 9), Ended(0, None), Ended(1, None)
 
 
 def clients(
@@ -50,42 +51,14 @@ def clients(
     (tmp_path / "logs").mkdir()
     made = Clients(scenario, record, tmp_path, "no-lab")
     made._lives["producer1"] = 1
-    monkeypatch.setattr(Clients, "_exits", lambda _: exits)
+    monkeypatch.setattr(ClientProcesses, "exits", lambda _: exits)
     return made
-
-
-def client_ids(*consumers: ConsumerPlan, transactions: TransactionsPlan | None = None) -> dict[str, list[str]]:
-    made = Clients.__new__(Clients)
-    made._scenario = Scenario(
-        name="one",
-        section="X",
-        title="",
-        summary="",
-        topics=[TopicPlan("orders")],
-        producers=[ProducerPlan("orders", 10, transactions=transactions)],
-        consumers=list(consumers),
-    )
-    names = [SimpleNamespace(name=f"consumer{number}") for number in range(1, 1 + len(consumers))]
-    record: Any = SimpleNamespace(producers=[SimpleNamespace(name="producer1")], consumers=names)
-    made._record = record
-    return made._client_ids()
-
-
-def test_the_members_of_a_group_are_known_by_the_client_ids_that_we_give_them() -> None:
-    named = ConsumerPlan("orders", "b", settings={"client.id": "mine"})
-    foreign = ConsumerPlan("orders", "c", command=["their-client"])
-    ours = [ConsumerPlan("orders", "a"), ConsumerPlan("orders", "b"), named]
-    known = {"a": ["consumer1"], "b": ["consumer2", "mine"]}
-    assert client_ids(*ours) == known
-    assert client_ids(*ours, foreign, ConsumerPlan("orders", "c")) == known, "a foreign client may have any id"
-    assert client_ids(transactions=TransactionsPlan("orders")) == {"producer1-input": ["producer1-input"]}
-    assert client_ids() == {}
 
 
 @pytest.mark.parametrize("name", ["observer", "consumer1"])
 @pytest.mark.parametrize("how", [DIED, WELL])
 def test_an_observer_or_consumer_that_ends_by_itself_ends_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, how: list[int | None]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, how: Ended
 ) -> None:
     with pytest.raises(CannotHere, match=f"{name} ended by itself"):
         clients(tmp_path, monkeypatch, {name: how}, []).raise_if_one_died()
@@ -93,10 +66,16 @@ def test_an_observer_or_consumer_that_ends_by_itself_ends_the_run(
 
 @pytest.mark.parametrize(
     ("expected", "how", "ends_the_run"),
-    [([], WELL, False), ([], DIED, True), ([], [3, None], True), ([69], [69, None], False), ([69], WELL, True)],
+    [
+        ([], WELL, False),
+        ([], DIED, True),
+        ([], Ended(3, None), True),
+        ([69], Ended(69, None), False),
+        ([69], WELL, True),
+    ],
 )
 def test_a_producer_ends_well_or_as_the_scenario_expects(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: list[int], how: list[int | None], ends_the_run: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: list[int], how: Ended, ends_the_run: bool
 ) -> None:
     made = clients(tmp_path, monkeypatch, {"producer1": how}, expected)
     if ends_the_run:
@@ -111,13 +90,13 @@ def test_a_consumer_that_ends_by_itself_while_it_reads_the_rest_ends_the_run(
 ) -> None:
     exits: dict[str, Any] = {}
     made = clients(tmp_path, monkeypatch, exits, [])
-    monkeypatch.setattr(Clients, "_wait_until_read", lambda *_: exits.update(consumer1=[1, None]))
+    monkeypatch.setattr(Clients, "_wait_until_read", lambda *_: exits.update(consumer1=FAILED))
     with pytest.raises(CannotHere, match="consumer1 ended by itself"):
         made.stop_watching(print)
 
 
 def test_a_consumer_that_the_scenario_killed_is_no_surprise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = clients(tmp_path, monkeypatch, {"consumer1": DIED, "final-read": [1, None]}, [])
+    made = clients(tmp_path, monkeypatch, {"consumer1": DIED, "final-read": FAILED}, [])
     made._disturbed.add("consumer1")
     assert made.raise_if_one_died()["consumer1"] == DIED
 
@@ -126,21 +105,19 @@ def test_a_consumer_that_the_scenario_killed_is_no_surprise(tmp_path: Path, monk
     ("how", "told"),
     [
         (WELL, "every partition is read to its end"),
-        ([1, None], "not every partition could be read to its end"),
-        (None, "not every partition could be read to its end"),
+        (FAILED, "not every partition could be read to its end"),
+        (Ended(None, None), "not every partition could be read to its end"),
     ],
 )
 def test_that_every_partition_was_read_is_said_only_where_it_was(
-    how: list[int] | None, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    how: Ended, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = clients(tmp_path, monkeypatch, {"final-read": how}, [])
-    made._sites = {"dc1": "kafka1:9092"}
+    made._sites = ["dc1"]
+    made.configs = cast(ClientConfigs, SimpleNamespace(final_read=lambda *_: None))
     unread = {0: "consumer1 did not say that it had read all of its partitions"}
     monkeypatch.setattr(Clients, "stop_watching", lambda *_: unread)
-    for name in ("_spawn", "_entrance"):
-        monkeypatch.setattr(Clients, name, lambda *_: {})
-    monkeypatch.setattr(Clients, "_topics", lambda *_: {})
-    monkeypatch.setattr(Clients, "_addresses", lambda *_: {})
+    monkeypatch.setattr(ClientProcesses, "start", lambda *_: None)
     monkeypatch.setattr(control, "call", lambda *_: {"nodes": []})
     said: list[str] = []
     mirrors = SimpleNamespace(settle=lambda _: None)
@@ -153,9 +130,9 @@ def test_that_every_partition_was_read_is_said_only_where_it_was(
     assert noted == {"unread": unread}
 
 
-@pytest.mark.parametrize("how", [DIED, WELL, [3, None]])
+@pytest.mark.parametrize("how", [DIED, WELL, Ended(3, None)])
 def test_foreign_clients_end_as_they_like_and_the_judge_says_what_they_were_worth(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: list[int | None]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: Ended
 ) -> None:
     ended = {"producer1": how, "consumer1": how}
     assert clients(tmp_path, monkeypatch, ended, [], ["my-client"]).raise_if_one_died() == ended
@@ -175,7 +152,7 @@ def in_two_tables(tmp_path: Path, **more: Any) -> Clients:
     names = [SimpleNamespace(name=f"producer{number + 1}", id=number, topic=0) for number in range(2)]
     record: Any = SimpleNamespace(producers=names, consumers=[], run=1, topics=["orders"])
     made = Clients(scenario, record, tmp_path, "no-lab")
-    made._sites = {"dc1": "kafka1:9092"}
+    made.configs = cast(ClientConfigs, SimpleNamespace(client=lambda *_: None))
     made._lives["producer1"] = 1
     made._disturbed.add("producer1")
     return made
@@ -187,27 +164,20 @@ def test_a_producer_that_was_killed_has_ended_for_those_that_come_after_it(
 ) -> None:
     made = in_two_tables(tmp_path)
     Progress(tmp_path / "clients" / "producer1.progress", create=True).write(1, 5, 5, 0, 0, 0)
-    monkeypatch.setattr(Clients, "_exits", lambda _: exits)
+    monkeypatch.setattr(ClientProcesses, "exits", lambda _: exits)
     started: list[str] = []
-    monkeypatch.setattr(Clients, "_start", lambda _, name: started.append(name))
+    monkeypatch.setattr(Clients, "start_client", lambda _, name: started.append(name))
     made.start_next()
     assert started == starts
-
-
-@pytest.mark.parametrize("grows", [True, False])
-def test_a_producer_is_told_whether_its_topic_will_grow(tmp_path: Path, grows: bool) -> None:
-    resize = Resize(["orders/*"], to_partitions=2, at_s=1)
-    made = in_two_tables(tmp_path, faults=[resize] * grows)
-    assert made._producer(made._record.producers[0]).grows is grows
 
 
 def test_a_producer_that_is_started_again_has_not_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = in_two_tables(tmp_path)
     made._lives["producer2"] = 1
-    monkeypatch.setattr(Clients, "_exits", lambda _: {"producer1": DIED, "producer2": WELL})
-    monkeypatch.setattr(Clients, "_spawn", lambda *_: None)
+    monkeypatch.setattr(ClientProcesses, "exits", lambda _: {"producer1": DIED, "producer2": WELL})
+    monkeypatch.setattr(ClientProcesses, "start", lambda *_: None)
     assert made.all_ended()
-    made._start("producer1")
+    made.start_client("producer1")
     assert not made.all_ended()
 
 
@@ -216,7 +186,7 @@ def test_a_consumer_says_itself_how_far_it_has_read_as_long_as_it_lives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exits: dict[str, Any], lives: bool
 ) -> None:
     made = clients(tmp_path, monkeypatch, exits, [])
-    made._running.add("consumer1")
+    made.processes.started.add("consumer1")
     Progress(tmp_path / "clients" / "consumer1.progress", create=True).write(1, 5, 0, 0, 0, 0, 2, 1)
     orders = frozenset({"orders"})
     told = Member("consumer1", "readers", orders, foreign=False, ready=True, read=5, owned=2, read_whole=1)
@@ -230,7 +200,7 @@ def test_consumers_are_told_where_the_logs_end_and_waited_for(
     """The run says what a group lacked when it no longer waited, and the judge gets to know it. A mirror's topic has an
     end as any other."""
     made = clients(tmp_path, monkeypatch, {}, [])
-    made._running.add("consumer1")
+    made.processes.started.add("consumer1")
     for topic, table in enumerate(("ends", "mirror_ends")):
         ends = Writer(tmp_path, table, 1, "final-read")
         place = {"topic": topic, "partition": 0, "log_start": 2, "high_watermark": 7, "log_end": 7, "read_to": 7}
@@ -240,7 +210,7 @@ def test_consumers_are_told_where_the_logs_end_and_waited_for(
     monkeypatch.setattr(run_reading, "PATIENCE_S", dict.fromkeys(run_reading.PATIENCE_S, 0.0))
     told: list[str] = []
     unread = made._wait_until_read(told.append)
-    said = msgspec.json.decode(made._load_over.read_bytes(), type=list[LogEnd])
+    said = msgspec.json.decode(made.files.over.read_bytes(), type=list[LogEnd])
     assert said == [LogEnd(0, 0, 2, 7), LogEnd(1, 0, 2, 7)]
     words = "consumer1 did not say that it had read all of its partitions"
     assert unread == ({} if read_whole else {0: words})

@@ -1,11 +1,11 @@
-"""Fetching jars with the Ivy that pyspark brings along.
+"""Fetch jars with Ivy, which comes with pyspark.
 
-Ivy is a Java program: it is given a list of modules, finds them where the settings say (its built-in public repository
-unless ACKPROOF_IVY_SETTINGS names a settings file, such as one for a company's mirror), and copies them into a folder.
-Every file that it makes lies in the folder of work or in its own cache, so that whoever removes those leaves nothing.
+Ivy is a Java program. It takes a list of modules, finds them where its settings say (its built-in public repository,
+unless ACKPROOF_IVY_SETTINGS names a settings file, such as one for a company's mirror), and copies their jars into a
+folder. It writes only to the folder of work and to its own cache: without these two, nothing is left of it.
 
-Ivy tells what went wrong only in its output, and it tries each of a hundred modules before it gives up; this module
-turns that output into one sentence. What has not said a word for a while is ended: every wait here has a deadline.
+Ivy reports problems only in its output, and tries each of a hundred modules before it gives up. This module turns the
+output into one sentence. Every wait has a deadline: an Ivy that prints nothing for a minute is ended.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from ackproof.core.errors import CannotHere
 from ackproof.host.java import Java
 from ackproof.host.namespaces import die_with_parent
 
-__all__ = ["Module", "Progress", "fetch", "find_ivy"]
+__all__ = ["Ivy", "Module", "Progress", "find_ivy"]
 
 Progress = Callable[[int, int | None, str], None]
-"""Called with how many artifacts are there, of how many (None where not known yet), and what was just done."""
+"""Called with the number of artifacts fetched, their total (None if not known yet), and what was just done."""
 
 FETCH_S_MAX = 1200.0
 QUIET_S_MAX = 60.0
@@ -59,63 +59,84 @@ class Module:
 
 
 def find_ivy() -> Path:
-    """The Ivy inside pyspark, found without importing pyspark, which would take a while."""
+    """The jar of Ivy in pyspark. It does not import pyspark, which takes a while."""
     spec = importlib.util.find_spec("pyspark")
     for place in (spec.submodule_search_locations or ()) if spec is not None else ():
         for jar in sorted(Path(place, "jars").glob("ivy-*.jar")):
             return jar
     raise CannotHere(
-        "pyspark, whose Ivy fetches Kafka, is not installed whole: install it again (pip install pyspark)."
+        "pyspark, which brings the Ivy that fetches Kafka, is incomplete: install it again (pip install pyspark)."
     )
 
 
-def fetch(
-    modules: Sequence[Module],
-    *,
-    locked: bool,
-    java: Java,
-    work: Path,
-    cache: Path,
-    keep_open: int,
-    what: str,
-    progress: Progress,
-    optional: frozenset[str] = frozenset(),
-) -> Path:
-    """The folder below `work` that holds the jars of these modules, and where not `locked` of all that they need.
+@dataclass(frozen=True)
+class Ivy:
+    """How Ivy is run: with this Java, in this folder of work, with this cache, under the caller's lock.
 
-    A module whose name is `optional` is left out where it was never published, as happened to some releases.
-    `keep_open` is the descriptor of the caller's lock: Ivy inherits it, so that the lock holds for as long as Ivy lives
-    even where we are killed. `what` begins the sentence that tells of a failure: "Kafka 3.9.2".
+    `lock` is the descriptor of the lock. Ivy inherits it, so the lock holds while Ivy lives, even if we are killed.
     """
-    total = len(modules) if locked else None
-    command = _command(modules, locked, java, work, cache)
-    code, output = _run(command, keep_open, total, progress)
-    if code == 0 and (work / "jars").is_dir():
-        return work / "jars"
-    missing = [module for module in modules if f"module not found: {module}" in "\n".join(output)]
-    if missing and optional.issuperset(module.name for module in missing) and not _unreachable(output):
-        rest = [module for module in modules if module not in missing]
-        return fetch(
-            rest,
-            locked=locked,
-            java=java,
-            work=work,
-            cache=cache,
-            keep_open=keep_open,
-            what=what,
-            progress=progress,
-        )
-    raise _failure(what, missing, output)
+
+    java: Java
+    work: Path
+    cache: Path
+    lock: int
+
+    def fetch(
+        self,
+        modules: Sequence[Module],
+        *,
+        locked: bool,
+        what: str,
+        progress: Progress,
+        optional: frozenset[str] = frozenset(),
+    ) -> Path:
+        """Fetch the jars of these modules and, unless `locked`, of all that they need. Returns the folder of the jars.
+
+        A module whose name is `optional` is left out if the repository does not have it: some releases were not
+        published whole. `what`, such as "Kafka 3.9.2", begins the message of a failure.
+        """
+        code, output = _run(self._command(modules, locked), self.lock, len(modules) if locked else None, progress)
+        jars = self.work / "jars"
+        if code == 0 and jars.is_dir():
+            return jars
+        missing = [module for module in modules if f"module not found: {module}" in "\n".join(output)]
+        if missing and optional.issuperset(module.name for module in missing) and not _unreachable(output):
+            rest = [module for module in modules if module not in missing]
+            return self.fetch(rest, locked=locked, what=what, progress=progress)
+        raise _failure(what, missing, output)
+
+    def _command(self, modules: Sequence[Module], locked: bool) -> list[str]:
+        temporary = self.work / "tmp"
+        temporary.mkdir(exist_ok=True)
+        wanted, settings = self.work / "ivy.xml", self.work / "settings.xml"
+        wanted.write_text(_ivy_xml(modules, locked), encoding="utf-8")
+        settings.write_text(_settings_xml(locked), encoding="utf-8")
+        own = os.environ.get("ACKPROOF_IVY_SETTINGS", "").strip()
+        if own and not Path(own).is_file():
+            raise CannotHere(f"ACKPROOF_IVY_SETTINGS={own} is no file: name an Ivy settings file, or unset it.")
+        return [
+            str(self.java.path),
+            "-XX:TieredStopAtLevel=1",  # Ivy runs for seconds, so quick compilation beats good code
+            "-XX:-UsePerfData",  # else the JVM leaves a file in /tmp
+            f"-Djava.io.tmpdir={temporary}",
+            f"-Divy.default.ivy.user.dir={self.cache}",
+            "-jar",
+            str(find_ivy()),
+            *("-settings", own or str(settings)),
+            *("-ivy", str(wanted)),
+            *("-cache", str(self.cache)),
+            *("-retrieve", f"{self.work}/jars/[artifact]-[revision](-[classifier]).[ext]"),
+        ]
 
 
-def _run(command: list[str], keep_open: int, total: int | None, progress: Progress) -> tuple[int, list[str]]:
+def _run(command: list[str], lock: int, total: int | None, progress: Progress) -> tuple[int, list[str]]:
     output: list[str] = []
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        pass_fds=(keep_open,),
+        pass_fds=(lock,),
         preexec_fn=partial(die_with_parent, signal.SIGKILL, os.getpid()),
     ) as ivy:
         try:
@@ -128,36 +149,12 @@ def _run(command: list[str], keep_open: int, total: int | None, progress: Progre
                 elif found := FOUND.match(line):
                     progress(done, total, f"found {found.group(2)} {found.group(3)}")
         finally:
-            ivy.kill()  # a process that has ended is not touched
+            ivy.kill()  # does nothing to a process that has ended
     return ivy.returncode, output
 
 
-def _command(modules: Sequence[Module], locked: bool, java: Java, work: Path, cache: Path) -> list[str]:
-    temporary = work / "tmp"
-    temporary.mkdir(exist_ok=True)
-    wanted, settings = work / "ivy.xml", work / "settings.xml"
-    wanted.write_text(_ivy_xml(modules, locked), encoding="utf-8")
-    settings.write_text(_settings_xml(locked), encoding="utf-8")
-    own = os.environ.get("ACKPROOF_IVY_SETTINGS", "").strip()
-    if own and not Path(own).is_file():
-        raise CannotHere(f"ACKPROOF_IVY_SETTINGS={own} is no file: name an Ivy settings file, or unset it.")
-    return [
-        str(java.path),
-        "-XX:TieredStopAtLevel=1",  # a short life: quick compilation beats good code
-        "-XX:-UsePerfData",  # else the JVM leaves a file in /tmp
-        f"-Djava.io.tmpdir={temporary}",
-        f"-Divy.default.ivy.user.dir={cache}",
-        "-jar",
-        str(find_ivy()),
-        *("-settings", own or str(settings)),
-        *("-ivy", str(wanted)),
-        *("-cache", str(cache)),
-        *("-retrieve", f"{work}/jars/[artifact]-[revision](-[classifier]).[ext]"),
-    ]
-
-
 def _ivy_xml(modules: Sequence[Module], locked: bool) -> str:
-    """What is wanted. Another logging backend that some module may ask for would fight ours, so none comes along."""
+    """The modules to fetch. Other logging backends are excluded, because they would conflict with ours."""
     lines = [
         f"    <dependency org={quoteattr(m.organisation)} name={quoteattr(m.name)} rev={quoteattr(m.version)}"
         f' transitive="{"false" if locked else "true"}" conf="default->default"/>'
@@ -178,7 +175,7 @@ def _ivy_xml(modules: Sequence[Module], locked: bool) -> str:
 
 
 def _settings_xml(locked: bool) -> str:
-    """The built-in public repository. A locked list needs no metadata, and its checksums are ours: fewer requests."""
+    """Settings for the public repository. A locked list needs no metadata, and we have its checksums."""
     metadata = 'usepoms="false" useMavenMetadata="false"' if locked else ""
     return f"""<ivysettings>
   <settings defaultResolver="public"/>
@@ -194,7 +191,7 @@ def _settings_xml(locked: bool) -> str:
 
 
 def _lines(ivy: subprocess.Popen[bytes]) -> Iterator[str]:
-    """Ivy's lines as they come; the end of them once it has ended, or was quiet or busy for too long."""
+    """The lines that Ivy prints, until it ends, prints nothing for a minute, or takes too long."""
     assert ivy.stdout is not None  # noqa: S101 - it was opened with a pipe
     deadline = time.monotonic() + FETCH_S_MAX
     rest = b""
@@ -218,7 +215,7 @@ def _unreachable(output: Sequence[str]) -> list[str]:
 
 
 def _failure(what: str, missing: Sequence[Module], output: Sequence[str]) -> CannotHere:
-    """Why Ivy failed, as one sentence with the way out. A missing module counts only where the network answered."""
+    """Why Ivy failed and what to do, in one sentence. A missing module counts only if the network answered."""
     text = "\n".join(output)
     if NO_SPACE.search(text):
         why = "because the disk is full: free 200 MB, or set XDG_CACHE_HOME to another disk"
@@ -232,7 +229,7 @@ def _failure(what: str, missing: Sequence[Module], output: Sequence[str]) -> Can
         return CannotHere(f"{what} could not be fetched, {why}.", evidence)
     elif missing:
         none = f"{missing[0].name} {missing[0].version}"
-        return CannotHere(f"{what} is not to be had: the repository has no {none}; choose another version.")
+        return CannotHere(f"{what} cannot be fetched: the repository has no {none}; choose another version.")
     else:
         last = [line for line in output if line.strip()][-8:]
         return CannotHere(f"{what} could not be fetched, because Ivy failed: its last lines say why.", last)

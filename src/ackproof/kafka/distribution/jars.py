@@ -1,14 +1,14 @@
-"""Kafka's jars: fetched once, checked at every use, shared by all labs.
+"""Kafka's jars: fetched once, verified at every use, shared by all labs.
 
-    $XDG_CACHE_HOME/ackproof/kafka/<version>/*.jar      one folder is one classpath
-    $XDG_CACHE_HOME/ackproof/kafka/<version>/SHA256SUMS  what the first fetch brought, where the project pins nothing
-    $XDG_CACHE_HOME/ackproof/kafka/spark-<version>/      what lets Spark read from Kafka; for health checks only
-    $XDG_CACHE_HOME/ackproof/ivy/                        Ivy's own cache: an interrupted fetch goes on from there
+    $XDG_CACHE_HOME/ackproof/kafka/<version>/*.jar       one folder is one classpath
+    $XDG_CACHE_HOME/ackproof/kafka/<version>/SHA256SUMS  the checksums of the first fetch, if the project pins none
+    $XDG_CACHE_HOME/ackproof/kafka/spark-<version>/      the jars with which Spark reads from Kafka, for health checks
+    $XDG_CACHE_HOME/ackproof/ivy/                        Ivy's own cache, with which an interrupted fetch continues
 
-For the two default versions the project pins every jar by module, version and SHA-256; any other release is resolved
-at its first fetch and held to what came then. Checking all jars takes some 30 ms, so it is done each time. A folder
-appears whole, by a rename; a damaged jar is replaced alone, by a rename, so that a running lab keeps the file it has
-open. Whoever fetches holds one lock, and so does the Ivy that works for him.
+For the two default versions the project pins every jar by module, version and SHA-256. Any other release is resolved
+at its first fetch, and later verified against the checksums of that fetch. To verify all jars takes about 30 ms, so it
+is done each time. A folder appears whole, by a rename. A damaged jar is replaced alone, by a rename, so that a running
+lab keeps the file that it has open. A fetch holds a lock, and so does the Ivy that it starts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pathlib import Path
 
 from ackproof.core.errors import CannotHere, UsageProblem
 from ackproof.host.java import Java
-from ackproof.kafka.distribution.ivy import Module, Progress, fetch
+from ackproof.kafka.distribution.ivy import Ivy, Module, Progress
 
 __all__ = [
     "DEFAULT_KRAFT",
@@ -46,7 +46,7 @@ __all__ = [
 
 DEFAULT_ZOOKEEPER = "3.9.2"
 DEFAULT_KRAFT = "4.3.1"
-CONNECTOR = "spark-4.0.0"  # of the pyspark that the project asks for, and the only one of its line published whole
+CONNECTOR = "spark-4.0.0"  # fits the pyspark that the project requires; the only 4.0 release published whole
 
 MANIFEST = "SHA256SUMS"
 CHECKPOINT = "bootstrap.checkpoint"
@@ -57,10 +57,10 @@ BINDING = re.compile(r"(slf4j-(reload4j|log4j12|simple|jdk14|nop)|log4j-slf4j2?-
 
 RELOAD4J = "1.2.25"
 SLF4J = "1.7.36"
-LOG4J2 = "2.25.4"  # the backend and its binding must be of one version, so both are named
+LOG4J2 = "2.25.4"  # the backend and its binding must have the same version, so both are named
 
 OPTIONAL = frozenset({"kafka-shell", "trogdor", "connect-file"})
-"""Left out of some releases by whoever published them; nothing but the tool of that name misses them."""
+"""Modules that some releases were published without. Only the tool of that name needs them."""
 
 Manifest = Mapping[str, str]
 """SHA-256 by file name."""
@@ -91,7 +91,7 @@ def parse_release(version: str) -> tuple[int, ...]:
 
 
 def cache_root() -> Path:
-    """Our part of the user's cache directory; a relative XDG_CACHE_HOME is to be ignored, says its specification."""
+    """Our folder in the user's cache directory. A relative XDG_CACHE_HOME is ignored, as its specification demands."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     try:
         return (Path(base) if base.startswith("/") else Path("~/.cache").expanduser()) / "ackproof"
@@ -100,12 +100,12 @@ def cache_root() -> Path:
 
 
 def ensure(version: str, java: Java, progress: Progress | None = None) -> Kafka:
-    """The jars of this version, verified; fetched or mended first where they are missing or damaged."""
+    """The verified jars of this version. Missing or damaged jars are fetched first."""
     return _ensured(Kafka(version, cache_root() / "kafka" / version, parse_release(version)), java, progress)
 
 
 def ensure_connector(java: Java, progress: Progress | None = None) -> list[Path]:
-    """The jars that Spark needs to read from Kafka, as files: where a health check runs there is no internet."""
+    """The jars with which Spark reads from Kafka. They must be files, because a health check runs without internet."""
     return sorted(
         _ensured(Kafka(CONNECTOR, cache_root() / "kafka" / CONNECTOR, ()), java, progress).directory.glob("*.jar")
     )
@@ -116,7 +116,7 @@ def _ensured(kafka: Kafka, java: Java, progress: Progress | None) -> Kafka:
     if _damage(kafka) == []:
         return kafka
     with _writable(kafka.directory.parent), _lock(kafka.directory.parent, tell) as lock:
-        damaged = _damage(kafka)  # again: whoever held the lock before us may have done the work
+        damaged = _damage(kafka)  # again: the process that held the lock before us may have fetched them
         if damaged != []:
             _bring(kafka, java, tell, damaged, lock)
             tell(len(_manifest(kafka) or ()), len(_manifest(kafka) or ()), f"{kafka.title} is ready")
@@ -124,7 +124,7 @@ def _ensured(kafka: Kafka, java: Java, progress: Progress | None) -> Kafka:
 
 
 def cached() -> dict[str, list[str] | None]:
-    """Each version in the cache with the names of its damaged files, or None where nothing says what it should hold."""
+    """The versions in the cache with the names of their damaged files. None: no checksums say what should be there."""
     try:
         names = sorted(entry.name for entry in (cache_root() / "kafka").iterdir() if VERSION.fullmatch(entry.name))
     except OSError:
@@ -133,26 +133,18 @@ def cached() -> dict[str, list[str] | None]:
 
 
 def _bring(kafka: Kafka, java: Java, tell: Progress, damaged: list[str] | None, lock: int) -> None:
-    """Fetch into a folder of work, check, put into place. A copy of Ivy's that fails the check is fetched once more."""
+    """Fetch into a folder of work, verify, and install. If a copy in Ivy's cache is damaged, fetch it once more."""
     what = kafka.title
     if damaged and kafka.directory.is_dir():
         what = f"{kafka.directory / damaged[0]}, which is damaged or missing,"
     work, ivy_cache = kafka.directory.parent / ".work", cache_root() / "ivy"
     modules = _pinned_modules(kafka.version)
     for last_try in (False, True):
-        shutil.rmtree(work, ignore_errors=True)  # left by someone who was killed: we hold the lock, so nobody uses it
+        shutil.rmtree(work, ignore_errors=True)  # left by a killed process: we hold the lock, so nobody uses it
         work.mkdir(parents=True)
         try:
-            jars = fetch(
-                modules or _wanted(kafka),
-                locked=bool(modules),
-                java=java,
-                work=work,
-                cache=ivy_cache,
-                keep_open=lock,
-                what=what,
-                progress=tell,
-                optional=OPTIONAL,
+            jars = Ivy(java, work, ivy_cache, lock).fetch(
+                modules or _wanted(kafka), locked=bool(modules), what=what, progress=tell, optional=OPTIONAL
             )
             if wrong := _wrong(jars, kafka):
                 _forget(ivy_cache, wrong)
@@ -169,7 +161,7 @@ def _bring(kafka: Kafka, java: Java, tell: Progress, damaged: list[str] | None, 
 
 
 def _wrong(jars: Path, kafka: Kafka) -> list[str]:
-    """The names that do not fit the manifest, or for a version without one, what the lab could not start with."""
+    """The files that differ from the manifest. Without a manifest: CannotHere if Kafka could not start with them."""
     expected = _manifest(kafka)
     if expected is not None:
         return _differences(jars, expected)
@@ -190,7 +182,7 @@ def _install(jars: Path, kafka: Kafka) -> None:
         jars.rename(kafka.directory)
         return
     for stranger in {path.name for path in kafka.directory.glob("*.jar")} - sums.keys():
-        (kafka.directory / stranger).unlink()  # it would be on the classpath, unchecked
+        (kafka.directory / stranger).unlink()  # it would be on the classpath without having been verified
     for path in jars.iterdir():
         path.replace(kafka.directory / path.name)
 
@@ -202,7 +194,7 @@ def _forget(ivy_cache: Path, names: list[str]) -> None:
 
 
 def _damage(kafka: Kafka) -> list[str] | None:
-    """The files that are missing, altered or strange; None where nothing is known of this version yet."""
+    """The files that are missing, altered or unexpected. None if this version has no checksums yet."""
     expected = _manifest(kafka)
     if expected is None:
         return None
@@ -217,7 +209,7 @@ def _differences(directory: Path, expected: Manifest) -> list[str]:
 
 
 def _sums(directory: Path, names: list[str]) -> dict[str, str]:
-    """SHA-256 of each; hashlib lets go of the interpreter, so threads share the work."""
+    """The SHA-256 of each file, computed in threads, because hashlib releases the interpreter lock."""
     with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
         return dict(zip(names, pool.map(lambda name: _sha256(directory / name), names), strict=True))
 
@@ -231,7 +223,7 @@ def _sha256(path: Path) -> str:
 
 
 def _manifest(kafka: Kafka) -> Manifest | None:
-    """What the project pins, else what the first fetch wrote down."""
+    """The checksums that the project pins, else those that the first fetch recorded."""
     text = _pinned(f"{kafka.version}.sha256")
     if text is None:
         try:
@@ -253,7 +245,7 @@ def _pinned_modules(version: str) -> list[Module]:
 
 
 def _wanted(kafka: Kafka) -> list[Module]:
-    """Server, tools, Connect with MirrorMaker 2, and the one logging backend that the distribution of that line has."""
+    """Server, tools, Connect with MirrorMaker 2, and the logging backend that Kafka 3 or 4 comes with."""
     names = ["kafka_2.13", "kafka-tools", "kafka-shell", "connect-runtime", "connect-file", "connect-mirror"]
     names += ["connect-mirror-client", "trogdor"]
     modules = [Module("org.apache.kafka", name, kafka.version) for name in names]
@@ -264,10 +256,10 @@ def _wanted(kafka: Kafka) -> list[Module]:
 
 
 def bootstrap_checkpoint(kafka: Kafka, java: Java) -> Path | None:
-    """The file that gives a new KRaft cluster its features, made once per version; None for versions without one.
+    """The file that gives a new KRaft cluster its features, made once per version. None for versions without one.
 
-    It says nothing of the node or the cluster, so a lab copies it beside a `meta.properties` of its own and needs no
-    JVM per node to format storage.
+    It is the same for every node and cluster. So a lab copies it beside a `meta.properties` of its own, and does not
+    start a JVM for each node to format its storage.
     """
     if kafka.release < (3, 3):
         return None
@@ -286,7 +278,7 @@ def bootstrap_checkpoint(kafka: Kafka, java: Java) -> Path | None:
 
 
 def _format(kafka: Kafka, java: Java, work: Path) -> Path:
-    """Let Kafka's own tool format one storage, with the features that it gives by default."""
+    """Format one storage with Kafka's own tool and its default features."""
     settings = work / "server.properties"
     settings.write_text(
         "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@localhost:9093\n"
@@ -301,7 +293,9 @@ def _format(kafka: Kafka, java: Java, work: Path) -> Path:
             jvm + tool, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=FORMAT_S_MAX, check=False
         )
     except subprocess.TimeoutExpired:
-        raise CannotHere(f"Kafka {kafka.version} formatted no storage in {FORMAT_S_MAX:.0f} s: try again.") from None
+        raise CannotHere(
+            f"Kafka {kafka.version} did not format a storage within {FORMAT_S_MAX:.0f} s: try again."
+        ) from None
     made = work / "data" / CHECKPOINT
     if answer.returncode != 0 or not made.is_file():
         last = (answer.stdout + answer.stderr).splitlines()[-8:]
@@ -311,7 +305,7 @@ def _format(kafka: Kafka, java: Java, work: Path) -> Path:
 
 @contextmanager
 def _lock(folder: Path, tell: Progress) -> Iterator[int]:
-    """One at a time writes to this folder; whoever comes second waits, is told so, and finds the work done."""
+    """Let one process at a time write to this folder. A second one waits, says so, and then finds the work done."""
     folder.mkdir(parents=True, exist_ok=True)
     lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -334,7 +328,7 @@ def _lock(folder: Path, tell: Progress) -> Iterator[int]:
 
 @contextmanager
 def _writable(folder: Path) -> Iterator[None]:
-    """What the disk refuses, said as a sentence."""
+    """Turn a disk that is full or not writable into CannotHere."""
     try:
         yield
     except OSError as error:

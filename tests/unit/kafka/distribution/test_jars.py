@@ -160,8 +160,8 @@ def test_a_release_without_an_optional_module_serves(repository: Repository) -> 
     assert (kafka.directory / "kafka_2.13-3.5.0.jar").exists()
 
 
-def test_a_release_that_was_never_made_is_not_to_be_had(repository: Repository) -> None:
-    with pytest.raises(CannotHere, match=r"^Kafka 3\.99\.0 is not to be had: .* choose another version"):
+def test_a_release_that_does_not_exist_cannot_be_fetched(repository: Repository) -> None:
+    with pytest.raises(CannotHere, match=r"^Kafka 3\.99\.0 cannot be fetched: .* choose another version"):
         jars.ensure("3.99.0", repository.java)
     assert left_over() == []
 

@@ -41,12 +41,12 @@ def health(
 
       ackproof health orders --line 100 --webhook http://127.0.0.1:9000/alerts --prometheus 9464
     """
-    from ackproof.health.alert_sinks import Outlets, webhook_problem
+    from ackproof.health.alert_sinks import AlertSinks, webhook_problem
+    from ackproof.health.config import health_config
     from ackproof.host.java import find_java
     from ackproof.kafka import admin as topics
     from ackproof.kafka.distribution import jars
     from ackproof.model.scenario import HealthPlan
-    from ackproof.run.health_check import health_config
 
     if webhook is not None and (sentence := webhook_problem(webhook)):
         raise UsageProblem(sentence)
@@ -63,13 +63,14 @@ def health(
     min_isr = {named(site, topic): count for topic, count in least.items()}
     plan = HealthPlan(topic, line, webhook, prometheus)
     nodes = control.call(name, "nodes")["nodes"]
-    config = msgspec.structs.replace(health_config(plan, name, nodes, servers, min_isr), tethered=True)
+    config = health_config(plan, nodes, servers, min_isr, LabDirectory.of(name).data)
+    config = msgspec.structs.replace(config, tethered=True)
     with _shown_rate(topic) as show_rate:
-        outlets = Outlets(webhook, prometheus, _tell, show_rate)
+        sinks = AlertSinks(webhook, prometheus, _tell, show_rate)
         try:
-            raise typer.Exit(_watch(name, msgspec.json.encode(config), outlets.put))
+            raise typer.Exit(_watch(name, msgspec.json.encode(config), sinks.put))
         finally:
-            outlets.close()
+            sinks.close()
 
 
 def _tell(said: str) -> None:

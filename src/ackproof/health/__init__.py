@@ -1,8 +1,8 @@
-"""A live health check: what it knows of a cluster and its traffic, when a person is told, and where the word goes.
+"""A live health check: measure a cluster and its traffic, decide when to alert a person, and deliver the alerts.
 
-    rate_query     counts the topic's messages second by second, with Spark                ─┐
-    cluster_probe  each broker's own view of leaders and replicas, and the controller       ─┴─> View -> RULES -> alerts
+    rate_query     counts the messages of a topic each second, with Spark       ─┐
+    cluster_probe  asks the brokers for leaders and replicas, and the controller ─┴─> Snapshot -> RULES -> alerts
 
-`clients/health_check.py` is the process that does this; it stands where no fault reaches. `alert_sinks` carries the
-word on.
+`check` runs this loop, and `config` says what it is told. `clients/health_check.py` is its process, which runs where no
+fault reaches it; `alert_sinks` delivers the alerts on the host.
 """

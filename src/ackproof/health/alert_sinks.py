@@ -1,7 +1,7 @@
-"""Where alerts go besides the journal and the terminal: a webhook, and an endpoint for Prometheus on loopback.
+"""Deliver alerts: to the person who watches, to a webhook, and to Prometheus through an endpoint on loopback.
 
-Both live on the host's side, with whoever started the health check, because the lab has a loopback of its own. Neither
-may hold anything up: a webhook that is slow or gone is told of, and costs its own thread only.
+All this runs on the host, because the lab has a loopback of its own. Nothing may wait for a webhook: it has a thread of
+its own, and if it is slow or gone, a message says so.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from ackproof.host.ports import holder_of
 from ackproof.model.alert_rules import RULE_NAMES
 
 WEBHOOK_S = 5.0
-LAST_S = 6.0  # at the end, for what is still to be posted: one that does not answer is told of by its own word
+LAST_S = 6.0  # at the end, for the alerts that wait; longer than one post, whose own failure is reported then
 POSTED = ("raised", "cleared", "offset_fell", "query_restarted", "too_late")
 
 Tell = Callable[[str], None]
 
 
 def webhook_problem(url: str) -> str | None:
-    """Why this is no address to post to."""
+    """Why this is no URL to post to, or None if it is one."""
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -44,7 +44,7 @@ def webhook_problem(url: str) -> str | None:
 
 
 class Webhook:
-    """Posts each alert as JSON, in their order."""
+    """Posts the alerts as JSON, one after the other."""
 
     def __init__(self, url: str, tell: Tell) -> None:
         self._url = url
@@ -58,28 +58,28 @@ class Webhook:
             self._waiting.put(alert)
 
     def close(self) -> None:
-        """What it was not told by then is said."""
+        """Wait for the last posts, and say how many alerts were not delivered."""
         self._waiting.put(None)
         self._thread.join(LAST_S)
         if self._thread.is_alive():
-            left = self._waiting.qsize()  # with the end, in place of the one under way
+            left = self._waiting.qsize()  # it counts the end marker, but not the post under way
             host = urlsplit(self._url).netloc.rpartition("@")[2]
             alerts = "1 alert" if left == 1 else f"{left} alerts"
-            self._tell(f"the webhook at {host} has not taken {alerts} by the end, and is not told any more")
+            self._tell(f"the webhook at {host} had not accepted {alerts} by the end; nothing more is posted")
 
     def _post_all(self) -> None:
         while (alert := self._waiting.get()) is not None:
             headers = {"Content-Type": "application/json"}
-            request = urllib.request.Request(self._url, msgspec.json.encode(alert), headers)  # noqa: S310 - it was looked at when it was given
+            request = urllib.request.Request(self._url, msgspec.json.encode(alert), headers)  # noqa: S310 - `webhook_problem` checked it
             try:
                 with urllib.request.urlopen(request, timeout=WEBHOOK_S):  # noqa: S310
                     pass
             except (OSError, ValueError, HTTPException) as problem:
-                self._tell(f"the webhook did not take {alert.rule} {alert.event}: {problem}")
+                self._tell(f"the webhook did not accept {alert.rule} {alert.event}: {problem}")
 
 
 class Metrics:
-    """What Prometheus may ask for, as it stands."""
+    """The current metrics, in Prometheus' text format."""
 
     def __init__(self) -> None:
         self._turn = threading.Lock()
@@ -93,7 +93,7 @@ class Metrics:
                 self._raised[alert.rule] = int(alert.event == "raised")
                 self._total[alert.rule] += alert.event == "raised"
                 if (alert.rule, alert.event, alert.value) == ("rate", "raised", None):
-                    self._rate = None  # it is not known any more
+                    self._rate = None  # the rate is no longer known
             elif alert.event == "rate":
                 self._rate = alert.value
 
@@ -101,7 +101,10 @@ class Metrics:
         with self._turn:
             lines = ["# HELP ackproof_alert Whether the alert of this rule is raised.", "# TYPE ackproof_alert gauge"]
             lines += [f'ackproof_alert{{rule="{rule}"}} {now}' for rule, now in self._raised.items()]
-            lines += ["# HELP ackproof_alerts_total How often it was raised.", "# TYPE ackproof_alerts_total counter"]
+            lines += [
+                "# HELP ackproof_alerts_total How often the alert was raised.",
+                "# TYPE ackproof_alerts_total counter",
+            ]
             lines += [f'ackproof_alerts_total{{rule="{rule}"}} {self._total[rule]}' for rule in self._raised]
             if self._rate is not None:
                 lines += ["# HELP ackproof_rate Messages in the last second judged.", "# TYPE ackproof_rate gauge"]
@@ -110,14 +113,14 @@ class Metrics:
 
 
 class Endpoint:
-    """`/metrics` on 127.0.0.1."""
+    """Serves `/metrics` on 127.0.0.1."""
 
     def __init__(self, port: int) -> None:
         self._metrics = Metrics()
         metrics = self._metrics
 
         class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:  # the library's name
+            def do_GET(self) -> None:  # the name that the library requires
                 if self.path != "/metrics":
                     self.send_error(404)
                     return
@@ -135,7 +138,7 @@ class Endpoint:
             self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         except OSError as problem:
             why = holder_of(port) if problem.errno == errno.EADDRINUSE else problem.strerror
-            raise CannotHere(f"port {port} for Prometheus cannot be had ({why}): name another") from None
+            raise CannotHere(f"port {port} for Prometheus cannot be used ({why}): choose another") from None
         self.port = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
@@ -147,20 +150,20 @@ class Endpoint:
         self._server.server_close()
 
 
-class Outlets:
-    """Takes the health check's lines, tells a person, and passes them on."""
+class AlertSinks:
+    """Takes the lines that a health check prints, tells a person, and passes the alerts on."""
 
     def __init__(
         self, webhook: str | None, prometheus: int | None, tell: Tell, show_rate: Callable[[float], None] | None = None
     ) -> None:
-        """`show_rate` is for somebody who looks: the rate itself is told to nobody else but Prometheus."""
+        """`show_rate` shows the rate in a terminal. Otherwise only Prometheus gets the rate."""
         self._tell = tell
         self._show_rate = show_rate or (lambda _: None)
         self._endpoint = None if prometheus is None else Endpoint(prometheus)
         self._webhook = None if webhook is None else Webhook(webhook, tell)
 
     def put(self, line: str) -> None:
-        """A line that is no alert is for the log alone."""
+        """Deliver one line. A line that is no alert is ignored: it is in the log."""
         try:
             alert = msgspec.json.decode(line, type=Alert)
         except msgspec.MsgspecError:
@@ -169,14 +172,14 @@ class Outlets:
             self._tell(in_words(alert))
         elif alert.value is not None:
             self._show_rate(alert.value)
-        for outlet in (self._endpoint, self._webhook):
-            if outlet is not None:
-                outlet.put(alert)
+        for sink in (self._endpoint, self._webhook):
+            if sink is not None:
+                sink.put(alert)
 
     def close(self) -> None:
-        for outlet in (self._endpoint, self._webhook):
-            if outlet is not None:
-                outlet.close()
+        for sink in (self._endpoint, self._webhook):
+            if sink is not None:
+                sink.close()
 
 
 def in_words(alert: Alert) -> str:

@@ -1,6 +1,6 @@
-"""The watch: asks the rules a few times a second, and says when an alert is raised and when it is cleared.
+"""Alerts: apply the rules a few times a second, and say when an alert is raised and when it is cleared.
 
-It stands outside of everything that can hang: Spark and the brokers are spoken to in threads of their own.
+Nothing here can hang: other threads talk to Spark and to the brokers.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from ackproof.health.rules import RULES, Finding, Rule, View
+from ackproof.health.rules import RULES, Finding, Rule, Snapshot
 
-CLEAR_S = 2.0  # all must have been well for so long, lest an alert flutter
+CLEAR_S = 2.0  # an alert is cleared after this time without a finding, so that it does not flutter
 
 
 @dataclass
 class Alarm:
-    """One rule over time."""
+    """One rule over time: whether its alert is raised."""
 
     rule: Rule
     raised: bool = False
-    _since: float | None = None  # the finding, or its absence, contradicts `raised` since then
+    _since: float | None = None  # since when the finding, or its absence, has contradicted `raised`
 
-    def look(self, finding: Finding | None, now: float) -> bool:
-        """Whether `raised` has just changed."""
+    def update(self, finding: Finding | None, now: float) -> bool:
+        """Whether this finding, or its absence, changes `raised`."""
         if (finding is not None) == self.raised:
             self._since = None
             return False
@@ -36,10 +36,10 @@ class Alarm:
 
 
 class Alert(msgspec.Struct, frozen=True):
-    """What is journaled, shown and sent on: one line of JSON."""
+    """An event of the health check, as it is journaled, shown and delivered: one line of JSON."""
 
     rule: str
-    # raised, cleared; of the query: watching, armed, offset_fell, query_restarted, too_late; `rate` is never journaled
+    # Of a rule: raised, cleared. Of the check: watching, armed, offset_fell, query_restarted, too_late, rate.
     event: str
     value: float | None
     text: str
@@ -47,13 +47,15 @@ class Alert(msgspec.Struct, frozen=True):
 
 
 @dataclass
-class Watch:
+class Alerts:
+    """The alerts of all rules."""
+
     alarms: Sequence[Alarm] = field(default_factory=lambda: [Alarm(rule) for rule in RULES])
 
-    def look(self, view: View, now: float) -> Iterator[Alert]:
+    def update(self, snapshot: Snapshot, now: float) -> Iterator[Alert]:
         for alarm in self.alarms:
-            rule, finding = alarm.rule, alarm.rule.look(view)
-            if alarm.look(finding, now):
+            rule, finding = alarm.rule, alarm.rule.question(snapshot)
+            if alarm.update(finding, now):
                 if finding is not None:
                     yield Alert(rule.name, "raised", finding.value, f"{finding.text}: {rule.means}", rule.wakes)
                 else:

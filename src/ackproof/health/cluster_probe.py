@@ -1,7 +1,7 @@
-"""What the brokers themselves say, and who is the controller, looked at again and again, each in a thread of its own.
+"""Ask every broker for its partitions, and who is the controller, again and again, each node in a thread of its own.
 
-`merged` and `Elections` are pure. Of several views of a partition the one of the newest epoch counts: a leader that was
-cut off goes on telling of an ISR that is past.
+If brokers describe a partition differently, the newest leader epoch counts: a leader that was cut off goes on reporting
+an old ISR. `merged`, `ReadableOffsets` and `Elections` ask nobody; they only work on what was answered.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ackproof.health.rules import Partition, Unclean
+from ackproof.health.rules import UncleanElection, WatchedPartition
 from ackproof.kafka.protocol import broker as ask
 from ackproof.kafka.protocol import zookeeper
 from ackproof.kafka.protocol.broker import Broker, Metadata, NoAnswer
 
 EVERY_S = 0.5
-ENSEMBLE_EVERY_S = 1.0  # each question is a session of ZooKeeper's, which its ensemble agrees on
+ENSEMBLE_EVERY_S = 1.0  # each question opens a session, which ZooKeeper's ensemble has to agree on
 TIMEOUT_S = 1.0
-FRESH_S = 3.0  # what a node said longer ago it says no more
-SHOWN_S = 10.0  # an election is an event: it is told of for so long
+FRESH_S = 3.0  # an older answer no longer counts
+SHOWN_S = 10.0  # how long an unclean election is reported
 
 Address = tuple[str, int]
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """Where to ask: brokers by Kafka's id, and the ensemble of ZooKeeper or of controllers by name."""
+    """The addresses to ask: brokers by Kafka's id, ZooKeeper nodes or controllers by name."""
 
     brokers: Mapping[int, Address]
     zookeeper: Mapping[str, Address]
@@ -36,8 +36,8 @@ class Nodes:
 
 
 @dataclass(frozen=True)
-class Mark:
-    """How far a partition goes, by its leader's word."""
+class LeaderOffsets:
+    """The offsets of a partition, as its leader reports them."""
 
     name: str
     epoch: int
@@ -45,14 +45,14 @@ class Mark:
     log_end: int | None
 
 
-class Looks:
+class ClusterProbe:
     def __init__(self, nodes: Nodes, min_isr: Mapping[str, int], over: threading.Event) -> None:
         self._nodes = nodes
         self._min_isr = min_isr  # by topic, all that are watched
         self._over = over
-        self._said: dict[int, tuple[float, Metadata]] = {}
-        self._marks: dict[int, list[Mark]] = {}
-        self._controllers: dict[str, tuple[float, int | None]] = {}  # by who said so
+        self._answers: dict[int, tuple[float, Metadata]] = {}
+        self._offsets: dict[int, list[LeaderOffsets]] = {}
+        self._controllers: dict[str, tuple[float, int | None]] = {}  # by the node that named it
 
     def start(self) -> None:
         for number in self._nodes.brokers:
@@ -60,17 +60,17 @@ class Looks:
         for name, address in {**self._nodes.zookeeper, **self._nodes.controllers}.items():
             threading.Thread(target=self._follow_ensemble, args=(name, address), daemon=True).start()
 
-    def said(self) -> dict[int, Metadata]:
-        """What each broker said last, also one that has fallen silent: it is the last that is known."""
-        return {number: said for number, (_, said) in dict(self._said).items()}
+    def answers(self) -> dict[int, Metadata]:
+        """The last answer of each broker, also of one that no longer answers."""
+        return {number: answer for number, (_, answer) in dict(self._answers).items()}
 
     def answering(self) -> frozenset[int]:
         now = time.monotonic()
-        return frozenset(number for number, (at, _) in dict(self._said).items() if now - at <= FRESH_S)
+        return frozenset(number for number, (at, _) in dict(self._answers).items() if now - at <= FRESH_S)
 
-    def marks(self) -> list[Mark]:
-        """Of each partition that a broker says it leads."""
-        return [mark for led in list(self._marks.values()) for mark in led]
+    def leader_offsets(self) -> list[LeaderOffsets]:
+        """The offsets of each partition, from every broker that claims to lead it."""
+        return [offsets for led in list(self._offsets.values()) for offsets in led]
 
     def controller(self) -> int | None:
         now = time.monotonic()
@@ -82,12 +82,13 @@ class Looks:
         with Broker(address, port, TIMEOUT_S) as broker:
             while not self._over.wait(EVERY_S):
                 with suppress(NoAnswer):
-                    said = broker.metadata(list(self._min_isr))
-                    self._said[number] = (time.monotonic(), said)
-                    self._marks[number] = _marks(broker, [each for each in said.partitions if each.leader == number])
+                    answer = broker.metadata(list(self._min_isr))
+                    self._answers[number] = (time.monotonic(), answer)
+                    led = [partition for partition in answer.partitions if partition.leader == number]
+                    self._offsets[number] = _leader_offsets(broker, led)
 
     def _follow_ensemble(self, name: str, address: Address) -> None:
-        """ZooKeeper holds who is the controller; of a quorum only its leader tells."""
+        """Ask who is the controller. Every ZooKeeper node knows it; of a KRaft quorum only the leader answers."""
         with Broker(*address, TIMEOUT_S) as node:
             while not self._over.wait(ENSEMBLE_EVERY_S):
                 try:
@@ -98,25 +99,26 @@ class Looks:
                 self._controllers[name] = (time.monotonic(), who)
 
 
-def _marks(broker: Broker, led: Sequence[ask.Partition]) -> list[Mark]:
+def _leader_offsets(broker: Broker, led: Sequence[ask.Partition]) -> list[LeaderOffsets]:
     found = broker.offsets([(each.topic, each.partition) for each in led]) if led else {}
-    told = ((each, found[(each.topic, each.partition)]) for each in led)
     return [
-        Mark(f"{each.topic}/{each.partition}", each.leader_epoch or 0, offsets.high_watermark, offsets.log_end)
-        for each, offsets in told
+        LeaderOffsets(f"{each.topic}/{each.partition}", each.leader_epoch or 0, offsets.high_watermark, offsets.log_end)
+        for each in led
+        for offsets in [found[(each.topic, each.partition)]]
     ]
 
 
-def merged(said: Mapping[int, Metadata], answering: Set[int], min_isr: Mapping[str, int]) -> list[Partition]:
+def merged(answers: Mapping[int, Metadata], answering: Set[int], min_isr: Mapping[str, int]) -> list[WatchedPartition]:
+    """The watched partitions, each as the newest answer describes it."""
     newest: dict[tuple[str, int], tuple[tuple[int, bool, bool], ask.Partition]] = {}
-    for broker, metadata in said.items():
+    for broker, metadata in answers.items():
         for view in metadata.partitions:
             rank = (view.leader_epoch or 0, broker in answering, view.leader == broker)
             place = (view.topic, view.partition)
             if place not in newest or rank > newest[place][0]:
                 newest[place] = (rank, view)
     return [
-        Partition(
+        WatchedPartition(
             f"{topic}/{partition}",
             view.leader,
             view.leader in answering,
@@ -130,33 +132,34 @@ def merged(said: Mapping[int, Metadata], answering: Set[int], min_isr: Mapping[s
     ]
 
 
-class Marks:
-    """Remembers how far consumers could read, so that a log that ends earlier than it did is noticed.
+class ReadableOffsets:
+    """Remembers how far consumers could read, to notice a log that now ends earlier.
 
-    A new leader tells no high watermark before it has one of its own epoch, so an ordinary failover makes none fall.
-    One whose log ends below the last is told of at once: until it has a high watermark it may have written far past it.
+    A new leader reports no high watermark until it has one of its own epoch, so a normal failover never looks like a
+    fall. If the log of a new leader ends below the last high watermark, that is a fall at once: by the time it has a
+    high watermark, it may have written far past the old one.
     """
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[int, int]] = {}
 
-    def fell(self, mark: Mark) -> tuple[int, int] | None:
-        """From which offset to which it fell, if it did. What a deposed leader still says does not count."""
-        epoch, last = self._seen.get(mark.name, (mark.epoch, -1))
-        now = mark.high_watermark
-        if now is None and mark.log_end is not None and mark.log_end < last:
-            now = mark.log_end
-        if now is None or mark.epoch < epoch:
+    def fell(self, offsets: LeaderOffsets) -> tuple[int, int] | None:
+        """The offsets before and after a fall, else None. What a deposed leader still reports does not count."""
+        epoch, last = self._seen.get(offsets.name, (offsets.epoch, -1))
+        now = offsets.high_watermark
+        if now is None and offsets.log_end is not None and offsets.log_end < last:
+            now = offsets.log_end
+        if now is None or offsets.epoch < epoch:
             return None
-        self._seen[mark.name] = (mark.epoch, now)
+        self._seen[offsets.name] = (offsets.epoch, now)
         return (last, now) if now < last else None
 
 
 class Elections:
-    """Remembers who was in sync, so that a leader who was not is noticed.
+    """Remembers which replicas were in sync, to notice a new leader that was not.
 
-    KRaft also lets those lead that were in sync when the ISR last had its minimum (`eligible`): from then on the high
-    watermark has stood still, so they hold all of it.
+    With `eligible` (KRaft), a replica that was in sync when the ISR last had its minimum may lead too: the high
+    watermark has not moved since then, so the replica holds all that was acknowledged.
     """
 
     def __init__(self, eligible: bool) -> None:
@@ -164,10 +167,10 @@ class Elections:
         self._epochs: dict[str, int] = {}
         self._in_sync: dict[str, frozenset[int]] = {}
         self._enough: dict[str, frozenset[int]] = {}
-        self._seen: list[tuple[float, Unclean]] = []
+        self._seen: list[tuple[float, UncleanElection]] = []
 
-    def see(self, partitions: Sequence[Partition], now: float) -> list[Unclean]:
-        """The unclean elections of the last few seconds, with those that these views show."""
+    def see(self, partitions: Sequence[WatchedPartition], now: float) -> list[UncleanElection]:
+        """The unclean elections of the last few seconds, including those that these partitions show."""
         for each in partitions:
             fit = self._in_sync.get(each.name)
             if self._eligible and fit is not None:
@@ -175,7 +178,7 @@ class Elections:
             if each.leader is not None:
                 elected = each.leader_epoch > self._epochs.get(each.name, each.leader_epoch)
                 if elected and fit is not None and each.leader not in fit:
-                    self._seen.append((now, Unclean(each.name, each.leader, tuple(sorted(fit)))))
+                    self._seen.append((now, UncleanElection(each.name, each.leader, tuple(sorted(fit)))))
                 self._epochs[each.name] = each.leader_epoch
             if each.isr:
                 self._in_sync[each.name] = frozenset(each.isr)

@@ -1,15 +1,15 @@
-"""The rate of a topic: messages in each second, by their own timestamps, judged against a line.
+"""The rate of a topic: the messages of each second, by their own timestamps, compared with a line.
 
-Spark counts; this decides. A second is judged once a trigger that began `GRACE_S` after its end has finished: whatever
-was written in it has been counted by then, and a second of which nothing was heard counts 0. So silence is seen like
-any other drop, without a message that would have to come first: the clock closes a second, no watermark does.
+Spark counts, and this module decides. A second is judged when a trigger that began `GRACE_S` after its end has
+finished: by then its messages are counted, and a second without messages counts 0. So silence is noticed like any other
+drop: the clock closes a second, and no later message is needed as with a watermark.
 
-Messages may come later than their timestamps say: a producer that lingers, a mirror that lags. A second that is seen to
-have been at the line only after it would have been closed was late; where that happens again and again, seconds are
-kept open for so much longer. What an outage had held up comes late once, and makes nobody wait.
+Messages can arrive later than their timestamps: a producer lingers, a mirror lags. If a second reached the line only
+after it would have been closed, it was late. If that happens repeatedly, every second is kept open for that much
+longer. Messages that an outage held up are late only once, so they delay nothing.
 
-Timestamps are of the wall clock. Where that is set while the watch goes on, no second between then and now is silent:
-seconds are counted anew from there.
+Timestamps come from the wall clock. If somebody sets it while the check runs, the seconds in between do not count as
+silent: counting starts again at the new time.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 GRACE_S = 0.5
-IN_A_ROW = 2  # seconds on one side of the line before it counts
-ARMED_AFTER = 5  # seconds above the line in a row: nobody is woken for a load that has not begun
+IN_A_ROW = 2  # so many seconds on one side of the line decide
+ARMED_AFTER = 5  # seconds in a row above the line: there is no alert before the load begins
 KEPT_S = 60
-LATE_MOST_S = 10  # seconds are not kept open for longer
-LATE_OFTEN = 3  # times in so many triggers, before it is believed
-LATE_AMONG = 12
-SET_S = 2  # by which the wall clock is nudged at most; by more, somebody set it
-UNHEARD_S = 10  # by which Spark tells of a trigger late at most
+LATE_MOST_S = 10  # a second is kept open for at most so long
+LATE_OFTEN = 3  # lateness counts if it was seen so often ...
+LATE_AMONG = 12  # ... in so many triggers
+SET_S = 2  # the wall clock is adjusted by at most so much; a larger jump means that it was set
+UNHEARD_S = 10  # Spark reports a trigger at most so late
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,14 @@ class Rate:
     line: float
     armed: bool
     below: bool
-    judged: int  # so many seconds
+    judged: int  # how many seconds were judged
     last: int | None  # messages in the last of them
     unheard_s: float  # since a trigger of the query last finished
-    too_late: int = 0  # messages that came when their second had been kept open for as long as any is
+    too_late: int = 0  # messages that came after their second had been kept open for the longest time
 
 
-class Rates:
-    """Fed by Spark's threads, asked by the watch."""
+class RateMonitor:
+    """Spark's threads feed it; the health check reads it."""
 
     def __init__(self, line: float) -> None:
         self._line = line
@@ -53,17 +53,17 @@ class Rates:
         self._next: int | None = None  # the second to be judged next
         self._over = 0  # every second before this one was over at the last trigger
         self._at_line: set[int] = set()  # seconds that were seen to be at the line
-        self._late: deque[int] = deque(maxlen=LATE_AMONG)  # of each trigger's seconds, by how much the latest was
+        self._late: deque[int] = deque(maxlen=LATE_AMONG)  # for each trigger, how late its latest second was
         self._too_late = 0
-        self._row = 0  # so many seconds in a row: above the line, or, negative, below
+        self._row = 0  # seconds in a row above the line; if negative, below it
         self._armed = self._below = False
         self._judged = 0
         self._last: int | None = None
         self._heard: float | None = None
-        self._ahead = 0.0  # the wall clock of the monotonic one, when a trigger last finished
+        self._ahead = 0.0  # wall clock minus monotonic clock, when a trigger last finished
 
     def count(self, batch: int, counts: Mapping[int, int]) -> None:
-        """A batch's messages by second. A query that died does its last batch again: then the new count holds."""
+        """Take the counts of a batch. A restarted query repeats its last batch: then the new count replaces the old."""
         with self._turn:
             number, before = self._batch
             if number == batch:
@@ -74,7 +74,7 @@ class Rates:
             self._batch = (batch, counts)
 
     def finished(self, trigger_s: float, now: float, wall_s: float) -> None:
-        """A trigger that began then, in seconds since 1970, has finished, now, on the monotonic clock and the other."""
+        """Note a finished trigger: its start and end since 1970, and its end on the monotonic clock (`now`)."""
         with self._turn:
             was_set = self._was_set(trigger_s, now, wall_s)
             self._heard, self._ahead = now, wall_s - now
@@ -84,10 +84,10 @@ class Rates:
                 self._at_line.clear()
                 self._batch = (self._batch[0], {})
                 return
-            over = math.floor(trigger_s - GRACE_S)  # every second before this one is
+            over = math.floor(trigger_s - GRACE_S)  # every second before this one is over
             if self._next is None:
                 self._next = self._over = over
-            whole = over - self._lateness()  # and of every one before this all is here
+            whole = over - self._lateness()  # all messages of the seconds before this one are here
             for second in range(self._next, whole):
                 self._judge(self._counts[second])
             self._next = max(self._next, whole)
@@ -97,15 +97,18 @@ class Rates:
             self._at_line &= self._counts.keys()
 
     def _was_set(self, trigger_s: float, now: float, wall_s: float) -> bool:
-        """The wall clock, since the last trigger: it went on otherwise than the monotonic one, or this trigger, which
-        began after that, began at another time."""
+        """Whether the wall clock was set since the last trigger.
+
+        Either it moved differently from the monotonic clock, or the start of this trigger lies outside the time since
+        the last one.
+        """
         if self._heard is None:
             return False
         moved_s, ago_s = wall_s - now - self._ahead, wall_s - trigger_s
         return abs(moved_s) > SET_S or not -SET_S <= ago_s <= now - self._heard + UNHEARD_S
 
     def _lateness(self) -> int:
-        """For how many seconds to wait, by how late they came to the line in this trigger and in those before."""
+        """For how many seconds to keep a second open, from how late seconds reached the line in the last triggers."""
         reached = {second for second, n in self._counts.items() if n >= self._line} - self._at_line
         self._at_line |= reached
         late = [self._over - second for second in reached if 0 <= self._over - second <= LATE_MOST_S]

@@ -1,9 +1,9 @@
-"""The topic's rate on Spark Structured Streaming: one query, one trigger a second, as long as the watch lives.
+"""Count the messages of a topic with Spark Structured Streaming: one query, with one trigger each second.
 
-A query that hangs says of itself that it is active; so every trigger that finishes is told to `Rates`, also one that
-found nothing, and the watch notices when none does. One that dies is started again from its checkpoint, with a new
-Spark where the old one died with it. Offsets that fall back (a log that was truncated) are no reason to stop; Spark
-may never see them, for it waits for what it was promised, so the brokers are asked (`cluster_probe`).
+A query that hangs still claims to be active. So every trigger that finishes is reported to the `RateMonitor`, even if
+it found nothing, and the health check notices when none is. A query that dies is started again from its checkpoint, in
+a new Spark if the old one died too. A truncated log must not stop the query; Spark may not even notice it, because it
+waits for the offsets that it saw before, so `cluster_probe` asks the brokers.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ackproof.core.errors import CannotHere
-from ackproof.health.rate_monitor import Rates
+from ackproof.health.rate_monitor import RateMonitor
 from ackproof.spark.session import Extras, Session, collected, first_line, warm
 
 TRIGGER = "1 second"
 MEMORY = "512m"
-AGAIN_S = 1.0  # between the death of a query and the next
+AGAIN_S = 1.0  # pause after a query died
 SETTINGS = {
     "spark.app.name": "ackproof health",
-    "spark.sql.streaming.noDataProgressEventInterval": "0",  # every trigger is told, also one that found nothing
-    "spark.cleaner.referenceTracking": "true",  # it may live for days
+    "spark.sql.streaming.noDataProgressEventInterval": "0",  # report every trigger, also one that found nothing
+    "spark.cleaner.referenceTracking": "true",  # the query may run for days
     "spark.sql.ui.retainedExecutions": "1",
     "spark.sql.streaming.minBatchesToRetain": "5",
 }
 
-Note = Callable[[str, float | None, str], None]  # an event: its name, a value, in words
+Note = Callable[[str, float | None, str], None]  # an event: its name, a value, a text
 
 
-class Stream:
+class RateQuery:
     def __init__(
         self,
         bootstrap: str,
         topic: str,
         jars: Sequence[Path],
         checkpoint: Path,
-        rates: Rates,
+        rates: RateMonitor,
         note: Note,
-        words: Path | None = None,
+        log: Path | None = None,
     ) -> None:
-        """`words`: where Spark's own are kept, as evidence."""
+        """`log`: where Spark's own log is kept, as evidence."""
         self._source = {
             "kafka.bootstrap.servers": bootstrap,
             "subscribe": topic,
@@ -61,13 +61,13 @@ class Stream:
         self._checkpoint = checkpoint
         self._rates = rates
         self._note = note
-        self._words = words
+        self._log = log
         self._over = threading.Event()
         self._session: Session | None = None
-        self.problem: CannotHere | None = None  # why there is no Spark at all
+        self.problem: CannotHere | None = None  # why Spark could not start at all
 
     def run(self) -> None:
-        """Until `stop`. In a thread of its own."""
+        """Count until `stop`, in a thread of its own."""
         while not self._over.is_set():
             try:
                 self._live()
@@ -76,12 +76,12 @@ class Stream:
                     self.problem = problem
                     return
                 self._died(problem)
-            except Exception as error:  # noqa: BLE001  whatever Spark dies of, the next one goes on
+            except Exception as error:  # noqa: BLE001  whatever Spark died of, start it again
                 self._died(error)
             self._over.wait(AGAIN_S)
 
     def _live(self) -> None:
-        """One Spark, and its queries one after the other."""
+        """Run one Spark, with one query after the other."""
         with warm("local[2]", extras=self._extras) as session:
             self._session = session
             session.spark.streams.addListener(_Listener(self._rates))
@@ -90,12 +90,12 @@ class Stream:
                     self._query(session)
                     self._over.wait(AGAIN_S)
             finally:
-                if self._words is not None:
-                    with self._words.open("ab") as kept:
+                if self._log is not None:
+                    with self._log.open("ab") as kept:
                         kept.write(session.log.read_bytes())
 
     def _query(self, session: Session) -> None:
-        """One query, until it dies; raises where Spark died with it."""
+        """Run one query until it dies. Raises its error if Spark died too."""
         try:
             self._start(session).awaitTermination()
         except Exception as error:
@@ -114,17 +114,19 @@ class Stream:
         )
 
     def _count(self, batch: DataFrame, number: int) -> None:
-        """In one partition, for a second of messages is few: no exchange."""
+        """Count a batch in one partition, without an exchange: a second has few messages."""
         second = F.floor(F.unix_millis("timestamp") / 1000).alias("second")
         rows = collected(batch.coalesce(1).groupBy(second).agg(F.count("*").alias("messages")))
         self._rates.count(number, {row["second"]: row["messages"] for row in rows})
 
     def _died(self, error: BaseException) -> None:
         if not self._over.is_set():
-            self._note("query_restarted", None, f"started again from its checkpoint after {first_line(error)}")
+            self._note(
+                "query_restarted", None, f"the query was started again from its checkpoint after {first_line(error)}"
+            )
 
     def stop(self) -> None:
-        """At once: a query that hangs would not hear."""
+        """Kill Spark at once, because a query that hangs does not react."""
         self._over.set()
         if self._session is not None and self._session.jvm is not None:
             with suppress(OSError):
@@ -132,7 +134,7 @@ class Stream:
 
 
 class _Listener(StreamingQueryListener):
-    def __init__(self, rates: Rates) -> None:
+    def __init__(self, rates: RateMonitor) -> None:
         self._rates = rates
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802  # Spark's names

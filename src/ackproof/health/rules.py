@@ -1,8 +1,8 @@
-"""RULES: when a person should be told of a cluster's health, and of which rules at night.
+"""RULES: when to alert a person about a cluster, and which alerts wake somebody at night.
 
-A rule is a question to a `View`, which is what is known of the cluster at one moment; the answer is a `Finding`, or
-None where all is well. It has to hold for `for_s` before it is an alert: what Kafka mends by itself in the time of a
-session wakes nobody. Pure; the watch keeps the time.
+A rule asks a question of a `Snapshot`, which is what is known of the cluster at one moment. The answer is a `Finding`,
+or None if all is well. A finding has to last for `for_s` before it is an alert, so that nobody is woken for what Kafka
+repairs itself within a session timeout. The rules are pure functions; `alerting` keeps the time.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from ackproof.health.rate_monitor import Rate
 from ackproof.model.alert_rules import ALERT_RULES
 
-UNHEARD_S = 3.0  # without a batch the rate is not known, whatever the query says of itself
+UNHEARD_S = 3.0  # without a batch for so long the rate is unknown, even if the query claims to be active
 
 
 @dataclass(frozen=True)
-class Partition:
-    """A partition in the view of the newest epoch that any broker told of."""
+class WatchedPartition:
+    """A partition as the broker with the newest leader epoch describes it."""
 
     name: str  # TOPIC/PARTITION
     leader: int | None
@@ -30,21 +30,23 @@ class Partition:
 
 
 @dataclass(frozen=True)
-class Unclean:
+class UncleanElection:
     """A replica that was not in sync became leader."""
 
     partition: str
     leader: int
-    in_sync: tuple[int, ...]  # who could have led without loss
+    in_sync: tuple[int, ...]  # the replicas that could have led without loss
 
 
 @dataclass(frozen=True)
-class View:
+class Snapshot:
+    """What is known of the cluster at one moment."""
+
     answering: int  # brokers that answer, of `brokers`
     brokers: int
-    partitions: Sequence[Partition]
+    partitions: Sequence[WatchedPartition]
     controller: int | None
-    unclean: Sequence[Unclean]  # of the last few seconds
+    unclean: Sequence[UncleanElection]  # of the last few seconds
     rate: Rate
 
 
@@ -57,43 +59,45 @@ class Finding:
 @dataclass(frozen=True)
 class Rule:
     name: str
-    means: str  # for whoever is told
-    wakes: bool  # at night; else it can wait for the morning
-    for_s: float
-    look: Callable[[View], Finding | None]
+    means: str  # what it means for the person who is alerted
+    wakes: bool  # wakes somebody at night; else it can wait for the morning
+    for_s: float  # how long a finding has to last
+    question: Callable[[Snapshot], Finding | None]
 
 
-def under_replicated(view: View) -> Finding | None:
-    short = [each for each in view.partitions if len(each.isr) < len(each.replicas)]
-    return _of(view, short, lambda each: f"in sync {_ids(each.isr)} of {_ids(each.replicas)}")
+def under_replicated(snapshot: Snapshot) -> Finding | None:
+    short = [each for each in snapshot.partitions if len(each.isr) < len(each.replicas)]
+    return _of(snapshot, short, lambda each: f"in sync {_ids(each.isr)} of {_ids(each.replicas)}")
 
 
-def isr_below_minimum(view: View) -> Finding | None:
-    short = [each for each in view.partitions if len(each.isr) < each.min_isr]
-    return _of(view, short, lambda each: f"in sync {_ids(each.isr)}, at least {each.min_isr} are asked for")
+def isr_below_minimum(snapshot: Snapshot) -> Finding | None:
+    short = [each for each in snapshot.partitions if len(each.isr) < each.min_isr]
+    return _of(snapshot, short, lambda each: f"in sync {_ids(each.isr)}, at least {each.min_isr} required")
 
 
-def no_leader(view: View) -> Finding | None:
-    if view.answering == 0:
-        return Finding(float(view.brokers), f"none of {view.brokers} brokers answers")
-    headless = [each for each in view.partitions if each.leader is None or not each.leader_answers]
-    return _of(view, headless, lambda each: "no leader" if each.leader is None else f"{each.leader} does not answer")
+def no_leader(snapshot: Snapshot) -> Finding | None:
+    if snapshot.answering == 0:
+        return Finding(float(snapshot.brokers), f"none of {snapshot.brokers} brokers answers")
+    headless = [each for each in snapshot.partitions if each.leader is None or not each.leader_answers]
+    return _of(
+        snapshot, headless, lambda each: "no leader" if each.leader is None else f"{each.leader} does not answer"
+    )
 
 
-def no_controller(view: View) -> Finding | None:
-    return Finding(None, "nobody is known to be the controller") if view.controller is None else None
+def no_controller(snapshot: Snapshot) -> Finding | None:
+    return Finding(None, "no controller is known") if snapshot.controller is None else None
 
 
-def unclean_election(view: View) -> Finding | None:
+def unclean_election(snapshot: Snapshot) -> Finding | None:
     told = [
-        f"{each.partition}: {each.leader} leads, and only {_ids(each.in_sync)} could have without loss"
-        for each in view.unclean
+        f"{each.partition}: {each.leader} leads, but only {_ids(each.in_sync)} could lead without loss"
+        for each in snapshot.unclean
     ]
     return Finding(float(len(told)), "; ".join(told)) if told else None
 
 
-def rate(view: View) -> Finding | None:
-    now = view.rate
+def rate(snapshot: Snapshot) -> Finding | None:
+    now = snapshot.rate
     if not now.armed:
         return None
     if now.unheard_s >= UNHEARD_S:
@@ -103,7 +107,7 @@ def rate(view: View) -> Finding | None:
     return None
 
 
-LOOKS: dict[str, Callable[[View], Finding | None]] = {
+QUESTIONS: dict[str, Callable[[Snapshot], Finding | None]] = {
     "under-replicated": under_replicated,
     "isr-below-minimum": isr_below_minimum,
     "no-leader": no_leader,
@@ -112,14 +116,16 @@ LOOKS: dict[str, Callable[[View], Finding | None]] = {
     "rate": rate,
 }
 RULES: tuple[Rule, ...] = tuple(
-    Rule(each.name, each.means, each.wakes, each.for_s, LOOKS[each.name]) for each in ALERT_RULES
+    Rule(each.name, each.means, each.wakes, each.for_s, QUESTIONS[each.name]) for each in ALERT_RULES
 )
 
 
-def _of(view: View, found: Sequence[Partition], words: Callable[[Partition], str]) -> Finding | None:
+def _of(
+    snapshot: Snapshot, found: Sequence[WatchedPartition], words: Callable[[WatchedPartition], str]
+) -> Finding | None:
     if not found:
         return None
-    count = f" ({len(found)} of {len(view.partitions)} partitions)" if len(view.partitions) > 1 else ""
+    count = f" ({len(found)} of {len(snapshot.partitions)} partitions)" if len(snapshot.partitions) > 1 else ""
     return Finding(float(len(found)), f"{found[0].name}: {words(found[0])}{count}")
 
 

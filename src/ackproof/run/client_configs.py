@@ -16,13 +16,13 @@ from ackproof.clients.observer import ObserverConfig
 from ackproof.clients.producer.config import OutboxConfig, ProducerConfig, TransactionsConfig
 from ackproof.clients.runtime import Login
 from ackproof.core.sites import FIRST_SITE, placed
+from ackproof.health.config import health_config
 from ackproof.lab.directory import LabDirectory
 from ackproof.lab.spec import client
 from ackproof.model.run_record import ConsumerRecord, ProducerRecord, RunRecord
 from ackproof.model.scenario import ConsumerPlan, HealthPlan, ProducerPlan, Scenario, TopicPlan, Value
 from ackproof.run.client_files import ClientFiles
 from ackproof.run.external_clients import ExternalClients
-from ackproof.run.health_check import health_config
 
 FLUSH_S = 120.0  # how long a producer waits for its last outcomes
 FULL_ISR_S = 60.0
@@ -196,7 +196,8 @@ class ClientConfigs:
     def health(self, name: str, plan: HealthPlan) -> Program:
         min_isr = {topic.name: self._min_isr(topic) for topic in self._scenario.topics}
         servers = self.entrances.sites[placed(plan.topic)[0]]
-        config = health_config(plan, self._lab, self.entrances.nodes, servers, min_isr)
+        data = LabDirectory.of(self._lab).data
+        config = health_config(plan, self.entrances.nodes, servers, min_isr, data)
         of_run = {"run": self._record.run, "directory": str(self._files.directory)}
         progress = str(self._files.progress(name))
         return Program("health_check", "observer", msgspec.structs.replace(config, **of_run, progress=progress))

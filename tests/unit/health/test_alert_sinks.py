@@ -1,4 +1,4 @@
-"""Where alerts go: a webhook that gets each as JSON, and an endpoint that Prometheus can read."""
+"""Alerts are delivered to a webhook, as JSON, and to Prometheus, through an endpoint."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ import msgspec
 import pytest
 
 from ackproof.core.errors import CannotHere
-from ackproof.health import alert_sinks as outlets_module
-from ackproof.health.alert_sinks import Endpoint, Outlets, in_words, webhook_problem
+from ackproof.health import alert_sinks as sinks_module
+from ackproof.health.alert_sinks import AlertSinks, Endpoint, in_words, webhook_problem
 from ackproof.health.alerting import Alert
 from ackproof.host import ports
 from tests.support.listeners import listening
@@ -36,7 +36,7 @@ LINE = msgspec.json.encode(RAISED).decode()
 
 @pytest.fixture
 def receiver() -> Iterator[tuple[str, list[Any]]]:
-    """Somebody who takes what is posted."""
+    """A server that accepts what is posted."""
     taken: list[Any] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -58,54 +58,56 @@ def receiver() -> Iterator[tuple[str, list[Any]]]:
 
 def test_a_webhook_gets_each_alert_in_order(receiver: tuple[str, list[Any]]) -> None:
     url, taken = receiver
-    outlets = Outlets(url, None, lambda _: None)
+    sinks = AlertSinks(url, None, lambda _: None)
     for alert in (RAISED, Alert("rate", "rate", 990, ""), CLEARED):
-        outlets.put(msgspec.json.encode(alert).decode())
-    outlets.close()
+        sinks.put(msgspec.json.encode(alert).decode())
+    sinks.close()
     assert [(each["rule"], each["event"]) for each in taken] == [("rate", "raised"), ("rate", "cleared")]
     assert taken[0]["text"] == RAISED.text
 
 
-def test_a_webhook_that_is_gone_is_told_of_and_holds_nothing_up() -> None:
+def test_a_webhook_that_is_gone_is_reported_and_delays_nothing() -> None:
     with socket.socket() as taken:  # a port that nobody listens on
         taken.bind(("127.0.0.1", 0))
         told: list[str] = []
-        outlets = Outlets(f"http://127.0.0.1:{taken.getsockname()[1]}/", None, told.append)
-        outlets.put(LINE)
-        outlets.close()
+        sinks = AlertSinks(f"http://127.0.0.1:{taken.getsockname()[1]}/", None, told.append)
+        sinks.put(LINE)
+        sinks.close()
     assert told[0].startswith("ALERT rate: 12 messages")
-    assert told[1].startswith("the webhook did not take rate raised")
+    assert told[1].startswith("the webhook did not accept rate raised")
 
 
-def test_a_webhook_that_speaks_no_http_is_told_of_and_gets_the_next_alert_too() -> None:
+def test_a_webhook_that_speaks_no_http_is_reported_and_gets_the_next_alert_too() -> None:
     told: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(5)
-        outlets = Outlets(f"http://127.0.0.1:{server.getsockname()[1]}/", None, told.append)
+        sinks = AlertSinks(f"http://127.0.0.1:{server.getsockname()[1]}/", None, told.append)
         for _ in range(2):
-            outlets.put(LINE)
+            sinks.put(LINE)
             connection, _address = server.accept()
             with connection:
                 connection.recv(65_536)
                 connection.sendall(b"what?\r\n\r\n")
-        outlets.close()
-    assert sum("did not take rate raised: what?" in line for line in told) == 2
+        sinks.close()
+    assert sum("did not accept rate raised: what?" in line for line in told) == 2
 
 
 @pytest.mark.parametrize("alerts", [1, 3])
-def test_what_a_slow_webhook_was_not_told_at_the_end_is_said(monkeypatch: pytest.MonkeyPatch, alerts: int) -> None:
-    monkeypatch.setattr(outlets_module, "LAST_S", 0.1)
+def test_alerts_that_a_slow_webhook_did_not_accept_by_the_end_are_reported(
+    monkeypatch: pytest.MonkeyPatch, alerts: int
+) -> None:
+    monkeypatch.setattr(sinks_module, "LAST_S", 0.1)
     told: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as server:  # takes connections, and never answers
         host = f"127.0.0.1:{server.getsockname()[1]}"
-        outlets = Outlets(f"http://{host}/secret", None, told.append)
+        sinks = AlertSinks(f"http://{host}/secret", None, told.append)
         for _ in range(alerts):
-            outlets.put(LINE)
+            sinks.put(LINE)
         connection, _address = server.accept()
-        outlets.close()
+        sinks.close()
         last = told[-1]  # when the connection is gone, that is told, too
         connection.close()
-    assert last.startswith(f"the webhook at {host} has not taken {alerts} alert{'s' * (alerts > 1)}")
+    assert last.startswith(f"the webhook at {host} had not accepted {alerts} alert{'s' * (alerts > 1)}")
     assert "secret" not in last
 
 
@@ -114,7 +116,7 @@ def metrics(endpoint: Endpoint, path: str = "/metrics") -> list[str]:
         return str(answer.read().decode()).splitlines()
 
 
-def test_prometheus_reads_what_stands() -> None:
+def test_prometheus_reads_the_current_metrics() -> None:
     endpoint = Endpoint(0)
     try:
         assert 'ackproof_alert{rule="rate"} 0' in metrics(endpoint)
@@ -138,7 +140,7 @@ def test_prometheus_reads_what_stands() -> None:
 
 
 @pytest.mark.proves("F4")
-def test_nobody_on_another_machine_reaches_the_endpoint() -> None:
+def test_other_machines_cannot_reach_the_endpoint() -> None:
     endpoint = Endpoint(0)
     try:
         assert [place for place in listening() if place[1] == endpoint.port] == [("127.0.0.1", endpoint.port)]
@@ -183,20 +185,20 @@ def refused(port: int) -> CannotHere:
     ("address", "family"),
     [("127.0.0.1", "AF_INET"), ("0.0.0.0", "AF_INET"), ("::ffff:127.0.0.1", "AF_INET6")],  # noqa: S104 - for a moment
 )
-def test_whoever_holds_a_port_is_named(
+def test_the_process_that_holds_a_port_is_named(
     address: str, family: str, record_property: Callable[[str, object], None]
 ) -> None:
     with held_by_another(address, family) as (port, pid):
         name = Path(f"/proc/{pid}/comm").read_text().strip()
         assert (
             refused(port).message
-            == f"port {port} for Prometheus cannot be had (held by {name} (pid {pid})): name another"
+            == f"port {port} for Prometheus cannot be used (held by {name} (pid {pid})): choose another"
         )
     record_property("figure", f"a port held on {address}: exit 4 names the program and its pid")
 
 
 @pytest.mark.proves("E4")
-def test_a_holder_that_may_not_be_seen_is_told_by_its_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hidden_holder_of_a_port_is_named_by_its_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with held_by_another("127.0.0.1", "AF_INET") as (port, _):
         (tmp_path / "net").mkdir()
         (tmp_path / "net" / "tcp").write_text(Path("/proc/net/tcp").read_text())
@@ -206,29 +208,29 @@ def test_a_holder_that_may_not_be_seen_is_told_by_its_user(tmp_path: Path, monke
 
 
 @pytest.mark.proves("E4")
-def test_a_port_that_is_bound_and_nothing_more_is_in_no_list() -> None:
+def test_a_port_that_is_bound_but_not_listened_on_has_an_unknown_holder() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         assert "held by a process that does not listen there" in refused(taken.getsockname()[1]).message
 
 
-def test_a_port_that_one_may_not_have_is_told_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_without_permission_is_reported_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     def not_for_you(*_: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(outlets_module, "ThreadingHTTPServer", not_for_you)
-    assert "cannot be had (Permission denied)" in refused(80).message
+    monkeypatch.setattr(sinks_module, "ThreadingHTTPServer", not_for_you)
+    assert "cannot be used (Permission denied)" in refused(80).message
 
 
-def test_a_line_that_is_no_alert_is_for_the_log_alone() -> None:
+def test_a_line_that_is_no_alert_is_ignored() -> None:
     told: list[str] = []
-    outlets = Outlets(None, None, told.append)
+    sinks = AlertSinks(None, None, told.append)
     for line in ("WARN something", '{"rule": 1}', "", LINE):
-        outlets.put(line)
+        sinks.put(line)
     assert told == [in_words(RAISED)]
 
 
-def test_what_is_for_the_morning_does_not_shout() -> None:
+def test_an_alert_for_the_morning_is_not_in_capitals() -> None:
     assert in_words(Alert("under-replicated", "raised", 1.0, "orders/0", False)).startswith("alert (for the morning)")
 
 
@@ -236,20 +238,20 @@ BROKEN = ["http://host/a b", "http://host/a\tb", "http://ho st/", "http://host/\
 
 
 @pytest.mark.parametrize("url", ["ftp://host/", "host:80", "http://", "http://host:port/", "http://host:0/", *BROKEN])
-def test_what_is_no_webhook(url: str) -> None:
+def test_invalid_webhook_urls(url: str) -> None:
     assert webhook_problem(url) is not None
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9000/hook", "https://example.org"])
-def test_what_is_a_webhook(url: str) -> None:
+def test_valid_webhook_urls(url: str) -> None:
     assert webhook_problem(url) is None
 
 
-def test_the_rate_is_for_whoever_looks_and_is_no_alert() -> None:
+def test_the_rate_is_shown_and_is_no_alert() -> None:
     told: list[str] = []
     shown: list[float] = []
-    outlets = Outlets(None, None, told.append, shown.append)
-    outlets.put('{"rule": "rate", "event": "rate", "value": 1003.0, "text": "1,003 a second"}')
-    outlets.put('{"rule": "rate", "event": "rate", "value": null, "text": "nobody counts"}')
-    outlets.close()
+    sinks = AlertSinks(None, None, told.append, shown.append)
+    sinks.put('{"rule": "rate", "event": "rate", "value": 1003.0, "text": "1,003 a second"}')
+    sinks.put('{"rule": "rate", "event": "rate", "value": null, "text": "nobody counts"}')
+    sinks.close()
     assert (told, shown) == ([], [1003.0])

@@ -1,4 +1,4 @@
-"""Rates: a second is judged when it is over and everything of it was counted, whether or not anything came."""
+"""RateMonitor: a second is judged when it is over and everything of it was counted, whether or not anything came."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from ackproof.health.rate_monitor import ARMED_AFTER, LATE_MOST_S, Rate, Rates
+from ackproof.health.rate_monitor import ARMED_AFTER, LATE_MOST_S, Rate, RateMonitor
 
 BEGUN = 1_700_000_000  # seconds since 1970
 
 
-def rates(*counts: int | None, line: float = 800) -> Rates:
+def rates(*counts: int | None, line: float = 800) -> RateMonitor:
     """A second each, counted in the trigger that begins with the next; None: nothing came, so there was no batch."""
-    made = Rates(line)
+    made = RateMonitor(line)
     finish(made, BEGUN + 0.5, now=0)
     feed(made, counts)
     return made
 
 
-def finish(made: Rates, trigger_s: float, now: float, set_by_s: float = 0) -> None:
+def finish(made: RateMonitor, trigger_s: float, now: float, set_by_s: float = 0) -> None:
     made.finished(trigger_s, now, BEGUN + 0.5 + now + set_by_s)
 
 
-def feed(made: Rates, counts: Sequence[int | None], first: int = 0) -> None:
+def feed(made: RateMonitor, counts: Sequence[int | None], first: int = 0) -> None:
     for place, count in enumerate(counts, start=first):
         if count is not None:
             made.count(place, {BEGUN + place: count})
@@ -88,7 +88,7 @@ def test_a_query_that_hung_makes_up_for_the_seconds_it_missed() -> None:
 
 
 def test_how_long_nothing_finished() -> None:
-    made = Rates(800)
+    made = RateMonitor(800)
     assert not made.begun
     assert made.rate(100).unheard_s == 0  # it has not even begun
     finish(made, BEGUN, now=5)
@@ -100,10 +100,10 @@ def test_how_long_nothing_finished() -> None:
 
 
 def arriving(
-    arrivals: dict[int, dict[int, int]], seconds: int, made: Rates | None = None
+    arrivals: dict[int, dict[int, int]], seconds: int, made: RateMonitor | None = None
 ) -> Iterator[tuple[int, Rate]]:
     """A trigger at half past each second; `arrivals` are counts by second, by the second in which they come."""
-    made = made or Rates(800)
+    made = made or RateMonitor(800)
     finish(made, BEGUN + 0.5, now=0)
     for place in range(seconds):
         if place in arrivals:

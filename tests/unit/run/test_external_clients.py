@@ -9,7 +9,8 @@ import pytest
 
 from ackproof.core.errors import CannotHere
 from ackproof.model.scenario import ConsumerPlan, ProducerPlan, Scenario
-from ackproof.run.external_clients import HostProcesses, filled, require_programs
+from ackproof.run.external_clients import filled, require_programs
+from ackproof.run.host_processes import HostProcesses
 from ackproof.scenario.load import load
 from ackproof.scenario.source import find
 from tests.support.external_client import until

@@ -168,7 +168,7 @@ def test_without_acknowledgements_there_are_no_offsets_what_was_killed_is_noted_
         run.kill()
     assert run.returncode == 0, said + err
     unclean = [line for line in err.splitlines() if "unclean: " in line]
-    assert [str(lab) in line and "could not be taken away" in line for line in unclean] == [True], err
+    assert [str(lab) in line and "could not be removed" in line for line in unclean] == [True], err
     assert json.loads((only_run(tmp_path) / "verdict" / "verdict.json").read_text())["result"] == "confirmed"
     assert us.run("down", "--name", lab.name).returncode == 0, "it tries again, as the sentence says"
     assert us.labs() == []

@@ -23,7 +23,7 @@ from ackproof.host.java import find_java
 from ackproof.judge.worker import Judging
 from ackproof.kafka.distribution import jars
 from ackproof.lab import client, ingredients, launch
-from ackproof.lab.directory import name_of_run, take_away_dead_runs
+from ackproof.lab.directory import name_of_run, remove_dead_runs
 from ackproof.model.run_record import Clock, RunRecord, read_record, write_record
 from ackproof.model.verdict import EXIT_CODES, Fitness, Verdict, not_judged
 from ackproof.run import execution as running
@@ -130,7 +130,7 @@ def prepare(request: RunRequest, so_far: SoFar) -> launch.Ingredients:
 
 def carry_out(request: RunRequest, found: launch.Ingredients, listener: RunListener) -> RunResult:
     """Run, judge and report. A problem is raised after the run directory says what happened."""
-    take_away_dead_runs()
+    remove_dead_runs()
     directory = make_run_directory(request)
     spec = msgspec.structs.replace(request.lab("run"), name=name_of_run(directory.name[:15]))
     record = new_record(request, spec, directory)

@@ -1,8 +1,8 @@
-"""Who may do what: users come in on a listener of their own, on which they say who they are, and an authorizer asks.
+"""Users and access rules: users log in on a listener of their own, and an authorizer checks what they do.
 
-Brokers, controllers and the laboratory itself speak to each other as before, on listeners where nobody says who he is:
-Kafka calls such a one ANONYMOUS, and he is the super user. The authorizer differs between the modes; the rules and the
-tool that sets them do not.
+Brokers, controllers and the lab itself use the other listeners, which ask for no user. Kafka calls such a client
+ANONYMOUS, and here ANONYMOUS is the super user. The authorizer differs between the modes; the rules and the tool that
+sets them do not.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 LISTENER = "USERS"
-HIDDEN = "hidden"  # where nobody needs to know a password
+HIDDEN = "hidden"  # stands in for a password in settings that are only compared
 
 _AUTHORIZERS = {
     "zookeeper": "kafka.security.authorizer.AclAuthorizer",
@@ -24,7 +24,7 @@ def authorizer(mode: str) -> dict[str, str]:
 
 
 def users_listener(users: tuple[str, ...], passwords: Mapping[str, str]) -> dict[str, str]:
-    """The settings of the listener for these users, with a password each."""
+    """The settings of the listener for users, with the password of each user."""
     logins = " ".join(f'user_{user}="{passwords.get(user, HIDDEN)}"' for user in users)
     prefix = f"listener.name.{LISTENER.lower()}"
     return {

@@ -1,7 +1,7 @@
-"""The audit trail of a lab: who asked what, what it became, when it was proved, when it was healed.
+"""The audit log of a lab: each command with its caller and result, each proof, each healing, each exit of a process.
 
-One JSON object a line, appended whole, so that several processes may write and anybody may read at any moment. A disk
-that is full keeps nobody from healing: what it does not take is written with the next event for which there is room.
+Each event is one JSON object on one line, appended in one write. So several processes can write, and anybody can read
+at any moment. A full disk does not stop a heal: events that do not fit are written with the next event that does.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ class Events:
         """Every event so far."""
         return self.read_from(0)[0]
 
-    def read_from(self, place: int) -> tuple[list[dict[str, Any]], int]:
-        """The events since a place in the file, and the place behind them.
+    def read_from(self, position: int) -> tuple[list[dict[str, Any]], int]:
+        """The events from a position in the file on, and the position after them.
 
-        A line that is still being written is left for the next time.
+        A line that is still being written is left for the next call.
         """
         try:
-            with self._path.open("rb") as trail:
-                trail.seek(place)
-                whole, newline, _ = trail.read().rpartition(b"\n")
+            with self._path.open("rb") as log:
+                log.seek(position)
+                whole, newline, _ = log.read().rpartition(b"\n")
         except FileNotFoundError:
-            return [], place
-        return [msgspec.json.decode(line) for line in whole.split(b"\n") if line], place + len(whole) + len(newline)
+            return [], position
+        return [msgspec.json.decode(line) for line in whole.split(b"\n") if line], position + len(whole) + len(newline)

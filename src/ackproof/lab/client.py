@@ -1,7 +1,7 @@
-"""How the command line speaks to a lab that is up, and stands inside it.
+"""The client of a running lab: send it commands, and run programs and functions in the namespaces of its nodes.
 
-`call` asks a verb. `execute` and `inside` run a program, or a function, in a node's namespaces, with the caller's own
-terminal.
+`call` sends a command to the supervisor. `execute` and `inside` run a program, or a function, in a node's namespaces,
+with the caller's own terminal.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ackproof.lab.directory import LabDirectory, living_labs
 
 DOWN_S = 10.0
 STATUS_S = 20.0
-ANSWER_S = 180.0  # longer than any wait inside the lab
+ANSWER_S = 180.0  # longer than any wait in the lab
 
 _NO_ANSWER = "the lab does not answer (is its supervisor stopped?): `ackproof down` ends it"
 
@@ -35,7 +35,7 @@ Progress = Callable[[str], None]
 T = TypeVar("T")
 
 
-# -- speaking to it --------------------------------------------------------------------------------------------------
+# -- commands ----------------------------------------------------------------------------------------------------------
 
 
 def _connect(name: str, answer_s: float = STATUS_S) -> socket.socket:
@@ -54,7 +54,7 @@ def _connect(name: str, answer_s: float = STATUS_S) -> socket.socket:
         connection.close()
         if isinstance(problem, FileNotFoundError):
             raise UsageProblem(f"the lab {name!r} is still starting: try again when `ackproof up` is done") from None
-        if isinstance(problem, BlockingIOError):  # as many as may wait there do
+        if isinstance(problem, BlockingIOError):  # the queue of waiting connections is full
             raise CannotHere(_NO_ANSWER) from None
         raise CannotHere(f"the lab {name!r} does not answer on its control socket: {problem.strerror}") from problem
     finally:
@@ -65,7 +65,7 @@ def _connect(name: str, answer_s: float = STATUS_S) -> socket.socket:
 def call(
     name: str, verb: str, progress: Progress | None = None, *, answer_s: float = ANSWER_S, **arguments: Any
 ) -> dict[str, Any]:
-    """Ask a verb; the lab must say something, were it only progress, every `answer_s`."""
+    """Send a command and return its result. The lab must send something, progress or result, every `answer_s`."""
     with _connect(name, answer_s) as connection:
         connection.settimeout(answer_s + (arguments.get("timeout_s") or 0))
         connection.sendall(msgspec.json.encode({"verb": verb, "asked": _asked(), "by": _by(), **arguments}) + b"\n")
@@ -73,7 +73,7 @@ def call(
 
 
 def _by() -> str:
-    """Who asks, for the audit trail: inside the lab nobody can tell."""
+    """The caller, for the audit log: the supervisor cannot see who it is."""
     return f"{pwd.getpwuid(os.getuid()).pw_name if _known_user() else os.getuid()}, pid {os.getpid()}"
 
 
@@ -105,11 +105,11 @@ def _result(connection: socket.socket, progress: Progress) -> dict[str, Any]:
         raise CannotHere(_NO_ANSWER) from None
     except ConnectionError:
         pass
-    raise CannotHere("the lab ended while it was asked: `ackproof status` tells whether it is still up")
+    raise CannotHere("the lab ended before it answered: `ackproof status` tells whether it is still up")
 
 
 def status(name: str) -> dict[str, Any]:
-    """The lab's own word, with the pids as the host counts them, which only the host can know."""
+    """The status that the lab reports, plus the pids on the host, which only the host knows."""
     told = call(name, "status", answer_s=STATUS_S, offsets=True)
     pids = _host_pids(told["supervisor_pid"])
     for node in told["nodes"]:
@@ -118,7 +118,7 @@ def status(name: str) -> dict[str, Any]:
 
 
 def _host_pids(supervisor: int) -> dict[int, int]:
-    """From the pid that a child of the supervisor has inside the lab to the one that it has on the host."""
+    """The host's pid of each child of the supervisor, by its pid inside the lab."""
     pids = {}
     for children in Path(f"/proc/{supervisor}/task").glob("*/children"):
         with suppress(OSError):
@@ -135,19 +135,19 @@ def down(name: str) -> None:
         try:
             call(name, "down", answer_s=DOWN_S / 2)
         except CannotHere:
-            if directory.alive():  # stuck or stopped: end it by the one number that it told us itself
+            if directory.alive():  # it is stuck or stopped: kill it by the pid that it wrote down itself
                 os.kill(directory.started().supervisor_pid, signal.SIGKILL)
         if not directory.wait_until_gone(DOWN_S):
             raise CannotHere(
-                f"the lab {name!r} is still there {DOWN_S:.0f} s after it was told to end: "
+                f"the lab {name!r} is still up {DOWN_S:.0f} s after it was told to end: "
                 f"`ackproof down --name {name}` tries again"
             )
     elif not directory.path.exists():
-        _connect(name)  # says which labs there are
+        _connect(name)  # raises the error that names the labs that are up
     directory.remove()
 
 
-# -- standing in it --------------------------------------------------------------------------------------------------
+# -- in a node's namespaces ------------------------------------------------------------------------------------------
 
 
 def _namespaces(name: str, node: str) -> list[int]:
@@ -167,8 +167,8 @@ def _namespaces(name: str, node: str) -> list[int]:
         return list(descriptors)
 
 
-def _stand_in(descriptors: list[int]) -> None:
-    """Move the calling process, which must be single-threaded, into a node's user, mount and network namespaces."""
+def _enter(descriptors: list[int]) -> None:
+    """Move this process into a node's user, mount and network namespaces. It must have only one thread."""
     user, mount, _, network = descriptors
     if not os.path.samestat(os.fstat(user), os.stat("/proc/self/ns/user")):  # noqa: PTH116  # a namespace, not a file
         kernel.setns(user, kernel.CLONE_NEWUSER)
@@ -189,16 +189,16 @@ def execute(name: str, node: str, argv: Sequence[str], environment: dict[str, st
 
 def _become(descriptors: list[int], argv: Sequence[str], environment: dict[str, str] | None) -> NoReturn:
     try:
-        here = os.getcwd()  # noqa: PTH109  # kept across the change of mount namespace
-        _stand_in(descriptors)
-        kernel.die_with_parent(signal.SIGKILL)  # after the change of user namespace, which would undo it
+        here = os.getcwd()  # noqa: PTH109  # restored after the change of mount namespace
+        _enter(descriptors)
+        kernel.die_with_parent(signal.SIGKILL)  # after the change of user namespace, which would reset it
         with suppress(OSError):
             os.chdir(here)
         kernel.setns(descriptors[2], kernel.CLONE_NEWPID)
-        grandchild = os.fork()  # a pid namespace is for children only
+        grandchild = os.fork()  # only children enter the new pid namespace
         if grandchild == 0:
             kernel.die_with_parent(signal.SIGKILL)
-            for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):  # as a program of its own would have them
+            for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):  # the defaults, which a program expects
                 signal.signal(number, signal.SIG_DFL)
             os.execvpe(argv[0], list(argv), environment or dict(os.environ))  # noqa: S606  # the user's own program
         _, status = _wait_through_interrupts(grandchild)
@@ -213,7 +213,7 @@ def _become(descriptors: list[int], argv: Sequence[str], environment: dict[str, 
 
 
 def _wait_through_interrupts(pid: int) -> tuple[int, int]:
-    """Ctrl-C reaches the program itself, which decides what it means."""
+    """Wait for a child and ignore Ctrl-C meanwhile: the child gets it too, and decides what to do."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         return os.waitpid(pid, 0)
@@ -222,7 +222,7 @@ def _wait_through_interrupts(pid: int) -> tuple[int, int]:
 
 
 def inside(name: str, node: str, function: Callable[[], T]) -> T:
-    """Run a function of ours in a node's namespaces, in a process of its own, and bring back what it returns."""
+    """Run a function in a node's namespaces, in a child process, and return its result or raise its error."""
     descriptors = _namespaces(name, node)
     reading, writing = os.pipe()
     child = os.fork()
@@ -234,7 +234,7 @@ def inside(name: str, node: str, function: Callable[[], T]) -> T:
         data = results.read()
     os.waitpid(child, 0)
     if not data:
-        raise CannotHere("the lab ended, or the program in it was killed")
+        raise CannotHere("the lab ended, or the process in it was killed")
     outcome = pickle.loads(data)  # noqa: S301  # from our own child
     if isinstance(outcome, BaseException):
         raise outcome
@@ -245,15 +245,15 @@ def inside(name: str, node: str, function: Callable[[], T]) -> T:
 def _compute(descriptors: list[int], function: Callable[[], Any], writing: int) -> int:
     outcome: Any
     try:
-        # Not in the lab's pid namespace: whoever has moved there can make children, but no threads.
-        _stand_in(descriptors)
+        # This does not enter the lab's pid namespace: a process that has done so cannot start threads.
+        _enter(descriptors)
         kernel.die_with_parent(signal.SIGKILL)
         outcome = function()
     except Problem as problem:
         outcome = problem
     except KeyboardInterrupt:
-        return 130  # the other side was interrupted too
-    except BaseException as problem:  # noqa: BLE001  # it is raised again on the other side
+        return 130  # the parent was interrupted too
+    except BaseException as problem:  # noqa: BLE001  # the parent raises it again
         outcome = Problem(f"failed inside the lab: {problem!r}", traceback.format_exc().splitlines())
     with open(writing, "wb") as results:
         pickle.dump(outcome, results)

@@ -1,14 +1,14 @@
-"""Where a lab keeps what belongs to it, and how to tell whether it is alive.
+"""The directory of a lab: its files, and the lock that tells whether the lab is alive.
 
-$XDG_STATE_HOME/ackproof/labs/NAME/     (default ~/.local/state; only its owner may look inside)
-    lock            held by the supervisor for as long as it lives: the kernel lets go when it dies
-    control.sock    where the verbs speak to it
-    lab.json        the lab as asked for, as started: spec, pid, exposed ports
-    users.json      the passwords of its users, where it has any: made for this lab, and gone with it
-    events.jsonl    the audit trail
+$XDG_STATE_HOME/ackproof/labs/NAME/     (default ~/.local/state; only its owner can read it)
+    lock            the supervisor holds it while it lives; the kernel releases it when the supervisor dies
+    control.sock    where the supervisor takes commands
+    lab.json        the lab as it was started: spec, pid, exposed ports
+    users.json      the passwords of the lab's users, if it has any; made for this lab, removed with it
+    events.jsonl    the audit log
     logs/           a file for each node, and the supervisor's own
-    settings/       what each node was started with
-    data/           the nodes' disks: memory that the lab alone sees, and that goes with it
+    settings/       the settings with which each node was started
+    data/           the nodes' disks: memory that only the lab sees, and that ends with it
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from ackproof.lab.spec import LabSpec, check_name
 RUN = re.compile(r"run-(\d{1,9})-")
 LOOK_S = 0.3
 LAST_WORDS_S = 2.0
-PID_MAX = 2**22  # of Linux
+PID_MAX = 2**22  # the limit of Linux
 
 
 class Started(msgspec.Struct, frozen=True):
-    """What a running lab says of itself."""
+    """A running lab, as its supervisor writes it to lab.json."""
 
     spec: LabSpec
-    supervisor_pid: Annotated[int, msgspec.Meta(ge=1, le=PID_MAX)]  # as the host counts
+    supervisor_pid: Annotated[int, msgspec.Meta(ge=1, le=PID_MAX)]  # the pid on the host
     cluster_id: str
     jars: str
     java: str
@@ -65,7 +65,7 @@ class LabDirectory:
 
     @staticmethod
     def to_read(name: str) -> LabDirectory:
-        """The directory of a lab, up or down, whose files are read next; CannotHere where they are another user's."""
+        """The directory of a lab, up or down, to read its files. CannotHere if they belong to another user."""
         directory = LabDirectory.of(name)
         directory.alive()
         return directory
@@ -109,9 +109,9 @@ class LabDirectory:
         return self.path / "settings" / node
 
     def alive(self) -> bool:
-        """Whether a supervisor holds the lock. No pid is looked at: numbers are used again.
+        """Whether a supervisor holds the lock. A pid would not do, because pids are reused.
 
-        CannotHere where that cannot be known: a lock that may not be opened says nothing about its lab.
+        CannotHere if it cannot be known, because the lock may not be opened.
         """
         try:
             descriptor = os.open(self.lock, os.O_RDWR | os.O_CLOEXEC)
@@ -124,19 +124,19 @@ class LabDirectory:
                 f"whether lab {self.name!r} is up cannot be seen ({self.lock}: {problem.strerror})"
             ) from problem
         try:
-            return not _locked(descriptor, fcntl.LOCK_SH)  # shared: two who look are not in each other's way
+            return not _locked(descriptor, fcntl.LOCK_SH)  # shared, so that two readers do not disturb each other
         finally:
             os.close(descriptor)
 
     def not_permitted(self) -> CannotHere:
-        """The sentence for a lab whose files this user may not open."""
+        """The error for a lab whose files this user may not open."""
         return CannotHere(
             f"lab {self.name!r} belongs to {self._owner()}: no permission to open {self.lock}; "
             "ask as that user, or set XDG_STATE_HOME to a folder of your own"
         )
 
     def _owner(self) -> str:
-        """Whose the folder is; where even that may not be seen, whose the folder above it is, and so on."""
+        """The owner of the folder, or of the nearest folder above it whose owner can be seen."""
         for folder in (self.path, *self.path.parents):
             with suppress(OSError):
                 uid = folder.stat().st_uid
@@ -147,17 +147,17 @@ class LabDirectory:
         return "another user"
 
     def claim(self, retries: int = 20) -> int:
-        """Make the directory afresh and hold its lock; the descriptor goes to the supervisor."""
+        """Make the directory, empty it and take its lock. Returns the lock's descriptor, for the supervisor."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as problem:
             if isinstance(problem, FileNotFoundError) and retries and self.path.parent.is_dir():
-                return self.claim(retries - 1)  # somebody's `down` has just taken the folder away
+                return self.claim(retries - 1)  # a concurrent `down` has just removed the folder
             raise CannotHere(
                 f"{self.path} cannot be written ({problem.strerror}): set XDG_STATE_HOME to a folder that can"
             ) from problem
-        deadline = time.monotonic() + LOOK_S  # whoever only looks holds it for a moment
+        deadline = time.monotonic() + LOOK_S  # `alive` holds the lock for a moment
         while not (mine := _locked(descriptor)) and time.monotonic() < deadline:
             time.sleep(0.005)
         if not mine:
@@ -166,7 +166,7 @@ class LabDirectory:
                 f"a lab named {self.name!r} is up already: use `ackproof down --name {self.name}`, or another --name"
             )
         if not self.lock.exists() or not os.path.samestat(os.fstat(descriptor), self.lock.stat()):
-            os.close(descriptor)  # likewise
+            os.close(descriptor)  # a concurrent `down` has removed the lock
             return self.claim(max(0, retries - 1))
         try:
             self._sweep()
@@ -175,15 +175,15 @@ class LabDirectory:
         except OSError as problem:
             os.close(descriptor)
             raise CannotHere(
-                f"what an earlier lab left in {self.path} could not be taken away ({problem.strerror}): "
-                "take it away by hand, or use another --name"
+                f"files of an earlier lab in {self.path} could not be removed ({problem.strerror}): "
+                "remove them by hand, or use another --name"
             ) from problem
         return descriptor
 
     def _sweep(self) -> None:
-        """What a lab that died left here. The lock stays: it is how two callers keep apart.
+        """Remove what a dead lab left here, except the lock, which keeps two callers apart.
 
-        The kernel lets go of the lock before it has ended the lab's last process, which may still write.
+        The kernel releases the lock before it has ended the lab's last process, which may still write.
         """
         deadline = time.monotonic() + LAST_WORDS_S
         while left := [entry for entry in self.path.iterdir() if entry.name != "lock"]:
@@ -196,7 +196,7 @@ class LabDirectory:
                     time.sleep(0.01)
 
     def remove(self) -> None:
-        """Take the folder away, unless somebody has made a lab in it meanwhile."""
+        """Remove the folder, unless a new lab is in it by now."""
         try:
             descriptor = os.open(self.lock, os.O_RDWR | os.O_CLOEXEC)
         except OSError:
@@ -205,12 +205,11 @@ class LabDirectory:
             if _locked(descriptor):
                 self._sweep()
                 self.lock.unlink(missing_ok=True)
-                with suppress(OSError):  # somebody makes a lab in it
+                with suppress(OSError):  # a new lab is being made in it
                     self.path.rmdir()
         except OSError as problem:
             raise CannotHere(
-                f"{self.path} could not be taken away ({problem.strerror}): "
-                f"`ackproof down --name {self.name}` tries again"
+                f"{self.path} could not be removed ({problem.strerror}): `ackproof down --name {self.name}` tries again"
             ) from problem
         finally:
             os.close(descriptor)
@@ -239,7 +238,7 @@ class LabDirectory:
 
 
 def living_labs() -> list[str]:
-    """The labs that are up, and those of other users, which may be up: these with a word that says so."""
+    """The names of the labs that are up. A lab of another user may be up, and is marked with "perhaps"."""
     found = []
     for directory in _all_directories():
         try:
@@ -250,12 +249,12 @@ def living_labs() -> list[str]:
 
 
 def name_of_run(moment: str) -> str:
-    """What the lab of a run that this process makes is called."""
+    """The name of the lab of a run that this process carries out."""
     return f"run-{os.getpid()}-{moment}"
 
 
-def take_away_dead_runs() -> None:
-    """What labs of runs left whose own process is gone, too: it was killed, or interrupted a second time."""
+def remove_dead_runs() -> None:
+    """Remove the folders of runs' labs whose own process is gone: it was killed, or interrupted a second time."""
     for directory in _all_directories():
         made_by = RUN.match(directory.name)
         if made_by and not _lives(int(made_by[1])):
@@ -269,14 +268,14 @@ def _lives(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except OSError:
-        pass  # somebody else's
+        pass  # the process of another user
     return True
 
 
 def _all_directories() -> list[LabDirectory]:
     try:
         return [LabDirectory(entry) for entry in sorted(labs_root().iterdir())]
-    except OSError:  # there is none, or we may not look; whoever makes one is told
+    except OSError:  # there is none, or no permission; `claim` reports the problem
         return []
 
 

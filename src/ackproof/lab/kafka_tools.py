@@ -1,4 +1,4 @@
-"""Kafka's own tools, run where clients stand: `ackproof kafka TOOL ARGS`."""
+"""Run Kafka's own tools where clients run: `ackproof kafka TOOL ARGS`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def list_tools(name: str) -> list[str]:
 
 def run_tool(name: str, node: str, tool: str, arguments: Sequence[str], say: Callable[..., None]) -> int:
     plan = planned(name, tool, arguments)
-    if isinstance(plan, tools.Verb):  # a server's start or stop: our own verb
+    if isinstance(plan, tools.Verb):  # the tool starts or stops a server: that is a command of the lab
         result = control.call(name, plan.verb, nodes=list(plan.nodes))
         say(*result["said"])
         return 0
@@ -45,14 +45,14 @@ def planned(name: str, tool: str, arguments: Sequence[str]) -> tools.Plan | tool
 
 @contextmanager
 def command(name: str, plan: tools.Plan) -> Iterator[list[str]]:
-    """The program that is the tool; what it needs on disk goes afterwards, and with the lab if we are killed."""
+    """The command line of a tool. Its temporary files are removed afterwards, at the latest with the lab."""
     directory = LabDirectory.of(name)
     with tempfile.TemporaryDirectory(prefix="ackproof-tool-", dir=directory.path) as folder:
         yield java_command(directory.started(), plan, Path(folder))
 
 
 def java_command(started: Started, plan: tools.Plan, folder: Path) -> list[str]:
-    """Java as a tool wants it; its own files are in this folder."""
+    """The command line of Java for a tool, with its temporary files in this folder."""
     logging = config.logging(started.spec.kafka, level="WARN")
     path = folder / logging.file_name
     path.write_text(logging.text)

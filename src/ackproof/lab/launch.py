@@ -1,7 +1,7 @@
-"""Making a lab: `launch` starts the supervisor and follows its progress over the tether.
+"""Start a lab: `launch` starts the supervisor and follows its progress over the tether, a socket pair.
 
-Ctrl-C, a closed terminal or the death of the caller at any moment before the lab is ready ends the lab, and the kernel
-clears it away; what is left to us is an empty folder.
+If the caller is interrupted or dies before the lab is ready, the lab ends and the kernel cleans up. Only an empty
+folder is left to remove.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Ingredients:
-    """What a lab is made of, fetched and checked."""
+    """The programs of a lab, fetched and verified."""
 
     java: str
     jars: str
@@ -41,7 +41,7 @@ class Ingredients:
 
 
 class Launched:
-    """A lab that is up and still tied to us. `detach` lets it live on; without it, it ends when we do."""
+    """A lab that is up and still tied to this process. It ends with this process, unless `detach` lets it live on."""
 
     def __init__(self, directory: LabDirectory, tether: socket.socket) -> None:
         self.directory = directory
@@ -52,19 +52,19 @@ class Launched:
         self.close()
 
     def close(self) -> None:
-        """End the lab, if it is neither detached nor down."""
+        """End the lab, unless it is detached or already down."""
         self._tether.close()
 
 
 def launch(spec: LabSpec, ingredients: Ingredients, progress: Progress, logs: Path | None = None) -> Launched:
-    """Start the supervisor and wait until every node serves. Whatever goes wrong, nothing is left.
+    """Start the supervisor and wait until every node serves. If anything fails, nothing is left.
 
-    With `logs` the nodes' logs go there, and stay.
+    With `logs`, the nodes write their logs into that folder, where they stay.
     """
     from ackproof.lab.server.supervisor import Boot
 
     directory = LabDirectory.of(spec.name)
-    with _held_back() as let_through:
+    with _signals_delayed() as let_through:
         lock = directory.claim()
         if logs is not None:
             (directory.path / "logs").rmdir()
@@ -88,28 +88,30 @@ def launch(spec: LabSpec, ingredients: Ingredients, progress: Progress, logs: Pa
                 (directory.path / "boot.json").write_bytes(msgspec.json.encode(boot))
                 _spawn_supervisor(directory, [lock, theirs.fileno(), *(each.fileno() for each in listening.values())])
             finally:
-                # From here on the supervisor alone holds them: when it dies, the kernel lets go.
+                # From here on only the supervisor holds them, and the kernel releases them when it dies.
                 os.close(lock)
                 for each in (theirs, *listening.values()):
                     each.close()
             _follow(ours, progress, supervisor_pid)
         except BaseException:
-            with _uninterrupted():  # a second Ctrl-C must not stop the clearing up
+            with _uninterrupted():  # a second Ctrl-C must not stop the clean-up
                 ours.close()
                 for pid in supervisor_pid:
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
                 directory.wait_until_gone(GONE_S)
-                with suppress(CannotHere):  # the next `up` or `down` sweeps it; what is raised here matters more
+                with suppress(CannotHere):  # the next `up` or `down` removes it; the first error matters more
                     directory.remove()
             raise
         return Launched(directory, ours)
 
 
 @contextmanager
-def _held_back() -> Iterator[Callable[[], None]]:
-    """A signal that would end us waits until it is let through, at the latest at the end: between the making of the
-    lab's folder and the place where it is taken away again nobody would."""
+def _signals_delayed() -> Iterator[Callable[[], None]]:
+    """Delay signals that would end us until `let_through` is called, or the block ends.
+
+    Otherwise a signal between the making of the folder and the `try` that removes it would leave the folder behind.
+    """
     came: list[int] = []
     before: dict[int, Any] = {}
 
@@ -120,7 +122,7 @@ def _held_back() -> Iterator[Callable[[], None]]:
         while came:
             signal.raise_signal(came.pop())
 
-    with suppress(ValueError):  # not the main thread: then none comes here either
+    with suppress(ValueError):  # not the main thread, which alone receives signals
         for number in ENDING:
             before[number] = signal.signal(number, lambda number, _: came.append(number))
     try:
@@ -132,7 +134,7 @@ def _held_back() -> Iterator[Callable[[], None]]:
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
     before = {}
-    with suppress(ValueError):  # not the main thread: then none comes here either
+    with suppress(ValueError):  # not the main thread, which alone receives signals
         for number in ENDING:
             before[number] = signal.signal(number, signal.SIG_IGN)
     try:
@@ -154,7 +156,7 @@ def _spawn_supervisor(directory: LabDirectory, descriptors: list[int]) -> None:
             cwd="/",
         )
     try:
-        # The process that we started makes the namespaces and leaves; the lab's first process is its child.
+        # This process makes the namespaces and exits. Its child is the lab's first process.
         process.wait(timeout=30)
     except BaseException:
         process.kill()
@@ -178,9 +180,9 @@ def _follow(tether: socket.socket, progress: Progress, supervisor_pid: list[int]
 
 
 def _listen_on_host(brokers: int) -> dict[str, socket.socket]:
-    """An end on the host's loopback for every broker the lab may come to have; those that it has listen at once.
+    """A socket on the host's loopback for every broker that the lab can have. Those of its present brokers listen.
 
-    A port that is taken is no problem: the kernel gives another.
+    If a port is taken, the kernel chooses another.
     """
     ends = {}
     for number in range(1, BROKERS_MAX + 1):
@@ -195,7 +197,7 @@ def _listen_on_host(brokers: int) -> dict[str, socket.socket]:
 def _loopback_end(port: int, *, listens: bool) -> socket.socket:
     end = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
-        if listens:  # else the port would not be ours alone: one that does not listen may be bound twice
+        if listens:  # only here: a second socket could bind a port whose first socket does not listen
             end.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         end.bind(("127.0.0.1", port))
         if listens:

@@ -1,8 +1,8 @@
-"""What each node is started with: its properties, its logging, its JVM. Pure; the lab writes the files and starts it.
+"""What each node is started with: its properties, its logging, its JVM options. Pure: `cluster` writes the files.
 
-The settings are Kafka's own defaults but for these: times that the scenarios speak of (sessions of 6 s, a replica may
-lag 10 s), internal topics with few partitions so that a cluster of three on two cores is not busy with itself, and a
-first rebalance that does not wait. Each can be overridden, for a role or for one node.
+The settings are Kafka's defaults, except for the times on which scenarios rely (sessions of 6 s, a replica may lag
+10 s), internal topics with few partitions, so that three brokers on two cores are not busy with themselves, and no
+delay before the first rebalance. Each setting can be overridden, for a role or for one node.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from ackproof.lab.spec import (
 )
 
 JVM_ALWAYS = (
-    "-XX:-UsePerfData",  # its file is named after the pid, which two labs share
-    "-XX:+ExitOnOutOfMemoryError",  # a node that cannot go on must be seen to die
-    "-XX:+UseSerialGC",  # the smallest and, on a few cores, the quickest to start
-    "-XX:TieredStopAtLevel=1",  # a third less time to start; jvm=-XX:TieredStopAtLevel=4 gives full speed
+    "-XX:-UsePerfData",  # its file is named after the pid, and two labs can have the same pids
+    "-XX:+ExitOnOutOfMemoryError",  # a node without memory must end visibly
+    "-XX:+UseSerialGC",  # needs the least memory and, on few cores, starts fastest
+    "-XX:TieredStopAtLevel=1",  # starts in a third less time; jvm=-XX:TieredStopAtLevel=4 gives full speed
     "-Djava.net.preferIPv4Stack=true",
     "-Djava.awt.headless=true",
-    "-Duser.timezone=UTC",  # the report sets log lines beside the journal's times
-    "-Dsun.net.inetaddr.negative.ttl=0",  # a node added later must be found at once
+    "-Duser.timezone=UTC",  # the report compares the times of log lines with the journal's
+    "-Dsun.net.inetaddr.negative.ttl=0",  # the name of a node added later must resolve at once
 )
 _HEAP = {
     "broker": ("-Xms64m", "-Xmx256m"),
@@ -44,12 +44,12 @@ _HEAP = {
     "zookeeper": ("-Xms16m", "-Xmx64m"),
     "mirror": ("-Xms64m", "-Xmx256m"),
 }
-MEMORY_MB = {"broker": 400, "controller": 250, "zookeeper": 120, "mirror": 500}  # resident, what to reckon with
-CLIENT_MB = 50  # likewise, a producer or consumer of ours: 200 of them took 10 GB
+MEMORY_MB = {"broker": 400, "controller": 250, "zookeeper": 120, "mirror": 500}  # resident memory to expect
+CLIENT_MB = 50  # for a producer or consumer of ours: 200 of them took 10 GB
 
 
 class NodeFiles(NamedTuple):
-    """Where a node's files are: what it is told, and what it keeps."""
+    """The folders of a node's settings and of its data."""
 
     settings: Path
     data: Path
@@ -68,10 +68,10 @@ def properties(
     make = {"broker": _broker, "controller": _controller, "zookeeper": _zookeeper, "mirror": _mirror}[node.role]
     overrides = {key: value for key, value in spec.overrides(node).items() if key != "jvm"}
     of_site = spec if node.role == "mirror" else spec.of(node.site)
-    return {**make(of_site, node, files, exposed_port), **_guarded(spec, node, passwords), **overrides}
+    return {**make(of_site, node, files, exposed_port), **_access_settings(spec, node, passwords), **overrides}
 
 
-def _guarded(spec: LabSpec, node: Node, passwords: Mapping[str, str]) -> dict[str, str]:
+def _access_settings(spec: LabSpec, node: Node, passwords: Mapping[str, str]) -> dict[str, str]:
     if not spec.users or node.role in ("zookeeper", "mirror"):
         return {}
     listener = access.users_listener(spec.users, passwords) if node.role == "broker" else {}
@@ -141,7 +141,7 @@ def _controller(spec: LabSpec, node: Node, files: NodeFiles, _: int | None) -> d
         "default.replication.factor": str(min(3, spec.brokers)),
         "min.insync.replicas": "1",
         "unclean.leader.election.enable": "false",
-        # A broker's registration lives as long as ZooKeeper's session would: the controllers decide it.
+        # The controllers keep a broker registered as long as a session of ZooKeeper would last.
         "broker.session.timeout.ms": "6000",
     }
 
@@ -157,12 +157,12 @@ def _kraft(spec: LabSpec, node: Node, role: str) -> dict[str, str]:
 
 
 def _mirror(spec: LabSpec, node: Node, _: NodeFiles, __: int | None) -> dict[str, str]:
-    """MirrorMaker 2 with intervals of a second, so that what it does can be seen within a run."""
+    """MirrorMaker 2, with intervals of one second, so that its work can be seen within a run."""
     sites = {site: spec.of(site).broker_nodes for site in SITES}
     settings = {
         "clusters": ", ".join(sites),
         "listeners": f"http://{node.name}:{MIRROR_PORT}",
-        "dedicated.mode.enable.internal.rest": "true",  # the one way to ask it whether it is there
+        "dedicated.mode.enable.internal.rest": "true",  # the only way to ask whether it runs
         "topics": ".*",
         "groups": ".*",
         "refresh.topics.interval.seconds": "1",
@@ -171,7 +171,7 @@ def _mirror(spec: LabSpec, node: Node, _: NodeFiles, __: int | None) -> dict[str
         "emit.checkpoints.interval.seconds": "1",
         "sync.group.offsets.enabled": "true",
         "sync.group.offsets.interval.seconds": "1",
-        "sync.topic.acls.enabled": "false",  # there is no authorizer to ask
+        "sync.topic.acls.enabled": "false",  # there is no authorizer
     }
     for site, brokers in sites.items():
         other = SECOND_SITE if site == FIRST_SITE else FIRST_SITE
@@ -182,7 +182,7 @@ def _mirror(spec: LabSpec, node: Node, _: NodeFiles, __: int | None) -> dict[str
             **{f"{site}.{kind}.storage.replication.factor": replicas for kind in ("config", "offset", "status")},
             **{f"{site}.{kind}.storage.partitions": "1" for kind in ("offset", "status")},
             f"{site}.offset.flush.interval.ms": "1000",
-            # A worker that was cut off comes back as another member, and would wait five minutes for its old self.
+            # A worker that was cut off comes back as a new member, and would wait five minutes for the old one.
             f"{site}.scheduled.rebalance.max.delay.ms": "0",
             f"{flow}.enabled": str(site == SECOND_SITE or spec.mirror == "both-ways").lower(),
             f"{flow}.replication.factor": replicas,
@@ -194,12 +194,12 @@ def _mirror(spec: LabSpec, node: Node, _: NodeFiles, __: int | None) -> dict[str
 
 
 def meta_properties(node: Node, cluster_id: str) -> dict[str, str]:
-    """What formatting a directory of a KRaft node would write; Kafka adds the directory's own id, where it has one."""
+    """The meta.properties of a KRaft log directory, as formatting would write it. Kafka adds the directory's id."""
     return {"version": "1", "cluster.id": cluster_id, "node.id": str(node.kafka_id)}
 
 
 def kafka_uuid(seed: str) -> str:
-    """Sixteen bytes as Kafka writes them; it takes none that begins with a dash."""
+    """Sixteen bytes in Kafka's notation. It accepts no id that begins with a dash."""
     digest = hashlib.sha256(seed.encode()).digest()[:16]
     return base64.urlsafe_b64encode(digest).decode().rstrip("=").replace("-", "A")
 
@@ -215,23 +215,23 @@ def main_class(node: Node) -> str:
 
 
 def jvm_options(spec: LabSpec, node: Node, temporary: Path) -> list[str]:
-    """The user's own options come last, so that they win."""
+    """The options of a node's JVM. The user's options come last, so that they win."""
     own = [option for text in spec.jvm(node) for option in text.split()]
-    files = (f"-Djava.io.tmpdir={temporary}", f"-XX:ErrorFile={temporary}/died.log")  # of a JVM that breaks down
+    files = (f"-Djava.io.tmpdir={temporary}", f"-XX:ErrorFile={temporary}/died.log")  # written if the JVM crashes
     return [*_HEAP[node.role], *JVM_ALWAYS, *files, *own]
 
 
 class Logging(NamedTuple):
     file_name: str
     text: str
-    option: str  # with {path} for where the file stands
+    option: str  # {path} stands for the path of the file
 
 
 _LOG_PATTERN = "[%d] %p %m (%c)%n"
 
 
 def logging(kafka_version: str, level: str = "INFO") -> Logging:
-    """One line a record to standard output, which is the node's log file; tools write to standard error."""
+    """Log one line per record to standard output, which is the node's log file. Tools log to standard error."""
     target = "System.out" if level == "INFO" else "System.err"
     if release(kafka_version) >= (4, 0):
         lines = [
@@ -250,14 +250,14 @@ def logging(kafka_version: str, level: str = "INFO") -> Logging:
         f"log4j.appender.out.target={target}",
         "log4j.appender.out.layout=org.apache.log4j.PatternLayout",
         f"log4j.appender.out.layout.ConversionPattern={_LOG_PATTERN}",
-        # Its every start prints the machine's whole environment; none of it is about the cluster.
+        # At each start it prints the whole environment of the machine, which says nothing about the cluster.
         "log4j.logger.org.apache.zookeeper.Environment=WARN",
     ]
     return Logging("log4j.properties", "\n".join(lines) + "\n", "-Dlog4j.configuration=file:{path}")
 
 
 def properties_text(values: Mapping[str, str]) -> str:
-    """As java.util.Properties reads it back."""
+    """The text of a properties file, as java.util.Properties reads it."""
     return "".join(f"{_escaped(key)}={_escaped(value)}\n" for key, value in values.items())
 
 

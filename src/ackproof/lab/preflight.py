@@ -1,11 +1,11 @@
-"""Can this machine run a lab? Each question is answered by trying, not by reading versions.
+"""Can this machine run a lab? Each check tries it, instead of reading versions.
 
-Whatever touches the kernel is tried in a child process that enters namespaces of its own, and builds there with the
-lab's own code what a lab needs: a node's link, a cut with a time-out, loss, a reset, a delay. When the child ends, the
-kernel takes everything back. A child that does not answer in time is ended, so nothing here can hang; a question that
-fails in an unforeseen way is a finding too, never a traceback.
+Checks of the kernel run in a child process. It enters namespaces of its own, and builds there what a lab needs, with
+the lab's own code: a link, a cut with a timeout, loss, a reset, a delay. When the child ends, the kernel removes all of
+it. A child that does not answer in time is killed, so nothing here can hang. A check that fails in an unexpected way is
+a finding too, never a traceback.
 
-A finding is `ok`; `warn` where a lab runs without it; or `fail` where it does not.
+A finding is `ok`; `warn` if a lab runs without it; or `fail` if a lab cannot run.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ LAB_MB_MIN = 500
 JARS_MB = 400
 STATE_MB = 100
 TEMPORARY_MB = 100
-NOT_TRIED = "not tried, since no namespace could be made"
+NOT_TRIED = "not tried, because no namespace could be made"
 _PR_SET_DUMPABLE = 4
 
-# What turns user namespaces off, and what turns them on again.
+# Files that can turn user namespaces off, the value that does so, and the sysctl that turns them on again.
 SWITCHES = (
     ("/proc/sys/kernel/unprivileged_userns_clone", "0", "kernel.unprivileged_userns_clone=1"),
     ("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1", "kernel.apparmor_restrict_unprivileged_userns=0"),
 )
-LIMITED = ("user", "net", "mnt", "pid")  # namespaces of each kind; a lab has one of networks for each node
+LIMITED = ("user", "net", "mnt", "pid")  # kinds of namespaces; a lab has a network namespace for each node
 LAB_NETWORKS = 8
 ROOMY = 15_000
 
@@ -65,7 +65,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def examine() -> list[Finding]:
-    """Every finding, in the order in which a person would put things right."""
+    """All findings, in the order in which a person would fix them."""
     questions: Sequence[tuple[str, Callable[[str], Finding]]] = (
         ("Python", _python),
         ("Java", _java),
@@ -76,7 +76,7 @@ def examine() -> list[Finding]:
         ("memory", _memory),
         ("disk for the cache", lambda name: _disk(name, jars.cache_root(), JARS_MB, "XDG_CACHE_HOME")),
         ("disk for the labs", lambda name: _disk(name, _state_root(), STATE_MB, "XDG_STATE_HOME")),
-        ("disk for what is temporary", _temporary),
+        ("disk for temporary files", _temporary),
         ("characters", _characters),
         ("Kafka's jars", _cached),
         ("Ivy", _ivy),
@@ -95,7 +95,7 @@ def _answer(name: str, question: Callable[[str], Finding]) -> Finding:
     except CannotHere as problem:
         found, _, way_out = problem.message.partition(": ")
         return Finding(name, "fail", found, way_out)
-    except Exception as problem:  # noqa: BLE001 - a doctor that falls over helps nobody
+    except Exception as problem:  # noqa: BLE001 - a check must not end the others
         told = f"{type(problem).__name__}: {problem}"
         return Finding(name, "fail", f"this check itself failed ({told})", "please report it with this line")
 
@@ -120,7 +120,9 @@ def _program(name: str, programs: Sequence[str], what_for: str) -> Finding:
     for program in programs:
         if path := shutil.which(program):
             return Finding(name, "ok", path)
-    return Finding(name, "warn", f"not there; it {what_for}, and nothing else needs it", f"apt install {programs[0]}")
+    return Finding(
+        name, "warn", f"not installed; it {what_for}, and nothing else needs it", f"apt install {programs[0]}"
+    )
 
 
 # -- the kernel --------------------------------------------------------------------------------------------------
@@ -128,7 +130,7 @@ def _program(name: str, programs: Sequence[str], what_for: str) -> Finding:
 
 def _as_root(name: str) -> Finding:
     if os.geteuid() != 0:
-        return Finding(name, "ok", "not tried, since you are not root, and not needed where it works without")
+        return Finding(name, "ok", "not tried, because you are not root; not needed if the next check is ok")
     if problem := _tried(lambda: _enter_all(rootless=False)):
         cure = "run outside a container, or in one with CAP_SYS_ADMIN and CAP_NET_ADMIN"
         return Finding(name, "fail", problem, _switched_off() or cure)
@@ -147,7 +149,7 @@ def _rootless(name: str) -> Finding:
 
 
 def _switched_off() -> str:
-    """What would allow namespaces, or enough of them, where a switch or a limit of the kernel does not."""
+    """The command that allows namespaces, if a switch or a limit of the kernel forbids them, else empty."""
     for file, off, cure in SWITCHES:
         if _read(file) == off:
             return f"as root: sysctl -w {cure} (now {off})"
@@ -175,16 +177,16 @@ def _netem(name: str) -> Finding:
 
 
 def cannot_delay() -> str:
-    """Why packets cannot be delayed here; empty where they can."""
+    """Why packets cannot be delayed here, or empty if they can."""
     return _tried(_delay_something)
 
 
 def _first_namespaces(problem: str) -> str:
-    return "put the namespaces right first" if problem.startswith(NOT_TRIED) else ""
+    return "fix the namespaces first" if problem.startswith(NOT_TRIED) else ""
 
 
 def _enter(flags: int, rootless: bool) -> None:
-    """What the supervisor does, as root or as anybody; root becomes nobody first to see what anybody may."""
+    """Enter namespaces as the supervisor does. `rootless` as root: become nobody first, to see what a user may do."""
     if not rootless:
         kernel.unshare(flags)
         return
@@ -192,7 +194,7 @@ def _enter(flags: int, rootless: bool) -> None:
         os.setgroups([])
         os.setgid(NOBODY)
         os.setuid(NOBODY)
-        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # else /proc/self would stay root's
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # else /proc/self would still belong to root
     uid, gid = os.getuid(), os.getgid()
     kernel.unshare(flags | kernel.CLONE_NEWUSER)
     kernel.map_root(uid, gid)
@@ -202,7 +204,7 @@ def _enter_all(rootless: bool) -> None:
     _enter(kernel.CLONE_NEWNET | kernel.CLONE_NEWNS | kernel.CLONE_NEWPID, rootless)
     for _ in range(LAB_NETWORKS - 1):
         kernel.new_network()
-    problem = _tried(_mount_something)  # its child is the first process of the new pid namespace
+    problem = _tried(_mount_something)  # in a child, which is the first process of the new pid namespace
     if problem:
         raise OSError(problem)
 
@@ -210,7 +212,7 @@ def _enter_all(rootless: bool) -> None:
 def _mount_something() -> None:
     kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
     kernel.mount("proc", "/proc", "proc", kernel.MS_NOSUID | kernel.MS_NODEV)
-    kernel.mount("tmpfs", "/tmp", "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "mode=0700")  # noqa: S108 - ours alone
+    kernel.mount("tmpfs", "/tmp", "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "mode=0700")  # noqa: S108 - in our own mount namespace
 
 
 def _enter_network() -> None:
@@ -223,7 +225,7 @@ def _enter_network() -> None:
 def _cut_something() -> None:
     _enter_network()
     from ackproof.lab.network.nftables import Match
-    from ackproof.lab.network.router import Network  # pyroute2 takes its time to load
+    from ackproof.lab.network.router import Network  # pyroute2 takes a while to load
 
     network = Network()
     for number in (1, 2):
@@ -244,7 +246,7 @@ def _delay_something() -> None:
 
 
 def _tried(work: Callable[[], None]) -> str:
-    """Do this in a child process. Empty where it worked, else what went wrong, in the child's own words."""
+    """Do this in a child process. Returns the child's error message, or nothing if it worked."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -259,7 +261,7 @@ def _tried(work: Callable[[], None]) -> str:
 
 
 def _as_child(work: Callable[[], None], writing: int) -> NoReturn:
-    """Never returns: what follows in this process belongs to the parent alone."""
+    """Do the work, report to the parent, and exit. It never returns into the parent's code."""
     told = b"ok"
     try:
         kernel.die_with_parent(signal.SIGKILL)
@@ -267,7 +269,7 @@ def _as_child(work: Callable[[], None], writing: int) -> NoReturn:
         for descriptor in (0, 1, 2):
             os.dup2(quiet, descriptor)
         work()
-    except BaseException as problem:  # noqa: BLE001 - told to the parent
+    except BaseException as problem:  # noqa: BLE001 - reported to the parent
         words = problem.strerror or str(problem) if isinstance(problem, OSError) else str(problem)
         told = f"{words or type(problem).__name__}".encode(errors="replace")
     finally:
@@ -276,13 +278,13 @@ def _as_child(work: Callable[[], None], writing: int) -> NoReturn:
 
 
 def _heard(reading: int, child: int) -> str:
-    """The child's answer; a child that is late or dies without one is ended and told of."""
+    """The child's report, or what is wrong if it is late or dies without one."""
     deadline = time.monotonic() + PROBE_S_MAX
     said = b""
     while select.select([reading], [], [], max(0.0, deadline - time.monotonic()))[0]:
         part = os.read(reading, 4096)
         if not part:
-            return "" if said == b"ok" else said.decode(errors="replace") or "the attempt died without a word"
+            return "" if said == b"ok" else said.decode(errors="replace") or "the attempt ended without a report"
         said += part
     os.kill(child, signal.SIGKILL)
     return f"no answer within {PROBE_S_MAX:.0f} s"
@@ -301,7 +303,7 @@ def _memory(name: str) -> Finding:
 
 
 def _disk(name: str, directory: Path, need_mb: int, variable: str) -> Finding:
-    """Of a directory that may not be there yet: the nearest one above it that is."""
+    """Whether there is room for a directory. If it does not exist yet, the nearest one above it counts."""
     there = directory
     while not there.exists():
         there = there.parent
@@ -319,7 +321,7 @@ def _temporary(name: str) -> Finding:
 
 
 def _characters(name: str) -> Finding:
-    """What the locale says; Python itself takes C and POSIX for UTF-8, unless it is told not to."""
+    """The encoding of the locale. Python treats C and POSIX as UTF-8, unless it is told otherwise."""
     encoding = locale.getencoding()
     if sys.flags.utf8_mode or codecs.lookup(encoding).name == "utf-8":
         return Finding(name, "ok", "UTF-8")
@@ -344,7 +346,7 @@ def _cached(name: str) -> Finding:
         return Finding(name, "warn", f"{found}; damaged: {', '.join(damaged)}", "the next start fetches them again")
     if missing:
         cure = "the first start fetches them, which needs the network once"
-        return Finding(name, "warn", f"{found}; not there yet: {', '.join(missing)}", cure)
+        return Finding(name, "warn", f"{found}; not fetched yet: {', '.join(missing)}", cure)
     return Finding(name, "ok", found)
 
 

@@ -1,10 +1,10 @@
-"""A laboratory as data: which nodes, which settings. Pure; what follows from it is computed, never stored.
+"""A lab as data: its nodes and settings. Pure: everything else is computed from it and never stored.
 
-Addresses come from 198.18.0.0/15, the range set aside for testing networks, so that a packet that ever strayed could
-not meet a real host: brokers are 198.18.1.N, ZooKeeper or controllers 198.18.2.N, the client 198.18.3.1, and more
-of them 198.18.3.N; a second site's are 198.19.1.N and 198.19.2.N, and the mirror, which stands there, is 198.19.4.1.
+Addresses come from 198.18.0.0/15, the range reserved for network tests, so that a stray packet could not reach a real
+host: brokers are 198.18.1.N, ZooKeeper nodes or controllers 198.18.2.N, clients 198.18.3.N. Those of a second site are
+198.19.1.N and 198.19.2.N, and the mirror, which is at the second site, is 198.19.4.1.
 
-Nodes of the first site have plain names, those of the second are `dc2.kafka1`.
+Nodes of the first site have plain names, those of the second are named like `dc2.kafka1`.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ USERS_PORT = 9094
 ZOOKEEPER_PORT = 2181
 CONTROLLER_PORT = 9093
 MIRROR_PORT = 8083
-CONTROLLER_ID_BASE = 100  # brokers are 1..9, controllers 101..105: one space of ids in KRaft
-SECOND_ID_BASE = 200  # and one for both sites, so that an id names one node
+CONTROLLER_ID_BASE = 100  # in KRaft, brokers (1..9) and controllers (101..105) share one range of ids
+SECOND_ID_BASE = 200  # both sites share the range too, so that an id names one node
 
 _NETWORKS = {FIRST_SITE: "198.18", SECOND_SITE: "198.19"}
 _SUBNETS: dict[Role, int] = {"broker": 1, "zookeeper": 2, "controller": 2, "client": 3, "mirror": 4}
@@ -46,7 +46,7 @@ _PORTS: dict[Role, int] = {
 }
 OBSERVER_ADDRESS = "198.18.255.254"
 
-# What the laboratory itself decides; overriding these would take the ground from under it.
+# Settings that the lab itself decides: overriding them would break it.
 OWN_KEYS = frozenset(
     {
         "broker.id",
@@ -69,7 +69,7 @@ SCOPES = ("broker", "zookeeper", "controller", "mirror", "all")
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """`scope.key=value`: scope is a role, one node's name, or `all`; the key `jvm` adds options to the JVM's own."""
+    """`scope.key=value`: the scope is a role, the name of a node, or `all`. The key `jvm` adds options of the JVM."""
 
     scope: str
     key: str
@@ -100,7 +100,7 @@ class Node(msgspec.Struct, frozen=True):
 
     @property
     def port(self) -> int:
-        """Where it serves; a client serves nothing."""
+        """The port on which it serves. A client has none."""
         return _PORTS[self.role]
 
     @property
@@ -115,7 +115,7 @@ MIRROR = Node("mirror", "mirror", 1, site=SECOND_SITE)
 
 
 def client(number: int) -> Node:
-    """A place for clients, with an address of its own."""
+    """A node for clients: a namespace with an address and without a server."""
     return CLIENT if number == 1 else Node(f"client{number}", "client", number)
 
 
@@ -129,14 +129,14 @@ class LabSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log_dirs: int = 1
     settings: tuple[Setting, ...] = ()
     expose: bool = False
-    users: tuple[str, ...] = ()  # with any, brokers ask who somebody is and what he may
-    clients: int = 1  # places for clients
+    users: tuple[str, ...] = ()  # if there are any, brokers authenticate and authorize them
+    clients: int = 1  # nodes for clients
     second: int = 0  # brokers of a second cluster, which has a quorum of one
     mirror: Mirror = "none"
     site: str = FIRST_SITE
 
     def of(self, site: str) -> LabSpec:
-        """One of the two clusters, as if it were alone."""
+        """The spec of one of the two clusters, as if it were alone."""
         if site == FIRST_SITE:
             return self
         return msgspec.structs.replace(self, site=site, brokers=self.second, quorum=1, racks=(), second=0)
@@ -160,7 +160,7 @@ class LabSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """Every node as the lab starts, the ones that others wait for first."""
+        """Every node at the start of the lab, in the order in which they are started."""
         second = self.of(SECOND_SITE)
         of_second = (*second.quorum_nodes, *second.broker_nodes) if self.second else ()
         mirror = () if self.mirror == "none" else (MIRROR,)
@@ -168,12 +168,12 @@ class LabSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return (*self.quorum_nodes, *self.broker_nodes, *of_second, *mirror, *clients)
 
     def jvm(self, node: Node) -> list[str]:
-        """The options that reach this node's JVM: they add up, the narrower scope last, so that it wins."""
+        """The options for this node's JVM, of all scopes; those of the narrower scope come last, so that they win."""
         scopes = ("all", node.role, node.name)
         return [each.value for scope in scopes for each in self.settings if (each.scope, each.key) == (scope, "jvm")]
 
     def overrides(self, node: Node) -> dict[str, str]:
-        """Settings that reach this node; the narrower scope wins, then the later one."""
+        """The settings for this node. The narrower scope wins, then the later setting."""
         return {
             setting.key: setting.value
             for scope in ("all", node.role, node.name)
@@ -193,7 +193,7 @@ def check_name(name: str) -> str:
 
 
 def check(spec: LabSpec) -> LabSpec:
-    """All problems at once, before anything is started."""
+    """Return the spec, or raise UsageProblem with all its problems, before anything is started."""
     problems = [*_problem_of(check_name, spec.name), *_problem_of(release, spec.kafka)]
     if not 1 <= spec.brokers <= BROKERS_MAX:
         problems.append(f"--brokers {spec.brokers}: a lab has 1 to {BROKERS_MAX} brokers")
@@ -253,9 +253,9 @@ def _setting_problems(spec: LabSpec) -> list[str]:
             known = ", ".join((*SCOPES, *sorted(names)))
             problems.append(f"{written}: no such scope; it is one of {known}")
         elif setting.key in OWN_KEYS:
-            problems.append(f"{written}: the laboratory sets {setting.key} itself")
+            problems.append(f"{written}: the lab sets {setting.key} itself")
         elif setting.scope == "all" and setting.key != "jvm":
             problems.append(f"{written}: 'all' takes only jvm; brokers and ZooKeeper have different settings")
         elif {"\n", "\r"} & set(setting.value) or not re.fullmatch(r"[A-Za-z0-9._-]+", setting.key):
-            problems.append(f"{written}: not a setting's name and a value on one line")
+            problems.append(f"{written}: write the name of a setting and a value without line breaks")
     return problems

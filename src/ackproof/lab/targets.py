@@ -1,9 +1,9 @@
-"""What a verb is aimed at: a name, a glob, a list of them, or a role that is resolved at this very moment.
+"""Targets of commands and faults: names, globs, lists of them, or roles that are resolved at this moment.
 
-kafka2   kafka*   kafka1,kafka3   all-brokers   quorum (the ZooKeeper nodes, or the controllers)   quorum:1
+kafka2   kafka*   kafka1,kafka3   all-brokers   quorum (the ZooKeeper nodes or the controllers)   quorum:1
 leader:orders/0   follower:orders/0   followers:orders/0   controller   coordinator:group   zookeeper-leader
-coordinator:transaction:producer2 (of a producer's transactions, by its transactional.id)
-dc1   dc2 (all nodes of a site, where there are two; the mirror stands in the second)
+coordinator:transaction:producer2 (the coordinator of a producer's transactions, by its transactional.id)
+dc1   dc2 (all nodes of a site, in a lab with two sites; the mirror is at the second)
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ ROLES = (
     "dc2",
 )
 
-TRANSACTION = "transaction:"  # before the transactional.id, where a coordinator is that of transactions
+TRANSACTION = "transaction:"  # prefix of a transactional.id in `coordinator:`
 Resolver = Callable[[str], list[str]]
 
 
 def resolve(text: str, names: Sequence[str], roles: Mapping[str, Resolver]) -> list[str]:
-    """The nodes meant, each once, in the order given. `roles` answers `ROLE` or `ROLE:WHAT`."""
+    """The nodes that a target names, each once, in the given order. `roles` resolves `ROLE` and `ROLE:WHAT`."""
     found: list[str] = []
     for item in text.split(","):
         found += [name for name in _resolve_one(item.strip(), names, roles) if name not in found]

@@ -1,8 +1,8 @@
-"""Who may hear whom: groups, severed links, and the groups that a measured matrix shows. Pure functions on names.
+"""Links between nodes: which links a partition cuts, and which groups of nodes still reach each other. Pure, on names.
 
-A link is directed: (who sends, who should hear). A partition is given as groups of names, as in Blockade: a name may
-stand in several groups, which is how a leader loses ZooKeeper only. Nodes that no group names form one more group, and
-`client` is in every group unless it is named.
+A link is directed: (sender, receiver). A partition is given as groups of names, as in Blockade. A name may be in
+several groups: so a leader can lose only ZooKeeper. Nodes that no group names form one more group. `client` is in every
+group unless a group names it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def completed_groups(groups: Sequence[Collection[str]], nodes: Sequence[str]) ->
 
 
 def severed_by_groups(groups: Sequence[Collection[str]], nodes: Sequence[str]) -> frozenset[Link]:
-    """Every directed pair that shares no group."""
+    """The links between nodes that share no group."""
     completed = completed_groups(groups, nodes)
     return frozenset(
         (source, target)
@@ -37,14 +37,14 @@ def severed_between(left: Iterable[str], right: Iterable[str], one_way: bool = F
 
 
 def links_of(names: Collection[str], nodes: Sequence[str]) -> frozenset[Link]:
-    """Every directed pair with one of these names at either end."""
+    """The links that have one of these nodes at either end."""
     return frozenset(link for link in permutations(nodes, 2) if link[0] in names or link[1] in names)
 
 
 def groups_of(reachable: Mapping[str, Mapping[str, bool]]) -> list[list[str]]:
-    """The largest sets of nodes that all hear each other: the partition as it is, whoever made it.
+    """The largest sets of nodes that all reach each other: the actual partition, whatever caused it.
 
-    Bron and Kerbosch's enumeration of maximal cliques; a lab has at most twenty nodes.
+    The maximal cliques, by the algorithm of Bron and Kerbosch; a lab has at most a few dozen nodes.
     """
     hears = {
         a: {b for b in reachable if b != a and reachable[a].get(b, False) and reachable[b].get(a, False)}

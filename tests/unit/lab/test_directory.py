@@ -29,7 +29,7 @@ from ackproof.lab.directory import (
     labs_root,
     living_labs,
     name_of_run,
-    take_away_dead_runs,
+    remove_dead_runs,
 )
 from ackproof.lab.spec import LabSpec
 from tests.support.lab_network import ANOTHER_UID, in_a_child
@@ -177,7 +177,7 @@ def test_what_cannot_be_swept_is_told_with_the_way_out_and_nothing_is_held(monke
 
     monkeypatch.setattr("ackproof.lab.directory.LAST_WORDS_S", 0)
     monkeypatch.setattr(shutil, "rmtree", refused)
-    with pytest.raises(CannotHere, match=f"{directory.path} could not be taken away.*another --name"):
+    with pytest.raises(CannotHere, match=f"{directory.path} could not be removed.*another --name"):
         directory.claim()
     assert kept.exists()
     assert not directory.alive()
@@ -212,7 +212,7 @@ def test_what_a_killed_run_left_goes_with_the_next_and_nothing_else() -> None:
         with claimed(name):
             pass
     with claimed(f"run-{gone.pid}-2"):
-        take_away_dead_runs()
+        remove_dead_runs()
         assert {entry.name for entry in labs_root().iterdir()} == {
             f"run-{gone.pid}-2",  # kept: its lab is up
             name_of_run("1"),  # its run may still read in it
@@ -286,7 +286,7 @@ def test_runs_of_another_user_are_not_swept(monkeypatch: pytest.MonkeyPatch) -> 
     with claimed(f"run-{gone.pid}-1") as directory:
         refuse = PermissionError(errno.EACCES, "Permission denied", str(directory.lock))
         monkeypatch.setattr(os, "open", raising(refuse))
-        take_away_dead_runs()
+        remove_dead_runs()
         with pytest.raises(CannotHere, match="belongs to"):
             directory.alive()
         monkeypatch.undo()

@@ -60,7 +60,7 @@ def test_a_signal_that_is_ignored_stays_ignored(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with launch._held_back() as let_through:
+        with launch._signals_delayed() as let_through:
             signal.raise_signal(signal.SIGINT)
             let_through()
             assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN

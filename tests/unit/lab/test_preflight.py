@@ -84,7 +84,7 @@ def test_an_attempt_tells_what_went_wrong_or_nothing(capfd: pytest.CaptureFixtur
 
     assert doctor._tried(lambda: None) == ""
     assert doctor._tried(fails) == "unshare: Operation not permitted"
-    assert doctor._tried(lambda: os._exit(9)) == "the attempt died without a word"
+    assert doctor._tried(lambda: os._exit(9)) == "the attempt ended without a report"
     assert doctor._tried(speaks) == ""
     assert capfd.readouterr() == ("", "")
 
@@ -129,7 +129,7 @@ def test_what_the_kernel_lacks_is_named_with_its_module_or_first_the_namespaces(
     finding = question("x")
     assert (finding.status, finding.found, cure in finding.way_out) == (status, "No such file or directory", True)
     monkeypatch.setattr(doctor, "_tried", lambda work: f"{doctor.NOT_TRIED} (Operation not permitted)")
-    assert question("x").way_out == "put the namespaces right first"
+    assert question("x").way_out == "fix the namespaces first"
 
 
 @pytest.mark.proves("E3")
@@ -169,7 +169,7 @@ def test_damaged_and_missing_jars_are_told(monkeypatch: pytest.MonkeyPatch) -> N
     assert finding.status == "warn"
     assert finding.found == "verified: 4.3.1; damaged: 3.9.2 (x.jar), 4.0.0 (no list of checksums)"
     monkeypatch.setattr(jars, "cached", lambda: {"3.9.2": []})
-    assert doctor._cached("x").found == "verified: 3.9.2; not there yet: 4.3.1"
+    assert doctor._cached("x").found == "verified: 3.9.2; not fetched yet: 4.3.1"
 
 
 READ_ONLY = 1  # MS_RDONLY
@@ -207,7 +207,7 @@ def test_a_temporary_folder_that_is_full_is_named(tmp_path: Path) -> None:
     folder = str(tmp_path / "temporary")
     Path(folder).mkdir()
     lacks = {"mounts": [["tmpfs", folder, "tmpfs", 0, "size=1m"]], "full": folder}
-    finding = told_by_a_crippled_machine(lacks, TMPDIR=folder)["disk for what is temporary"]
+    finding = told_by_a_crippled_machine(lacks, TMPDIR=folder)["disk for temporary files"]
     assert (finding.status, "TMPDIR" in finding.way_out) == ("fail", True)
     assert finding.found.startswith(f"0 MB free for {folder}")
 
@@ -225,7 +225,7 @@ def test_user_namespaces_that_are_switched_off_are_named_with_the_switch() -> No
     )
     for name in ("nftables", "netem"):
         assert findings[name].found.startswith(doctor.NOT_TRIED)
-        assert findings[name].way_out == "put the namespaces right first"
+        assert findings[name].way_out == "fix the namespaces first"
 
 
 @pytest.mark.proves("E3")

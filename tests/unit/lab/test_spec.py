@@ -77,9 +77,9 @@ def test_the_nodes_of_a_second_cluster_say_by_their_names_where_they_are() -> No
         ({"settings": (Setting("kafka9", "x", "1"),)}, "no such scope"),
         ({"settings": (Setting("client", "jvm", "-Xmx1g"),)}, "no such scope"),
         ({"settings": (Setting("all", "x", "1"),)}, "takes only jvm"),
-        ({"settings": (Setting("broker", "a b", "1"),)}, "on one line"),
-        ({"settings": (Setting("broker", "x", "1\ny=2"),)}, "on one line"),
-        ({"settings": (Setting("broker", "x", "1\ry=2"),)}, "on one line"),
+        ({"settings": (Setting("broker", "a b", "1"),)}, "without line breaks"),
+        ({"settings": (Setting("broker", "x", "1\ny=2"),)}, "without line breaks"),
+        ({"settings": (Setting("broker", "x", "1\ry=2"),)}, "without line breaks"),
     ],
 )
 def test_what_cannot_be_is_refused_in_words(changes: dict[str, object], said: str) -> None:

@@ -1,17 +1,17 @@
-"""The rules that cut links, in the one place that every packet between two nodes passes: the lab's own router.
+"""The rules that cut links, on the router, which every packet between two nodes passes.
 
-Each fault owns one set of links and its own rules, so faults compose: a rule does not drop, it marks the packet and
-lets it go on to the other faults' rules, and only a last chain acts on the marks. So each fault's counter counts every
-packet that it means to stop, whoever else would have stopped it too, and healing one fault leaves the others.
+Each fault has its own set of links and its own rules, so that faults can be combined. A rule does not drop a packet:
+it marks it and lets it go on to the rules of other faults, and a last chain acts on the marks. So the counter of each
+fault counts every packet that this fault stops, even if another fault stops it too, and healing one leaves the others.
 
-    chain mark (forward, 0):    fault 1: [new connection?] [lost by lot?] link in set 1 -> mark;  fault 2: ...
+    chain mark (forward, 0):    fault 1: [new connection?] [random loss?] link in set 1 -> mark;  fault 2: ...
     chain act  (forward, 10):   marked drop -> drop;  marked reset and TCP -> reject with reset;  marked reset -> drop
 
-Every element of a set counts its own packets (the proof of each single link) and may carry a time-out, after which the
-kernel forgets it with nobody alive. The look-up stands last in its rule, so only packets that the fault takes count.
+Every element of a set counts its own packets, which proves each single link. It may have a timeout, after which the
+kernel removes it without help. The lookup is last in its rule, so that only packets that the fault stops are counted.
 
-The kernel numbers the generations of a namespace's rules: each transaction that changes something, whoever asks for it,
-makes a new one, and a link whose time is up makes none. So it is known whether anybody else has changed them.
+The kernel numbers the generations of a namespace's rules: each transaction that changes something makes a new one,
+whoever made the transaction, and an element that times out makes none. So we know whether somebody else changed them.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ AddressLink = tuple[str, str]
 
 @dataclass(frozen=True)
 class Match:
-    """Which packets of a severed link a fault takes, and what becomes of them."""
+    """Which packets of its links a fault stops, and how."""
 
-    port: int | None = None  # only this port, at either end of the conversation
+    port: int | None = None  # only packets from or to this port
     new_connections: bool = False  # only the packet that opens a TCP connection
-    loss: float | None = None  # only this share of them, by lot
-    reset: bool = False  # answer TCP with a reset instead of silence
+    loss: float | None = None  # only this share of the packets, at random
+    reset: bool = False  # answer TCP packets with a reset, instead of dropping them
 
 
 def _bytes(value: bytes) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def _opens_connection() -> list[Any]:
     return [*_is_tcp(), flags, only_syn, _compare(_SYN)]
 
 
-def _by_lot(share: float) -> list[Any]:
+def _at_random(share: float) -> list[Any]:
     draw = genex("ng", {"dreg": _REGISTER_1, "modulus": LOSS_SCALE, "type": 1})
     draw["attrs"][0] = ("NFTA_EXPR_NAME", "numgen")
     to_network_order = genex("byteorder", {"sreg": _REGISTER_1, "dreg": _REGISTER_1, "op": 1, "len": 4, "size": 4})
@@ -115,7 +115,7 @@ def _key(link: AddressLink, port: int | None) -> bytes:
 
 
 class Rules:
-    """The rule set of the network namespace in which it was made. Not for two threads at once."""
+    """The rules of the network namespace in which this object was made. Two threads must not use it at once."""
 
     def __init__(self) -> None:
         self._nft = NFTables(nfgen_family=socket.AF_INET)
@@ -130,12 +130,14 @@ class Rules:
         self._rule("act", _has_mark(_RESET_MARK), verdict(_DROP))
 
     def _commit(self, command: Callable[..., Any], *arguments: Any, **fields: Any) -> None:
-        """One transaction of ours. Its generation is known to be ours if it follows on one that is: once another came
-        in between, none is ours any more."""
+        """Make one transaction. Its generation is ours if it follows directly on one of ours.
+
+        After a transaction of somebody else, no later generation counts as ours.
+        """
         before = self._generation()
         command(*arguments, **fields)
         after = self._generation()
-        if before == self._ours and after - before <= 1:  # 0: there was nothing to change, as in a set that is empty
+        if before == self._ours and after - before <= 1:  # 0: it changed nothing, as with an empty set
             self._ours = after
 
     def _generation(self) -> int:
@@ -147,14 +149,14 @@ class Rules:
         return int(answer.get_attr("NFTA_GEN_ID"))
 
     def only_ours(self) -> bool:
-        """Whether nobody else has changed any rule of this namespace since these were made."""
+        """Whether nobody else has changed the rules of this namespace."""
         return self._generation() == self._ours
 
     def _rule(self, chain: str, *expressions: list[Any]) -> None:
         self._commit(self._nft.rule, "add", table=TABLE, chain=chain, expressions=expressions)
 
     def add(self, name: str, match: Match, links: Collection[AddressLink], timeout_s: float | None = None) -> None:
-        """Sever the links at one instant: the set is filled, in one message, after its rules stand."""
+        """Cut the links at one instant: make the rules first, then fill their set in one message."""
         words = [_TYPE_IPV4, _TYPE_IPV4] + ([_TYPE_PORT] if match.port is not None else [])
         key_type = 0
         for word in words:
@@ -170,7 +172,7 @@ class Rules:
         }
         self._commit(self._nft._command, nftsocket.nft_set_msg, {"create": nftsocket.NFT_MSG_NEWSET}, "create", fields)
         only = (_opens_connection() if match.new_connections else []) + (
-            _by_lot(match.loss) if match.loss is not None else []
+            _at_random(match.loss) if match.loss is not None else []
         )
         mark = _add_mark(_RESET_MARK if match.reset else _DROP_MARK)
         for offset in (None,) if match.port is None else (_SOURCE_PORT_OFFSET, _TARGET_PORT_OFFSET):
@@ -178,7 +180,7 @@ class Rules:
         self.fill(name, match, links, timeout_s)
 
     def fill(self, name: str, match: Match, links: Collection[AddressLink], timeout_s: float | None) -> None:
-        """Put the links into the set; one that stands already gets the new time-out where the kernel can do that."""
+        """Put the links into the set. A link that is in it gets the new timeout, if the kernel can do that."""
         timeout = [("NFTA_SET_ELEM_TIMEOUT", round(timeout_s * 1000))] if timeout_s is not None else []
         elements = [{"attrs": [("NFTA_SET_ELEM_KEY", _bytes(_key(link, match.port))), *timeout]} for link in links]
         self._elements("add", nftsocket.NFT_MSG_NEWSETELEM, {"table": TABLE, "set": name, "elements": elements})
@@ -187,7 +189,7 @@ class Rules:
         self._commit(self._nft._command, nftsocket.nft_set_elem_list_msg, {command: number}, command, dict(fields))
 
     def counted(self, name: str) -> dict[AddressLink, int]:
-        """The links that this fault severs at this moment, each with the packets it has taken so far."""
+        """The links that this fault cuts now, each with the number of packets stopped so far."""
         counts = {}
         for element in self._dump(name):
             key = element.get_attr("NFTA_SET_ELEM_KEY").get_attr("NFTA_DATA_VALUE")
@@ -197,7 +199,7 @@ class Rules:
         return counts
 
     def left_s(self, name: str) -> float | None:
-        """The longest time that a link of this fault still has; None where it has no end."""
+        """The longest time that a link of this fault still has. None if the fault has no end."""
         left = [element.get_attr("NFTA_SET_ELEM_EXPIRATION") for element in self._dump(name)]
         known = [milliseconds / 1000 for milliseconds in left if milliseconds]
         return max(known) if known else None
@@ -213,7 +215,7 @@ class Rules:
         return [element for part in parts for element in part.get_attr("NFTA_SET_ELEM_LIST_ELEMENTS") or []]
 
     def remove(self, name: str) -> None:
-        """Mend all links of a fault at one instant, then take its rules and its set away."""
+        """Mend all links of a fault at one instant, then remove its rules and its set."""
         self._elements("del", nftsocket.NFT_MSG_DELSETELEM, {"table": TABLE, "set": name})
         for rule in self._nft.get_rules():
             if rule.get_attr("NFTA_RULE_CHAIN") == "mark" and _looks_up(rule, name):
@@ -223,7 +225,7 @@ class Rules:
         self._commit(self._nft._command, nftsocket.nft_set_msg, {"del": nftsocket.NFT_MSG_DELSET}, "del", fields)
 
     def names(self) -> list[str]:
-        """The faults that have rules, as the kernel says."""
+        """The names of the faults that have rules in the kernel."""
         return sorted(str(entry.get_attr("NFTA_SET_NAME")) for entry in self._nft.get_sets())
 
     def close(self) -> None:

@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 import typer
 
 from ackproof import __version__
+from ackproof.cli import explain as cli_explain
 from ackproof.cli import faults as cli_verbs
 from ackproof.cli import health as cli_health
 from ackproof.cli import interactive as cli_hand
@@ -68,6 +69,7 @@ cli_lab.register(app)
 cli_verbs.register(app)
 cli_hand.register(app)
 cli_health.register(app)
+cli_explain.register(app)
 
 
 def _on_signal(number: int, _: FrameType | None) -> NoReturn:

@@ -1,7 +1,7 @@
-"""What the brokers themselves wrote about a partition: evidence beside our own.
+"""What the brokers logged about a partition: evidence besides our own.
 
-The lines that tell how a log was cut, who began to lead and who left the in-sync replicas, in the words of Kafka 3.9
-and of 4.x (both seen). Log lines carry the time of day of the machine that ran them, without a zone; the zone is
+These are lines about truncated logs, new leaders and replicas that left the in-sync set, in the wording of Kafka 3.9
+and 4.x (both were seen). Log lines carry the time of day of the machine that ran them, without a zone; the zone is
 inferred from a node's first line, which is written within minutes of the run's beginning, so that a page made elsewhere
 is right too. Only regular files inside `logs/` are read: a planted link leads nowhere.
 """
@@ -23,7 +23,7 @@ BYTES_AT_ONCE = 2**16
 _QUARTER_HOUR_S = 900
 
 _STAMPED = re.compile(rb"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\] (.*)$")
-# First a cheap look at the bytes, so that the hundred thousand lines that say something else cost little.
+# A cheap search in the bytes comes first, because most of the hundred thousand lines are about something else.
 _OF_INTEREST = re.compile(
     rb"Truncat(?:ing|ed)|starts at leader epoch|Shrinking ISR|Expanding ISR|ISR updated to|Changed partition"
     rb"|state changed to|[Uu]nclean|UNCLEAN|[Ll]ost leadership|becomes? leader|Session expired|has expired"
@@ -44,7 +44,8 @@ class LogLine:
 
 
 def read_log_lines(run: Run) -> list[LogLine]:
-    """All lines of interest of all nodes, in the order of time; a log that cannot be read becomes a problem."""
+    """Return the lines of interest of all nodes in the order of time. A log that cannot be read becomes a problem of
+    the run."""
     folder = run.directory / "logs"
     lines: list[LogLine] = []
     for path in sorted(folder.glob("*.log")) if folder.is_dir() and not folder.is_symlink() else []:
@@ -63,7 +64,7 @@ def read_log_lines(run: Run) -> list[LogLine]:
 
 
 def about(lines: list[LogLine], topic: str, partition: int, begins_ns: float, ends_ns: float) -> list[LogLine]:
-    """The lines about one partition, or about sessions and fencing, inside a span of time."""
+    """Return the lines of a span of time that are about one partition, or about sessions and fencing."""
     named = re.compile(rf"(?<![\w.-]){re.escape(topic)}-{partition}(?!\d)")
     return [
         line
@@ -75,7 +76,7 @@ def about(lines: list[LogLine], topic: str, partition: int, begins_ns: float, en
 def _lines(run: Run, path: Path) -> Iterator[LogLine]:
     zone_s: int | None = None
     with path.open("rb") as source:
-        for raw in iter(partial(source.readline, BYTES_AT_ONCE), b""):  # a line without an end comes in pieces
+        for raw in iter(partial(source.readline, BYTES_AT_ONCE), b""):  # a very long line is read in pieces
             if zone_s is not None and not _OF_INTEREST.search(raw):
                 continue
             stamped = _STAMPED.match(raw[:LINE_LENGTH_MOST].rstrip())

@@ -1,7 +1,7 @@
-"""What each broker said of a partition while the run went on: its own view, sample by sample.
+"""Each broker's own view of a partition while the run went on, sample by sample.
 
-In a split two brokers may both say that they lead. So nothing here is averaged or merged: each broker's view is a line
-of its own, and who leads is asked of the brokers that claim it.
+In a network split two brokers may both say that they lead. So views are never averaged or merged: each broker has a
+line of its own, and only a broker's own claim counts as leading.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COLUMNS = (
 )
 
 
-VALUES_MOST = 30_000_000  # columns of numbers, which take far less memory than rows
+VALUES_MOST = 30_000_000  # columns of numbers take far less memory than rows
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class View:
 
     @property
     def claims(self) -> Bools:
-        """Where the broker itself says that it leads."""
+        """The samples in which the broker itself says that it leads."""
         return np.asarray(self.leader == self.broker)
 
 
@@ -61,7 +61,8 @@ class Partition:
     views: tuple[View, ...]
 
     def first_seen(self, epoch_above: int, after_ns: int = 0) -> tuple[int, View, int] | None:
-        """When a broker first claimed to lead in an epoch above this one: the moment, its view, the place in it."""
+        """Return when a broker first claimed to lead in an epoch above this one: the moment, its view, and the
+        sample."""
         found = []
         for view in self.views:
             places = np.flatnonzero(view.claims & (view.epoch > epoch_above) & (view.at_ns >= after_ns))
@@ -71,9 +72,9 @@ class Partition:
 
 
 def read_partitions(run: Run) -> list[Partition]:
-    """Every partition that the state was asked of, the first topic's first."""
+    """Return every partition about which brokers were asked, sorted by topic."""
     table = run.table("state", _COLUMNS, VALUES_MOST)
-    table = table.filter(pc.greater_equal(table["topic"], 0))  # a broker that did not answer spoke of no partition
+    table = table.filter(pc.greater_equal(table["topic"], 0))  # a broker that did not answer has no partition here
     if table.num_rows == 0:
         return []
     table = table.sort_by([(name, "ascending") for name in ("topic", "partition", "broker", "at_ns")])
@@ -89,7 +90,8 @@ def read_partitions(run: Run) -> list[Partition]:
     }
     begins = np.flatnonzero(np.any([np.diff(key) for key in keys], axis=0)) + 1
     views: dict[tuple[int, int], list[View]] = {}
-    for first, last in pairwise([0, *begins.tolist(), table.num_rows]):  # to filter for each would read all for each
+    # To filter the table for each broker would read all of it each time.
+    for first, last in pairwise([0, *begins.tolist(), table.num_rows]):
         topic, partition, broker = (int(key[first]) for key in keys)
         view = View(broker, **{name: values[first:last] for name, values in every.items()})
         views.setdefault((topic, partition), []).append(view)

@@ -1,4 +1,4 @@
-"""What the health check said, and what each fault did to the rates: a panel, and a table."""
+"""The panel of the health check's alerts, and the table of the rates during each fault."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _RATES = ("second", "sent", "acked", "read", "fault", "below")
 
 
 def alerts_panel(run: Run, time: Axis) -> list[Panel]:
-    """A strip for each rule that was ever raised, from raised to cleared."""
+    """Return a panel with a strip for each rule that was ever raised, from raised to cleared."""
     rows = sorted(
         run.table("alerts", ("at_ns", "rule", "event", "text")).to_pylist(), key=lambda row: int(row["at_ns"])
     )
@@ -32,7 +32,7 @@ def alerts_panel(run: Run, time: Axis) -> list[Panel]:
     for rule, begun in raised.items():
         strips.setdefault(rule, []).append(_segment(run, begun, time.high))
     shown = [Strip(rule, tuple(segments)) for rule, segments in sorted(strips.items())]
-    note = "What the health check told while the load ran." + ("" if shown else " It told of nothing.")
+    note = "What the health check reported while the load ran." + ("" if shown else " It reported nothing.")
     legend = [("b2", "raised, until it was cleared")]
     return [Panel("alerts", "Alerts", note, "", Axis(0, 1), strips=shown, legend=legend)]
 
@@ -52,13 +52,14 @@ class TollRow:
 
 
 def toll_rows(run: Run) -> list[TollRow]:
-    """What the rates fell to in the time of each fault, and without one; only where the scenario draws a line."""
+    """Return the rates during each fault, and without one, as the judge counted them. Only a scenario with a
+    `rate_line` has them."""
     line = run.record.plan.judge.rate_line
     if not line or run.verdict is None:
         return []
     rows = [row for batch in run.witnesses("rate", _RATES) for row in batch.to_pylist()]
     load = sorted((row for row in rows if row["second"] >= 0 and row["sent"]), key=lambda row: int(row["second"]))
-    last = load[-1]["second"] if load else 0  # hardly ever a full one
+    last = load[-1]["second"] if load else 0  # the last second is hardly ever a full one
     full = [row for row in rows if 0 <= row["second"] < last]
     counted = ("sent", "acked", *(("read",) if run.record.consumers else ()))
     return [

@@ -1,7 +1,7 @@
 """An index over several runs: a matrix of scenario by mode and shape, and what a crash costs beside what a split costs.
 
-A cell holds every run of its kind, so that a result that differs from one repetition to the next is seen as that. Links
-lead to each run's own page by a relative path, encoded, so that a folder of runs can be moved or sent as a whole.
+A cell holds every run of its kind, so that results that differ between repetitions stand side by side. Links are
+relative and encoded, so that a folder of runs can be moved or sent as a whole.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Comparison:
 
 
 def write_index(run_directories: Iterable[Path], out: Path) -> Path:
-    """The page over these runs; one that is no run directory is listed as that."""
+    """Write the index page over these runs. It names directories that are not run directories."""
     runs: list[Run] = []
     unreadable: list[str] = []
     for directory in run_directories:
@@ -108,7 +108,7 @@ def _result(run: Run) -> str:
 
 
 def _columns(runs: Sequence[Run]) -> list[tuple[str, str]]:
-    """Mode and shape, each mode's shapes side by side."""
+    """Return the columns, mode and shape, sorted so that the shapes of a mode stand side by side."""
     found = {(run.record.mode, run.record.shape) for run in runs}
     known = {shape: place for place, shape in enumerate(_SHAPES)}
     return sorted(found, key=lambda one: (one[0] != "zookeeper", one[0], known.get(one[1], len(known)), one[1]))
@@ -132,7 +132,7 @@ def _mark(run: Run, folder: Path) -> Mark:
     result = _result(run)
     sign, word = RESULTS[result]
     if run.verdict is None:
-        text = "nobody has judged it"
+        text = "not judged yet"
     elif run.verdict.lost is None:
         text = f"{run.verdict.acked:,} acked, the final log not read"
     else:
@@ -149,13 +149,13 @@ def _mark(run: Run, folder: Path) -> Mark:
 
 
 def relative_link(page: Path, folder: Path) -> str:
-    """A path that no browser takes for anything but a relative path, whatever the names in it."""
+    """Return a path that a browser always reads as a relative path, whatever the names in it."""
     relative = os.path.relpath(page.resolve(), folder.resolve())
     return "./" + quote(relative.encode("utf-8", "surrogateescape"), safe="/")
 
 
 def compare(runs: Sequence[Run]) -> list[Comparison]:
-    """For each acks, mode and shape with both: a crash beside a split, and which is worse."""
+    """Compare a crash with a split, for each acks, mode and shape that has both."""
     made = []
     keys = dict.fromkeys(
         (run.record.scenario.partition("-leader-")[0], run.record.mode, run.record.shape) for run in runs
@@ -170,7 +170,7 @@ def compare(runs: Sequence[Run]) -> list[Comparison]:
 
 
 def _losses(runs: Sequence[Run], scenario: str) -> list[Loss]:
-    """Lost of acknowledged. Unknown runs say nothing, so they do not count here."""
+    """Return lost and acknowledged of each run of a scenario. Unknown runs prove nothing, so they are left out."""
     verdicts = [run.verdict for run in runs if run.verdict is not None and run.record.scenario == scenario]
     return [(each.lost, each.acked) for each in verdicts if each.result != "unknown" and each.lost is not None]
 

@@ -1,8 +1,8 @@
-"""What scripts read: the JSON document of a run, and JUnit for CI.
+"""Output for scripts: the JSON document of a run, and JUnit for CI.
 
-The JSON has exactly the fields of the command line's contract, no more, so that nobody builds on what may change; the
-caller wraps the runs as `{"runs": [...]}`. The JUnit file is written whole after each scenario, so that it is valid
-whenever somebody looks: a refuted run is a failure, an unknown one an error, never a pass.
+The JSON has exactly the documented fields, so that no script depends on others; the caller wraps the runs as `{"runs":
+[...]}`. The JUnit file is rewritten whole after each scenario, so it is always valid: a refuted run is a failure, an
+unknown one an error, never a pass.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ackproof.report.render import write_whole
 
 
 def run_json(verdict: Verdict, report_path: Path | str | None) -> dict[str, Any]:
-    """Of a run that nobody judged nothing was counted, which is not that there was none."""
+    """Return the JSON document of a run. The counts of a run that was not judged are null, and not 0."""
     counted = not any(line.name == "judged" and not line.fit for line in verdict.fitness)
     return {
         "run": verdict.run,
@@ -82,7 +82,7 @@ def _case(suite: ElementTree.Element, verdict: Verdict) -> None:
 
 
 def _against(verdict: Verdict) -> list[str]:
-    """Why it is no pass: the unfit, and the checks that do not confirm."""
+    """Return why the run is not a pass: unfit lines, and checks that are refuted or unknown."""
     lines = [f"unfit: {entry.name}: {entry.text}" for entry in verdict.fitness if not entry.fit]
     return lines + [
         f"{check.name}: {check.expected}, {check.found if check.found is not None else 'no answer'}: "
@@ -93,5 +93,5 @@ def _against(verdict: Verdict) -> list[str]:
 
 
 def _xml(text: str) -> str:
-    """Lines of what can be printed: whoever shows them may do so on a terminal, and XML cannot hold all of the rest."""
+    """Replace everything that cannot be printed: terminals may obey it, and XML cannot hold all of it."""
     return "\n".join(plain(line) for line in text.split("\n"))

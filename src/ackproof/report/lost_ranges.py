@@ -1,9 +1,9 @@
 """Lost messages as ranges of offsets, each with its story.
 
-Seventy thousand losses are seldom seventy thousand events: they are a stretch of one leader's log that was cut off. So
-of the judge's witnesses neighbours of one fate become one range, and what the brokers said at
-the time tells the rest: who acknowledged it, in which epoch, who had taken over by then, and when it was gone. Sends
-that were acknowledged without an offset (acks=0) are ranges of their producer's numbers instead.
+Seventy thousand lost messages are seldom seventy thousand events: they are one stretch of a leader's log that was cut
+off. So neighbouring witnesses of the judge with the same fate become one range. The brokers' views at that time add the
+story: who acknowledged the range, in which epoch, who had taken over by then, and when it was gone. Messages that were
+acknowledged without an offset (acks=0) form ranges of their producer's numbers instead.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LostRange:
     first_seq: int
     last_seq: int
     done_ns: Ints  # when each was acknowledged, sorted
-    standing: int  # of its offsets, how many hold another message now
+    standing: int  # how many of its offsets hold another message now
     standing_epochs: tuple[int, ...]
 
     @property
@@ -45,20 +45,20 @@ class LostRange:
 
 @dataclass(frozen=True)
 class Story:
-    """What became of a range; null where the brokers' own views do not tell."""
+    """What became of a range. A field is null if the brokers' views do not show it."""
 
     acked_by: int | None
     acked_epoch: int | None
     new_leader: int | None
     new_epoch: int | None
     new_leader_ns: int | None
-    acked_after: int  # of the range, after the new leader had been seen
+    acked_after: int  # messages of the range that were acknowledged after the new leader was seen
     log_end_before: int | None
     gone_ns: int | None
 
 
 def lost_ranges(run: Run) -> list[LostRange]:
-    """Every range, the longest first."""
+    """Return every range, the longest first."""
     batches = list(run.witnesses("lost", _WITNESS))
     if sum(map(len, batches)) == 0:
         return []
@@ -71,7 +71,7 @@ def lost_ranges(run: Run) -> list[LostRange]:
 
 def _ranges(rows: dict[str, Ints], fates: Sequence[str]) -> list[LostRange]:
     placed = (rows["offset"] >= 0).astype(np.int64)
-    # Where no offset is known the producer takes the partition's part in telling ranges apart.
+    # Without offsets, ranges are told apart by producer instead of by partition.
     owner = np.where(placed == 1, -1, rows["producer"])
     number = np.where(placed == 1, rows["offset"], rows["seq"])
     same = ("topic", "partition")
@@ -105,7 +105,7 @@ def _ranges(rows: dict[str, Ints], fates: Sequence[str]) -> list[LostRange]:
 
 
 def tell(lost: LostRange, partitions: Sequence[Partition]) -> Story:
-    """The story of a range, from what each broker said of itself."""
+    """Return the story of a range, from what each broker said about itself."""
     views = next((p for p in partitions if (p.topic, p.partition) == (lost.topic, lost.partition)), None)
     acker = _acker(lost, views) if views is not None else None
     if views is None or acker is None:
@@ -121,7 +121,7 @@ def tell(lost: LostRange, partitions: Sequence[Partition]) -> Story:
 
 
 def _acker(lost: LostRange, partition: Partition) -> tuple[View, int] | None:
-    """Who claimed to lead, and may have held the offset, when the first of the range was acknowledged."""
+    """Return the broker that claimed to lead, and may have held the offset, when the range began to be acknowledged."""
     first_ns = int(lost.done_ns[0])
     found: list[tuple[View, int]] = []
     for view in partition.views:
@@ -134,7 +134,8 @@ def _acker(lost: LostRange, partition: Partition) -> tuple[View, int] | None:
 
 
 def _gone(view: View, lost: LostRange) -> tuple[int | None, int | None]:
-    """How far the acknowledging broker's log went, and when it was first seen to end before the range."""
+    """Return how far the log of the acknowledging broker reached, and when it was first seen to end before the
+    range."""
     held = np.flatnonzero(view.log_end > lost.first)
     if not lost.by_offset or len(held) == 0:
         return None, None

@@ -1,6 +1,6 @@
-"""Tables of what the judge measured, for terminal and page alike: a check's rows, with the columns that a person reads.
+"""Tables of what the judge measured, for the terminal and the page: the rows of a check, with the columns to show.
 
-A new one is a line in MEASURES.
+To add a table, add it to MEASURES.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ackproof.model.verdict import Verdict
 @dataclass(frozen=True)
 class Measure:
     title: str
-    columns: Mapping[str, str]  # of the check's rows: the heading
-    formats: Mapping[str, str] = field(default_factory=dict)  # where a number is not told as it is
-    least: int = 1  # with fewer rows there is nothing to see
+    columns: Mapping[str, str]  # a column of the check's rows, and its heading
+    formats: Mapping[str, str] = field(default_factory=dict)  # how a number is formatted, if not as it is
+    least: int = 1  # with fewer rows the table says nothing
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ MEASURES: dict[str, Measure] = {
         {"unowned_partition_s": ",.2f"},
     ),
     "eligible_leaders": Measure(
-        "Who may lead without being in sync",
+        "Replicas that may lead without being in sync",
         {
             "topic": "topic",
             "partition": "partition",
@@ -52,19 +52,19 @@ MEASURES: dict[str, Measure] = {
         },
     ),
     "alerts": Measure(
-        "Alerts: whether the health check told of each fault in time, and of nothing else",
+        "Alerts: whether the health check reported each fault in time, and nothing else",
         {
             "rule": "alert",
-            "told": "a person is told",
+            "told": "a person is notified",
             "fault": "fault",
             "result": "result",
             "after_s": "raised after s",
-            "stood_s": "stood s",
+            "stood_s": "lasted s",
         },
         {"after_s": ",.1f", "stood_s": ",.1f"},
     ),
     "site_gap": Measure(
-        "How long nobody wrote, and nobody of a group read, while clients moved",
+        "How long no client wrote or read while the clients moved to the other site",
         {"what": "gap of", "group": "group", "from_site": "from", "to_site": "to", "ms": "ms", "again": "read again"},
         {"ms": ",.0f"},
     ),
@@ -139,7 +139,7 @@ MEASURES: dict[str, Measure] = {
 
 
 def measured(verdict: Verdict) -> list[Measured]:
-    """Those of which this verdict has rows."""
+    """Return the tables for which this verdict has rows."""
     rows_of = {check.name: check.witnesses for check in verdict.checks}
     return [
         _measured(name, measure, rows_of[name])

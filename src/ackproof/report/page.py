@@ -1,8 +1,8 @@
 """`runs/<id>/report.html`: one page that a person would send to a colleague.
 
-On top the verdict in one sentence and the few numbers that everybody asks for; below, the evidence, so that whoever
-doubts the sentence can follow it down to single messages and to the brokers' own log lines. Everything comes from the
-run directory; a run that was not judged has its page too, which says so first and then shows what is known.
+At the top are the verdict in one sentence and the key numbers. Below is the evidence, so that a reader who doubts the
+sentence can follow it down to single messages and to the brokers' log lines. Everything comes from the run directory. A
+run that was not judged has a page too, which says so first and then shows what is known.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LINES_SHOWN = 40
 
 
 def write_report(run_directory: Path) -> Path:
-    """The page of a run, judged or not; written whole."""
+    """Write the page of a run, judged or not, and return its path."""
     page = report_page(run_directory)
     return write_whole(run_directory / REPORT, page.encode("utf-8", "replace"))
 
@@ -130,13 +130,13 @@ def _headline(run: Run) -> Headline:
         told = sentence.removeprefix(f"{word}: ").removeprefix(f"{name}: ")  # the word stands above it already
         return Headline(name, sign, word, told[:1].upper() + told[1:])
     how = {"interrupted": "The run was interrupted", "failed": "The run failed", "complete": "The run is complete"}
-    begun = how.get(run.record.ended or "", "The run never came to its end")
-    sentence = f"{begun}, and nobody has judged it: nothing below says whether anything was lost."
+    begun = how.get(run.record.ended or "", "The run did not come to its end")
+    sentence = f"{begun}, and it was not judged: nothing below says whether anything was lost."
     return Headline("not-judged", sign, word, sentence)
 
 
 def _focus(partitions: Sequence[Partition], ranges: Sequence[LostRange]) -> Partition | None:
-    """The partition whose story is drawn: the one of the longest lost range, else the first that somebody wrote to."""
+    """Return the partition whose story is drawn: the one with the longest lost range, else the first one."""
     for entry in ranges:
         for partition in partitions:
             if (partition.topic, partition.partition) == (entry.topic, entry.partition):
@@ -160,7 +160,7 @@ def _range(run: Run, lost: LostRange, partitions: Sequence[Partition], lines: li
 
 
 def _other_lines(run: Run, partitions: Sequence[Partition], lines: list[LogLine]) -> list[ShownLine]:
-    """Without losses, what the brokers said of leaders and logs while the load ran."""
+    """Return what the brokers logged about leaders and logs while the load ran, for a run without losses."""
     ends = run.record.marks.drained_ns or run.origin_ns + 86_400 * SECOND
     chosen: dict[int, LogLine] = {}
     for partition in partitions[:16]:

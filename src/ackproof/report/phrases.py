@@ -1,4 +1,4 @@
-"""The report's sentences: what a result, a fate and a range of losses mean, for somebody who was not there."""
+"""The report's sentences about results, fates and lost ranges."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RESULTS = {
 }
 
 HEADLINE = ("lost", "duplicated", "reordered")
-# What no scenario permits is told where it was found, and else only among all checks.
+# No scenario permits these, so they are shown among all checks, and not among the key numbers.
 _NEVER = ("phantom", "aborted_read", "resurrected", "offset_gap", "exit_codes", "claims")
 
 FATES = {
@@ -47,12 +47,12 @@ FAILOVER_STEPS = (
 
 
 def is_fit(verdict: Verdict) -> bool:
-    """Otherwise what its checks found or did not find is no evidence, and must not look like some."""
+    """Whether the run is evidence. If not, the page must not show the results of its checks as evidence."""
     return all(entry.fit for entry in verdict.fitness)
 
 
 def expected_besides(verdict: Verdict) -> list[CheckResult]:
-    """What a scenario requires or forbids besides what everybody asks for: its own question, with its answer."""
+    """Return the checks that this scenario requires or forbids besides lost, duplicated and reordered."""
     known = (*HEADLINE, *_NEVER)
     return [
         check
@@ -62,7 +62,7 @@ def expected_besides(verdict: Verdict) -> list[CheckResult]:
 
 
 def fate_kind(fate: str) -> str:
-    """Which of the bar's colours a fate has."""
+    """Return which colour of the bar a fate has."""
     if fate.startswith("lost"):
         return "lost"
     if fate in ("survived", "survived_moved"):
@@ -79,7 +79,7 @@ class FateRow:
 
 
 def fate_rows(fates: Mapping[str, int]) -> list[FateRow]:
-    """In the order of the table above; one that this version does not know comes last."""
+    """Return the fates in the order of the glossary. A fate that this version does not know comes last."""
     known = [name for name in FATES if fates.get(name)]
     names = known + [name for name in fates if name not in FATES and fates[name]]
     return [FateRow(name, fates[name], FATES.get(name, ""), fate_kind(name)) for name in names]
@@ -106,7 +106,7 @@ def producer_name(run: Run, number: int) -> str:
 
 
 def range_story(run: Run, lost: LostRange, story: Story) -> list[tuple[str, str]]:
-    """The story in order: when (seconds since the load began, or nothing), and what."""
+    """Return the story in order: when (in seconds since the load began), and what happened."""
     told = [(_span(run, lost), _acked(run, lost, story))]
     if story.new_leader is not None and story.new_leader_ns is not None:
         after = f" {story.acked_after:,} of these acknowledgements came after that." if story.acked_after else ""
@@ -134,7 +134,7 @@ def _acked(run: Run, lost: LostRange, story: Story) -> str:
         what = f"{_messages(lost.count)} of {len(lost.producers)} producers"
     what += " was" if lost.count == 1 else " were"
     if story.acked_by is None:
-        return f"{what} acknowledged; which leader did it cannot be told from what the brokers said."
+        return f"{what} acknowledged; the views of the brokers do not show by which leader."
     return f"{what} acknowledged by {run.node(story.acked_by)}, which said that it led in epoch {story.acked_epoch}."
 
 

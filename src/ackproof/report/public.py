@@ -1,7 +1,7 @@
-"""The public result of 2019 beside which ours is set: Kafka 2.0, one producer (crowd: ten), retries off.
+"""The public result of 2019, for comparison: Kafka 2.0, one producer (crowd: ten), retries off.
 
 Compare shapes, not digits: what is lost is the rate times the time that the old leader went on acknowledging, and both
-depend on the machine and on time-outs. Acked minus high watermark is the number that was compared by hand then.
+depend on the machine and on time-outs. At that time, acknowledged minus high watermark was compared by hand.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Receivers side by side: what each costs over time."""
+"""Panels that compare receivers: what each costs over time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _COLUMNS = ("consumer", "at_ns", "messages", "handling_ns", "memory_bytes", "dis
 
 
 def cost_panels(run: Run, style: Callable[[int], str]) -> list[Panel]:
-    """Time, memory and disk: a line for each receiver. `style` is that of a number from 1 on."""
+    """Return panels of time, memory and disk, with a line for each receiver. `style` returns the style of a number from
+    1 on."""
     table = run.table("costs", _COLUMNS)
     if table.num_rows == 0:
         return []
@@ -30,9 +31,10 @@ def cost_panels(run: Run, style: Callable[[int], str]) -> list[Panel]:
         return made
 
     told = (
-        ("time", "Receivers: time", "Of each message, its effect and the commit too.", "µs", _microseconds),
-        ("memory", "Receivers: memory", "What the process of each holds.", "MB", lambda own: _mb(own, "memory_bytes")),
-        ("disk", "Receivers: disk", "Its database; what all alike write is the line of one that notes nothing.", "MB",
+        ("time", "Receivers: time", "Time for each message, with its effect and the commit.", "µs", _microseconds),
+        ("memory", "Receivers: memory", "The memory of each receiver's process.", "MB",
+         lambda own: _mb(own, "memory_bytes")),
+        ("disk", "Receivers: disk", "The database of each. The strategy `nothing` shows what all of them write.", "MB",
          lambda own: _mb(own, "disk_bytes")),
     )  # fmt: skip
     return [

@@ -1,9 +1,9 @@
-"""Pages that need nothing but themselves: templates filled with everything escaped, and a policy that forbids the rest.
+"""Fill templates into pages that stand alone: everything is escaped, and a content policy forbids every request.
 
-Whatever a topic, a key, a title or a log line holds, it shows as text: the templates escape by themselves, data for the
-script stands in a block that no parser takes for script, and the content policy names our own style and script by their
-hashes and forbids everything else, requests included. Control characters, which a page cannot show, become visible
-signs; each piece of data is isolated for the direction of writing, so that it cannot turn around what stands beside it.
+Topics, keys, titles and log lines always show as text: the templates escape everything, data for the script is in a
+block that no parser runs, and the content policy allows only our own style and script, by their hashes. Control
+characters become visible signs. Each piece of data is isolated for the direction of writing, so that it cannot reverse
+the text beside it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def visible(value: Any) -> Any:
-    """Text that a page can show as it is: a control character becomes its sign."""
+    """Replace control characters by visible signs."""
     if isinstance(value, Markup) or not isinstance(value, str) or value.isprintable():
         return value
     return "".join(_sign(char) for char in value)
@@ -46,7 +46,7 @@ def _sign(char: str) -> str:
 
 
 def json_block(document: Any) -> Markup:
-    """A document for a data block: no character that could end the block stands in it."""
+    """Return a JSON document for a data block, without any character that could end the block."""
     text = msgspec.json.encode(document).decode()
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
@@ -64,7 +64,7 @@ def duration(milliseconds: float | None) -> str:
 
 
 def share(part: float, whole: float) -> str:
-    """A percentage that never rounds something to nothing, nor nearly everything to everything."""
+    """Return a percentage. Something is never rounded to 0 %, and not everything never to 100 %."""
     if not whole:
         return NOTHING
     exact = part / whole * 100
@@ -76,7 +76,7 @@ def share(part: float, whole: float) -> str:
 
 
 def render(template: str, **context: Any) -> str:
-    """The page, with style and script inlined and named by hash in its policy."""
+    """Return the page, with style and script inlined, and allowed by their hashes."""
     style, script = ((TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     sources = "; ".join(
         (
@@ -94,7 +94,7 @@ def render(template: str, **context: Any) -> str:
 
 @cache
 def _environment() -> Environment:
-    """Made once: it keeps the templates compiled, which takes longer than to fill them."""
+    """Make the environment once: to compile the templates takes longer than to fill them."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -113,7 +113,7 @@ def _hash(text: str) -> str:
 
 
 def write_whole(path: Path, content: bytes) -> Path:
-    """Aside, then renamed: never half a file, and never through a link that somebody planted at its name.
+    """Write a file aside and rename it, so that it is never half written, and never written through a planted link.
 
     As root the rename would also replace a device, such as /dev/null, for the whole machine.
     """
@@ -123,7 +123,7 @@ def write_whole(path: Path, content: bytes) -> Path:
     try:
         with naming(path), os.fdopen(handle, "wb") as out:
             out.write(content)
-        Path(temporary).chmod(0o644)  # to be shown to others, unlike what mkstemp has in mind
+        Path(temporary).chmod(0o644)  # mkstemp makes a private file, and this one is for others
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

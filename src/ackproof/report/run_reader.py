@@ -1,8 +1,8 @@
-"""A run directory as the report reads it: whatever is there, however the run ended.
+"""Read a run directory for the report, however the run ended.
 
-Nothing here needs Spark, or a run that was judged, or even one that ended: a stream that its writer never sealed is
-read up to its last whole batch. What cannot be read is a line in `problems`, which the page shows, never a silent hole.
-Tables are read in batches and only in the columns asked for, so that a journal of millions of rows fits.
+This needs no Spark, no verdict, and not even a run that ended: a stream that was never sealed is read up to its last
+whole batch. Whatever cannot be read becomes a line in `problems`, which the page shows. Tables are read in batches, and
+only the columns that are needed, so that a journal of millions of rows fits into memory.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ackproof.model.verdict import Verdict, read_verdict
 
 SECOND = 1_000_000_000
 BATCH_ROWS = 1 << 18
-VALUES_MOST = 3_000_000  # of a table that a page looks at row by row
+VALUES_MOST = 3_000_000  # the most values of a table that a page reads row by row
 BYTES_MOST = 256 * 2**20
 
 
@@ -42,15 +42,15 @@ class Run:
     verdict: Verdict | None
     problems: list[str] = field(default_factory=list)
     _looked_at: dict[Path, bool] = field(default_factory=dict)  # whether a file differs from its checksum
-    _bombs: dict[Path, str | None] = field(default_factory=dict)  # why it is not read, if it is not
+    _bombs: dict[Path, str | None] = field(default_factory=dict)  # why a file is not read, or None
 
     @property
     def origin_ns(self) -> int:
-        """Where the time axis begins: when the load did."""
+        """The beginning of the time axis: when the load began."""
         return self.record.marks.load_begun_ns or self.record.marks.ready_ns or self.record.began.monotonic_ns
 
     def seconds(self, at_ns: Any) -> Any:
-        """Since the load began; of one moment, or of a whole column."""
+        """Convert a moment, or a whole column of moments, to seconds since the load began."""
         return (at_ns - self.origin_ns) / SECOND
 
     def wall(self, at_ns: float) -> datetime:
@@ -61,14 +61,14 @@ class Run:
         return int(wall_s * SECOND) - self.record.began.wall_ns + self.record.began.monotonic_ns
 
     def node(self, broker: int | None) -> str:
-        return "nobody" if broker is None or broker < 0 else self.record.nodes.get(broker, f"broker {broker}")
+        return "none" if broker is None or broker < 0 else self.record.nodes.get(broker, f"broker {broker}")
 
     def topic(self, number: int) -> str:
         known = 0 <= number < len(self.record.topics)
         return self.record.topics[number] if known else f"topic {number}"
 
     def batches(self, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows of a table of the journal, in batches; a file that cannot be read becomes a problem."""
+        """Yield the rows of a table of the journal in batches. A file that cannot be read becomes a problem."""
         sealed = sealed_files(self.directory, table)
         for path in sealed:
             yield from self._sealed(path, columns, pa.schema([TABLES[table].schema.field(name) for name in columns]))
@@ -78,7 +78,7 @@ class Run:
                 yield from self._stream(path, columns)
 
     def table(self, table: str, columns: Sequence[str], most: int = VALUES_MOST) -> pa.Table:
-        """A table in memory: at most so many values of it. More of them become a problem."""
+        """Return a table with at most `most` values. If it has more, that becomes a problem."""
         fields = [TABLES[table].schema.field(name) for name in columns]
         read: list[pa.RecordBatch] = []
         rows = size = 0
@@ -92,7 +92,7 @@ class Run:
         return pa.Table.from_batches(read, pa.schema(fields))
 
     def witnesses(self, check: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """All witnesses of a check, as the judge kept them."""
+        """Yield all witnesses of a check, as the judge wrote them."""
         for path in sorted((self.directory / "verdict" / check).glob(f"*{SEALED_SUFFIX}")):
             yield from self._sealed(path, columns)
 
@@ -117,7 +117,7 @@ class Run:
         return self._bombs[path]
 
     def _differs(self, path: Path) -> bool:
-        """Asked once: a page reads a file several times, and this asks for all of it."""
+        """Whether a file differs from its checksum. It is computed once, because a page reads a file several times."""
         if path not in self._looked_at:
             self._looked_at[path] = differs_from_checksum(path)
         return self._looked_at[path]
@@ -166,7 +166,7 @@ def open_run(directory: Path) -> Run:
 
 
 def numbers(column: pa.Array | pa.ChunkedArray, missing: float = np.nan) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """A column of numbers as floats; offsets stay exact up to 2**53."""
+    """Return a column of numbers as floats. Offsets stay exact up to 2**53."""
     filled = pc.fill_null(pc.cast(column, pa.float64(), safe=False), missing)
     return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.float64)
 

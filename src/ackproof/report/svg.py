@@ -1,9 +1,9 @@
-"""Panels drawn on the server, as SVG that needs no script: lines, steps, strips, bands and axes.
+"""Draw panels as SVG that needs no script: lines, steps, strips, bands and axes.
 
-A panel is an outer drawing in the page's own pixels, which holds the words, and an inner one on a fixed grid, which is
-stretched over it and holds the lines. So words are never distorted, a narrow screen needs no other drawing, and zooming
-is nothing but another view box of the inner one: the small script of the page sets it on all panels at once. Numbers go
-into attributes and words through `Markup.format`, which escapes them.
+A panel has an outer drawing in the page's pixels, which holds the words, and an inner one on a fixed grid, which is
+stretched and holds the lines. So words are never distorted, a narrow screen needs no other drawing, and to zoom, the
+page's small script only changes the view box of all inner drawings. Numbers and words are inserted with
+`Markup.format`, which escapes them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WIDTH, HEIGHT = 10_000, 1_000  # the inner grid
 
 @dataclass(frozen=True)
 class Axis:
-    """From values to the inner grid; the largest on top."""
+    """Maps values to the inner grid; the largest is at the top."""
 
     low: float
     high: float
@@ -35,7 +35,7 @@ class Axis:
         return np.asarray((values - low) / (high - low), dtype=np.float64)
 
     def place_all(self, values: Sequence[float]) -> list[tuple[float, float]]:
-        """Each value's place, with the value."""
+        """Return the place of each value, with the value."""
         return list(zip(self.place(np.array(values, dtype=np.float64)).tolist(), values, strict=True))
 
     def ticks(self, count: int = 4) -> list[float]:
@@ -53,12 +53,12 @@ class Band:
     ends: float
     label: str
     kind: str = "fault"
-    number: int | None = None  # the fault's, to stand for its label where that finds no room
+    number: int | None = None  # the number of the fault, which replaces the label if there is no room
 
 
 @dataclass(frozen=True)
 class Segment:
-    """A stretch of a strip: who led, in whose view."""
+    """A stretch of a strip, for example the time in which one broker led."""
 
     begins: float
     ends: float
@@ -81,7 +81,7 @@ class Panel:
     axis: Axis
     series: Sequence[Series] = ()
     strips: Sequence[Strip] = ()
-    legend: Sequence[tuple[str, str]] = field(default=())  # style and word, where the series are not the legend
+    legend: Sequence[tuple[str, str]] = field(default=())  # styles and words, if the legend is not made from the series
 
     @property
     def shown(self) -> int:
@@ -93,7 +93,7 @@ class Panel:
 
 
 def nice_ticks(low: float, high: float, count: int) -> list[float]:
-    """Round numbers inside a range, about as many as asked for."""
+    """Return round numbers inside a range, about `count` of them."""
     span = max(high - low, 1e-9)
     raw = span / max(count, 1)
     magnitude = 10.0 ** np.floor(np.log10(raw))
@@ -103,7 +103,7 @@ def nice_ticks(low: float, high: float, count: int) -> list[float]:
 
 
 def short(value: float) -> str:
-    """A number for an axis: 12 k instead of 12,000, 0.5 instead of 0.500."""
+    """Shorten a number for an axis: 12 k instead of 12,000, 0.5 instead of 0.500."""
     for limit, divisor, suffix in ((1e9, 1e9, " G"), (1e6, 1e6, " M"), (1e4, 1e3, " k")):
         if abs(value) >= limit:
             return f"{value / divisor:.4g}{suffix}"
@@ -111,7 +111,7 @@ def short(value: float) -> str:
 
 
 def axis_over(series: Iterable[Series], logarithmic: bool = False, headroom: float = 1.06) -> Axis:
-    """Wide enough for every value, from 0, or for a logarithmic one from the decade below the smallest."""
+    """Return an axis for all values, from 0, or, if logarithmic, from the decade below the smallest value."""
     values = np.concatenate([entry.values for entry in series] or [np.zeros(1)])
     values = values[~np.isnan(values)]
     largest = float(values.max()) if len(values) else 1.0
@@ -128,7 +128,7 @@ def percent(share: float) -> str:
 
 
 def inner(panel: Panel, time: Axis, bands: Sequence[Band]) -> Markup:
-    """The stretched part of a panel."""
+    """Draw the inner part of a panel, which is stretched."""
     parts = [Markup('<g class="bands">'), *(_band(band, time) for band in bands), Markup("</g>")]
     parts += [
         Markup('<line class="grid" x1="0" x2="{}" y1="{}" y2="{}"/>').format(WIDTH, y, y)
@@ -173,7 +173,7 @@ def _line(series: Series, time: Axis, axis: Axis) -> Markup:
             begun = False
             continue
         if not begun:
-            # A single point draws nothing without a length: a line to itself, with round ends, is a dot.
+            # A single point has no length and would be invisible: a line to itself, with round ends, is a dot.
             pieces.append(f"M{x:.0f} {y:.0f}h0")
         else:
             pieces.append(f"H{x:.0f}V{y:.0f}" if series.steps and y != last else f"L{x:.0f} {y:.0f}")

@@ -1,8 +1,9 @@
-"""Numbers over time, out of tables of any length: counted per second, or folded into histograms, in one pass.
+"""Count what clients did per second, and fold latencies into histograms, in one pass over tables of any length.
 
-A plot has about a thousand columns of pixels, a journal millions of rows. What is drawn is thinned by the smallest and
-the largest value of each column, so that no outlier is ever dropped; `Series.total` keeps what there was, and the page
-says both. Percentiles come from histograms whose buckets are 2 % wide, the maximum is exact.
+This only draws: every number that the page states about a judged run comes from the judge. A plot has about a thousand
+columns of pixels, a journal millions of rows. So only the smallest and the largest value of each column are drawn, and
+no outlier is dropped; `Series.total` keeps the number of points, and the page says both. Percentiles come from
+histograms whose buckets are 2 % wide; the maximum is exact.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from ackproof.report.run_reader import SECOND, Run, integers
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 
-COLUMNS = 1_200  # of pixels: beyond this nobody can tell points apart
-BEFORE_S = 600  # sends may be due before the load is said to have begun, by a little
-LONGEST_S = 14 * 24 * 3600  # a time beyond is a damaged one, and would ask for memory without end
+COLUMNS = 1_200  # of pixels: more points cannot be told apart
+BEFORE_S = 600  # a send may be due a little before the load begins
+LONGEST_S = 14 * 24 * 3600  # a later time is damaged, and would need endless memory
 LATENCY_ROWS = 4_096
 _STEP = np.log(1.02)
 _BUCKETS = int(np.ceil(np.log(1e10) / _STEP))  # 1 µs to 10,000 s
@@ -28,7 +29,7 @@ _BUCKETS = int(np.ceil(np.log(1e10) / _STEP))  # 1 µs to 10,000 s
 
 @dataclass(frozen=True)
 class Series:
-    """What a line of a plot shows: seconds since the load began, values, and how many points there were."""
+    """A line of a plot: seconds since the load began, values, and how many points there were before thinning."""
 
     name: str
     style: str
@@ -43,7 +44,7 @@ class Series:
 
 
 def thin(times: Floats, values: Floats, columns: int = COLUMNS) -> tuple[Floats, Floats]:
-    """First, last, smallest and largest of each column, in the order of time; a gap stays a gap."""
+    """Keep the first, last, smallest and largest value of each column, in the order of time. A gap stays a gap."""
     if len(times) <= 4 * columns:
         return times, values
     span = max(times[-1] - times[0], 1e-9)
@@ -67,7 +68,7 @@ def thinned(name: str, style: str, times: Floats, values: Floats, steps: bool = 
 
 
 def changes(times: Floats, values: Floats) -> tuple[Floats, Floats]:
-    """Only where a value begins and where it was last seen: the same steps with fewer points."""
+    """Keep only the first and the last of equal values in a row: the same steps with fewer points."""
     if len(times) < 3:
         return times, values
     same = (values[1:] == values[:-1]) | (np.isnan(values[1:]) & np.isnan(values[:-1]))
@@ -77,7 +78,7 @@ def changes(times: Floats, values: Floats) -> tuple[Floats, Floats]:
 
 
 class PerSecond:
-    """How many things happened in each second since the load began."""
+    """Counts how many things happened in each second since the load began."""
 
     def __init__(self) -> None:
         self.counts = np.zeros(0, dtype=np.int64)
@@ -94,7 +95,7 @@ class PerSecond:
             self.counts[: len(counted)] += counted
 
     def series(self, name: str, style: str, first: int, last: int) -> Series:
-        """Each second's count, drawn as long as the second; a second in which nothing happened counts 0."""
+        """Return the count of each second as steps. A second in which nothing happened counts 0."""
         seconds = np.arange(first, last)
         values = np.zeros(len(seconds))
         place = seconds + BEFORE_S
@@ -103,13 +104,13 @@ class PerSecond:
         return thinned(name, style, seconds.astype(np.float64), values, steps=True)
 
     def span(self) -> tuple[int, int] | None:
-        """The first second and one past the last in which something happened."""
+        """Return the first second in which something happened, and the one after the last."""
         seen = np.flatnonzero(self.counts)
         return (int(seen[0]) - BEFORE_S, int(seen[-1]) + 1 - BEFORE_S) if len(seen) else None
 
 
 class LatencyOverTime:
-    """Latencies in rows of seconds by columns of buckets; when the run is longer than the rows, rows are merged."""
+    """Histograms of latency, one for each second. In a long run, neighbouring seconds are merged."""
 
     def __init__(self) -> None:
         self.width_s = 1
@@ -140,7 +141,7 @@ class LatencyOverTime:
         self.width_s *= 2
 
     def percentile(self, share: float) -> tuple[Floats, Floats]:
-        """Seconds and milliseconds: the value that this share of a row's latencies does not exceed."""
+        """Return seconds, and the latency in ms that this share of the acknowledgements does not exceed."""
         sizes = self._counts.sum(axis=1)
         rows = np.flatnonzero(sizes)
         wanted = np.maximum(np.ceil(sizes[rows] * share), 1)
@@ -177,7 +178,7 @@ def read_traffic(run: Run) -> Traffic:
     traffic.counts |= dict.fromkeys(by_outcome, 0)
     for batch in run.batches("sends", ("due_ns", "sent_ns", "done_ns", "outcome")):
         due, given, done = (integers(batch.column(name)) for name in ("due_ns", "sent_ns", "done_ns"))
-        # Whatever never ended is shown where it began: it would otherwise be shown nowhere.
+        # A send that never ended is shown where it began.
         ended = np.where(done < 0, given, done)
         traffic.counts["sent"] += len(given)
         traffic.sent.add(run.seconds(given))

@@ -1,8 +1,8 @@
 """The timeline: every panel of the run on one axis of time, seconds since the load began.
 
-The panels tell one story from top to bottom: what the clients sent and were told, who said that it led, how many
-replicas were in sync, how far each broker's log went and what of it was safe, and how long an answer took. Where a run
-has many partitions the story is that of one of them, the one that lost most, and a strip each shows who led the rest.
+The panels tell one story from top to bottom: what the clients sent and got, which broker claimed to lead, how many
+replicas were in sync, how far each broker's log reached and how much of it was safe, and how long an answer took. If a
+run has many partitions, the story is about the one that lost most; a strip shows who led each of the others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ackproof.report.svg import Axis, Band, Panel, Segment, Strip, axis_over
 from ackproof.report.time_series import Floats, LatencyOverTime, Series, Traffic, thinned
 
 STRIPS_MOST = 16
-NAMED_MOST = 3  # targets of a fault, in its label
+NAMED_MOST = 3  # how many targets of a fault its label names
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Timeline:
     panels: list[Panel]
 
     def hover(self, run: Run) -> dict[str, Any]:
-        """What the page's script needs to answer the pointer: the points as drawn, nothing else."""
+        """Return what the page's script needs to show values at the pointer: the points as drawn."""
         return {
             "low": round(self.time.low, 3),
             "high": round(self.time.high, 3),
@@ -74,12 +74,12 @@ def _time_axis(run: Run, traffic: Traffic, focus: Partition | None) -> Axis:
     if focus is not None:
         seen += [run.seconds(int(view.at_ns[-1])) for view in focus.views if len(view.at_ns)]
     high = max([high, *seen])
-    # Half a second of quiet before the load shows that nothing was going on yet.
+    # Half a second before the load shows that nothing happened yet.
     return Axis(min(low, 0) - min(0.5, (high - low) / 50), high + (high - low) * 0.005)
 
 
 def _bands(run: Run, time: Axis) -> list[Band]:
-    """Each fault from its proof to its healing; the load's end as a line."""
+    """Return a band for each fault, from its proof to its healing, and a line for the end of the load."""
     bands: list[Band] = []
     begun: dict[int, tuple[float, str]] = {}
     events = run.table("faults", ("fault", "at_ns", "event", "kind", "targets"))
@@ -132,7 +132,7 @@ def _leaders(run: Run, focus: Partition) -> Panel:
 
 
 def _segments(run: Run, view: View) -> tuple[Segment, ...]:
-    """Stretches of one leader and epoch, each until the next answer that differs."""
+    """Return stretches of one leader and epoch, each until the next answer that differs."""
     if len(view.at_ns) == 0:
         return ()
     seconds = run.seconds(view.at_ns)
@@ -148,7 +148,7 @@ def _segments(run: Run, view: View) -> tuple[Segment, ...]:
 
 
 def _silence(view: View, place: int) -> str:
-    return "nobody" if view.answered[place] else "no answer"
+    return "no leader" if view.answered[place] else "no answer"
 
 
 def _other_leaders(run: Run, partitions: Sequence[Partition], focus: Partition) -> list[Panel]:
@@ -192,14 +192,14 @@ def _offsets(run: Run, focus: Partition) -> Panel:
     ends = _per_broker(run, focus, "log end of", lambda view: view.log_end, "", False)
     marks = _per_broker(run, focus, "high watermark on", lambda view: view.high_watermark, "dashed", False)
     note = (
-        "Solid: the end of each broker's own log. Dashed: the high watermark of whoever claims to lead. "
-        "What stands above the dashes can be lost."
+        "Solid: the end of each broker's own log. Dashed: the high watermark of each broker that claims to lead. "
+        "Messages above the dashes can be lost."
     )
     return Panel("offsets", "High watermark and log end", note, "offset", axis_over([*ends, *marks]), [*ends, *marks])
 
 
 def _owners(run: Run, time: Axis) -> list[Panel]:
-    """Who owned each partition in each group, by the consumers' own account, which ends with their lives."""
+    """Draw which consumer owned each partition of each group, as the consumers logged it, until they ended."""
     columns = ("consumer", "group", "at_ns", "event", "topic", "partition")
     events = sorted(run.table("groups", columns).to_pylist(), key=lambda row: int(row["at_ns"]))
     names = {consumer.id: consumer.name for consumer in run.record.consumers}
@@ -219,7 +219,7 @@ def _owners(run: Run, time: Axis) -> list[Panel]:
         ]
         later += [at_ns for node, at_ns in deaths if node == name and at_ns > row["at_ns"]]
         ends = run.seconds(min(later)) if later else time.high
-        # There is room for one name: that of the group where there are several.
+        # There is room for one name: the group's if there are several groups, else the topic's.
         of = run.record.groups[row["group"]] if len(run.record.groups) > 1 else run.topic(row["topic"])
         label = f"{of}/{row['partition']}"
         segment = Segment(float(run.seconds(row["at_ns"])), float(ends), broker_style(consumer + 1), name)
@@ -228,7 +228,7 @@ def _owners(run: Run, time: Axis) -> list[Panel]:
         return []
     shown = [Strip(label, tuple(strips[label])) for label in sorted(strips)][:STRIPS_MOST]
     left = len(strips) - len(shown)
-    note = "Which consumer owned which partition, as it was told itself. A gap: nobody." + (
+    note = "Which consumer owned which partition, as the consumers logged it. A gap: no owner." + (
         f" {left} more are not shown." if left else ""
     )
     legend = [(broker_style(number + 1), name) for number, name in sorted(names.items())]
@@ -243,7 +243,7 @@ def _outbox(run: Run) -> list[Panel]:
         own = table.filter(pc.field("producer") == number).sort_by("at_ns")
         times, depths = run.seconds(integers(own["at_ns"])), numbers(own["depth"])
         series.append(thinned(names.get(number, f"producer {number}"), broker_style(number + 1), times, depths, True))
-    note = "Messages that a producer had written down and nobody had acknowledged yet."
+    note = "Messages in a producer's outbox that were not acknowledged yet."
     return [Panel("outbox", "Outbox", note, "messages", axis_over(series), series)] if series else []
 
 

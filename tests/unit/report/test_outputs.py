@@ -161,5 +161,5 @@ def test_a_runbook_is_shown_step_by_step_with_the_gaps_that_it_left(tmp_path: Pa
     page = write_report(directory).read_text()
     assert "producer1: &lt;b&gt;exit&lt;/b&gt; code 0" in page
     assert "not done: never answered" in page
-    assert "while clients moved" in page
+    assert "while the clients moved" in page
     assert "1,077" in page

@@ -1,4 +1,4 @@
-"""Making a lab, looking at it, working in it."""
+"""Commands that start, show and end a lab, and that work inside it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def up(
     kafka: Annotated[str | None, typer.Option(help="Kafka's version; 3.9.2 with ZooKeeper, 4.3.1 with KRaft.")] = None,
     brokers: Annotated[int, typer.Option(help="How many brokers, 1 to 9.")] = 3,
     quorum: Annotated[int, typer.Option(help="How many ZooKeeper nodes or controllers: 1, 3 or 5.")] = 3,
-    racks: Annotated[str | None, typer.Option(help="Racks that the brokers take turns in, with commas.")] = None,
+    racks: Annotated[
+        str | None, typer.Option(help="Racks, with commas; the brokers are placed in them in turn.")
+    ] = None,
     log_dirs: Annotated[int, typer.Option(help="How many log directories each broker has.")] = 1,
     second: Annotated[int, typer.Option(help="How many brokers a second cluster, dc2, has.")] = 0,
     mirror: Annotated[Mirror, typer.Option(help="MirrorMaker 2, from dc1 to dc2 or also back.")] = "none",
@@ -59,7 +61,6 @@ def up(
       ackproof up --set broker.min.insync.replicas=2 --set kafka2.jvm=-Xmx512m
     """
     from ackproof.kafka.distribution.jars import DEFAULT_KRAFT, DEFAULT_ZOOKEEPER
-    from ackproof.lab.ingredients import gather
 
     spec = check(
         LabSpec(
@@ -78,12 +79,17 @@ def up(
     )
     if LabDirectory.of(name).alive():
         raise UsageProblem(f"a lab named {name!r} is up already: `ackproof down --name {name}`, or use another --name")
+    _tell_up(name, _start(spec), as_json)
+
+
+def _start(spec: LabSpec) -> float:
+    """Start a lab in the background, and return how many seconds that took."""
+    from ackproof.lab.ingredients import gather
+
     begun = time.monotonic()
-    with Steps(f"starting lab {name}").running() as steps:
-        ingredients = gather(spec, steps.so_far)
-        launch.launch(spec, ingredients, steps).detach()
-    took_s = time.monotonic() - begun
-    _tell_up(name, took_s, as_json)
+    with Steps(f"starting lab {spec.name}").running() as steps:
+        launch.launch(spec, gather(spec, steps.so_far), steps).detach()
+    return time.monotonic() - begun
 
 
 def _tell_up(name: str, took_s: float, as_json: bool) -> None:
@@ -107,7 +113,7 @@ def _tell_up(name: str, took_s: float, as_json: bool) -> None:
 
 
 def down(name: Name = DEFAULT_NAME) -> None:
-    """End a lab; nothing of it stays.
+    """End a lab and remove everything that belongs to it.
 
     Example: ackproof down
     """
@@ -116,7 +122,7 @@ def down(name: Name = DEFAULT_NAME) -> None:
 
 
 def status(name: Name = DEFAULT_NAME, as_json: Json = False) -> None:
-    """Show nodes, leaders, in-sync replicas, faults, and who reaches whom, measured at this moment.
+    """Show nodes, leaders, in-sync replicas and faults, and which node reaches which, measured at this moment.
 
     Example: ackproof status --json
     """
@@ -130,7 +136,7 @@ def status(name: Name = DEFAULT_NAME, as_json: Json = False) -> None:
 
 
 def doctor(as_json: Json = False) -> None:
-    """Check whether this machine can run a lab, and say what to do where it cannot.
+    """Check whether this machine can run a lab, and say what to do if it cannot.
 
     Example: ackproof doctor
     """
@@ -150,8 +156,8 @@ def doctor(as_json: Json = False) -> None:
 
 def logs(
     node: Target,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as it grows, until Ctrl-C.")] = False,
-    lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many of the last lines.")] = 200,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Follow the log until Ctrl-C.")] = False,
+    lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many lines from the end.")] = 200,
     name: Name = DEFAULT_NAME,
 ) -> None:
     """Show a node's log.
@@ -173,11 +179,11 @@ def logs(
 
 
 def events(
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as they come, until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Follow the events until Ctrl-C.")] = False,
     name: Name = DEFAULT_NAME,
     as_json: Json = False,
 ) -> None:
-    """Show the audit trail: who asked what, what it became, when it was proved, when it was healed.
+    """Show the audit trail: who requested what, what came of it, when it was proved, and when it was healed.
 
     Example: ackproof events
     """
@@ -186,7 +192,7 @@ def events(
 
     directory = LabDirectory.to_read(name)
     if not directory.path.exists():
-        control.call(name, "status")  # says which labs there are
+        control.call(name, "status")  # raises a problem that names the labs that are up
     trail = Events(directory.events)
     if as_json:
         say_json(trail.read())
@@ -198,7 +204,7 @@ def events(
 
 def watch(
     name: Name = DEFAULT_NAME,
-    every: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between two looks.")] = 1.0,
+    every: Annotated[float, typer.Option("--every", min=0.2, help="Seconds between two updates.")] = 1.0,
 ) -> None:
     """Watch a lab live: nodes, cut links, leaders, in-sync replicas, high watermarks, group members.
 
@@ -214,7 +220,7 @@ def exec_(
     command: Annotated[list[str] | None, typer.Argument(metavar="-- PROGRAM [ARGS]...", help="What to run.")] = None,
     name: Name = DEFAULT_NAME,
 ) -> None:
-    """Run a program where a node stands: `client` is the place for clients, `observer` is touched by no fault.
+    """Run a program in the network of a node: `client` is for clients; `observer` is never hit by a fault.
 
     Example: ackproof exec client -- python3 my_consumer.py
     """
@@ -225,14 +231,18 @@ def exec_(
 
 
 def kafka(
-    tool: Annotated[str | None, typer.Argument(metavar="TOOL", help="As in Kafka's bin folder.")] = None,
-    arguments: Annotated[list[str] | None, typer.Argument(metavar="ARGS", help="Passed on as they are.")] = None,
+    tool: Annotated[
+        str | None, typer.Argument(metavar="TOOL", help="A tool of Kafka's bin folder, such as topics.")
+    ] = None,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="ARGS", help="Arguments, passed on unchanged.")
+    ] = None,
     name: Name = DEFAULT_NAME,
     node: Annotated[str, typer.Option("--on", help="Where to run it.")] = "client",
 ) -> None:
-    """Run a tool of Kafka's inside the lab, with the bootstrap server filled in. Without a tool, list them.
+    """Run one of Kafka's tools inside the lab, with the bootstrap server filled in. Without a tool, list them.
 
-    Our own options, --name and --on, come before the tool; whatever follows the tool is the tool's.
+    The options --name and --on come before the tool; everything after the tool is passed on to it.
 
     Examples:
 
@@ -302,7 +312,7 @@ def topic_resize(
 @topic.command("list", hidden=True)  # what people type first
 @topic.command("describe")
 def topic_describe(
-    names: Annotated[list[str] | None, typer.Argument(help="Topics; all without.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Topics. Default: all.")] = None,
     name: Name = DEFAULT_NAME,
     as_json: Json = False,
 ) -> None:
@@ -315,11 +325,11 @@ def topic_describe(
 
 @topic.command("watermarks")
 def topic_watermarks(
-    names: Annotated[list[str] | None, typer.Argument(help="Topics; all without.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Topics. Default: all.")] = None,
     name: Name = DEFAULT_NAME,
     as_json: Json = False,
 ) -> None:
-    """Show the high watermark, and the log's end on each replica, as each broker tells its own.
+    """Show the high watermark, and the end of the log on each replica, as each broker reports its own.
 
     Example: ackproof topic watermarks orders
     """
@@ -343,7 +353,7 @@ def _views(name: str, topics: list[str] | None) -> list[dict[str, Any]]:
 
 
 def _internal(topic: str) -> bool:
-    """Kafka's own, or the mirror's."""
+    """Whether a topic belongs to Kafka itself or to the mirror."""
     return topic.startswith("__") or topic.endswith((".internal", "heartbeats"))
 
 

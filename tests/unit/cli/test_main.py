@@ -445,7 +445,7 @@ def test_a_page_that_cannot_be_written_is_one_sentence(
     assert f"{directory / 'report.html'}" in err
 
 
-WITHOUT_A_LAB = ("doctor", "topic", "run", "judge", "diff", "report", "list", "show", "check", "schema")
+WITHOUT_A_LAB = ("explain", "doctor", "topic", "run", "judge", "diff", "report", "list", "show", "check", "schema")
 
 
 def test_every_lab_verb_takes_a_name() -> None:

@@ -8,12 +8,12 @@ from typing import NoReturn
 
 
 def _end(number: int, _: FrameType | None) -> NoReturn:
-    """Nothing has begun yet, so there is nothing to put in order."""
+    """End at once: nothing was started yet, so there is nothing to clean up."""
     os._exit(128 + number)
 
 
 def main() -> NoReturn:
-    """The imports take a while, and a signal may come meanwhile; afterwards the command line handles signals itself."""
+    """Run the command line. Until its imports are done, which takes a while, a signal ends the process at once."""
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _end)
@@ -27,12 +27,12 @@ def main() -> NoReturn:
 
 
 def _load() -> None:
-    """Import what the command line consists of, or say in one sentence why that cannot be done here."""
+    """Import the command line. If that is impossible here, say why in one sentence, and exit."""
     from ackproof.core.errors import CannotHere
     from ackproof.host.limits import check_address_space, limit_of
 
-    # OpenBLAS, which numpy loads and we never use, starts a thread for each processor, and ends the process by SIGINT
-    # where it may not. The programs that we start do not inherit the setting.
+    # OpenBLAS, which numpy loads and we never use, starts a thread for each processor, and ends the process with
+    # SIGINT if it may not. The programs that we start do not inherit the setting.
     threads = os.environ.get("OPENBLAS_NUM_THREADS")
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     try:
@@ -40,7 +40,7 @@ def _load() -> None:
         from ackproof.cli import main as cli  # noqa: F401
     except CannotHere as problem:
         _refuse(problem.message)
-    except Exception as problem:  # noqa: BLE001  # nothing else is there yet to report it
+    except Exception as problem:  # noqa: BLE001  # nothing else is loaded yet that could report it
         limit = limit_of(problem)
         _refuse(limit.message if limit else f"a part of the program cannot be loaded ({problem}): install it again")
     finally:

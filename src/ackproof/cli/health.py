@@ -79,7 +79,7 @@ def _tell(said: str) -> None:
 
 @contextmanager
 def _shown_rate(topic: str) -> Iterator[Callable[[float], None]]:
-    """The rate as it is counted, in a line that changes; elsewhere than on a terminal nothing."""
+    """Show the rate in a line that changes. Without a terminal, show nothing."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -88,7 +88,8 @@ def _shown_rate(topic: str) -> Iterator[Callable[[float], None]]:
 
 
 def _watch(name: str, config: bytes, put: Callable[[str], None]) -> int:
-    """Its words go through us, because a webhook and an endpoint stand on this side; it ends with us."""
+    """Pass on what the health check reports: the webhook and the endpoint are on this side. It ends when this process
+    ends."""
     with tempfile.NamedTemporaryFile(prefix="health-", suffix=".json", dir=LabDirectory.of(name).path) as file:
         file.write(config)
         file.flush()
@@ -102,7 +103,7 @@ def _watch(name: str, config: bytes, put: Callable[[str], None]) -> int:
                     for words in watching.stdout:
                         put(words)
             finally:
-                watching.stdin.close()  # by which it ends
+                watching.stdin.close()  # the health check ends when its input ends
             return watching.wait()
 
 

@@ -1,4 +1,4 @@
-"""The commands of a person who tries things by hand: `produce` and `consume`."""
+"""`produce` and `consume`: try a cluster by hand."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def consume(
     settings: Settings = None,
     name: Name = DEFAULT_NAME,
 ) -> None:
-    """Read a topic in a consumer group, and see which partitions are given and taken. Ctrl-C ends it.
+    """Read a topic in a consumer group, and see which partitions are assigned and revoked. Ctrl-C ends it.
 
     Example: ackproof consume orders --group workers --as first
     """

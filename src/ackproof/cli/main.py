@@ -1,6 +1,6 @@
 """The command line: arguments in, one call, exit code out.
 
-Everything slow is imported where it is used, so that a verb reaches its lab in a fraction of a second.
+Everything slow is imported where it is used, so that a command reaches its lab in a fraction of a second.
 """
 
 from __future__ import annotations
@@ -73,33 +73,35 @@ cli_explain.register(app)
 
 
 def _on_signal(number: int, _: FrameType | None) -> NoReturn:
-    """It ends in good order, which may take a while: from now on an interrupt ends it at once."""
+    """End in good order, which may take a while. From now on an interrupt ends the process at once."""
     _hear(signal.SIGINT, _at_once)
     raise KeyboardInterrupt if number == signal.SIGINT else Ended(number)
 
 
 def _at_once(_: int, __: FrameType | None) -> NoReturn:
-    """What is left is for the kernel: a lab and its clients end with us, and the journal is what was flushed."""
+    """End without cleaning up: the kernel ends the lab and its clients with us, and the journal holds what was
+    flushed."""
     if sys.stderr.isatty():
         with suppress(OSError):
-            os.write(sys.stderr.fileno(), b"\x1b[?25h\n")  # a bar hides the cursor
+            os.write(sys.stderr.fileno(), b"\x1b[?25h\n")  # a progress bar hides the cursor
     os._exit(INTERRUPTED)
 
 
 def _hear(number: int, handler: Callable[[int, FrameType | None], NoReturn]) -> None:
-    """Unless it is ignored: interrupts by what a shell runs in its background, a closed terminal after `nohup`."""
+    """Handle a signal unless it is ignored, as interrupts are in a shell's background, and SIGHUP is after `nohup`."""
     if signal.getsignal(number) is not signal.SIG_IGN:
         signal.signal(number, handler)
 
 
 def main() -> NoReturn:
-    """Run the command line and exit with a code of the contract; no traceback reaches a user."""
+    """Run the command line and exit with a documented exit code. No traceback reaches a user."""
     outputs.guard()
     sys.exit(outputs.finished(_run()))
 
 
 def _replace_what_cannot_be_shown() -> None:
-    """In a locale that is not UTF-8 a sign that it lacks is a question mark, here and in what we start."""
+    """In a locale that is not UTF-8, print a question mark for a sign that it lacks, here and in the programs that we
+    start."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -108,7 +110,7 @@ def _replace_what_cannot_be_shown() -> None:
 
 @cache
 def _command() -> Any:
-    """Made of all our functions' signatures, once."""
+    """Build the command line from the signatures of all commands, once."""
     return typer.main.get_command(app)
 
 
@@ -119,7 +121,7 @@ def _run() -> int:
         _replace_what_cannot_be_shown()
         _refuse_what_is_no_text(sys.argv[1:])
         code = _exit_code(_command()(standalone_mode=False, prog_name="ackproof"))
-        if code == INTERRUPTED:  # what typer makes of Ctrl-C
+        if code == INTERRUPTED:  # typer's exit code for Ctrl-C
             print("ackproof: interrupted", file=sys.stderr)
         return code
     except Problem as problem:
@@ -134,12 +136,13 @@ def _run() -> int:
         return unwritten.exit_code
     except SystemExit as leaving:
         return _exit_code(leaving.code)
-    except Exception as problem:  # noqa: BLE001  # the outermost frame: what is not told here is a traceback
+    except Exception as problem:  # noqa: BLE001  # the outermost frame: anything not handled here would be a traceback
         return _other(problem)
 
 
 def _refuse_what_is_no_text(words: Sequence[str]) -> None:
-    """Bytes that are no characters here: they could be written into no JSON, and so not told to be run again."""
+    """Refuse arguments that are not UTF-8: JSON cannot hold them, so a report could not say how to run the command
+    again."""
     for word in words:
         if re.search("[\ud800-\udfff]", word):
             raise UsageProblem(f"{plain(word)}: not all of it is text in UTF-8: use another name or value")
@@ -150,7 +153,7 @@ def _exit_code(result: object) -> int:
 
 
 def _other(problem: Exception) -> int:
-    """typer's own complaints about the command line (exit 2), its ways of leaving, and bugs of ours (exit 70)."""
+    """Handle typer's complaints about the command line (exit 2), its ways of leaving, and bugs of ours (exit 70)."""
     if type(problem).__name__ == "NoArgsIsHelpError":
         print(getattr(problem, "message", ""))
         return 2

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the forms in which people write times and shares."""
+"""Options that several commands share, and how durations and shares are written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SECONDS_MAX = 7 * 86_400.0
 
 
 def seconds(text: str) -> float:
-    """30s, 500ms, 2m, 1h; a bare number is seconds."""
+    """Read a duration: 30s, 500ms, 2m, 1h; a bare number is seconds."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|)", text.strip())
     value = float(match[1]) * _UNITS_S[match[2]] if match else 0.0
     if not _SECONDS_MIN <= value <= _SECONDS_MAX:
@@ -32,7 +32,7 @@ def seconds(text: str) -> float:
 
 
 def share(text: str) -> float:
-    """5%, or 0.05."""
+    """Read a share of packets: 5%, or 0.05."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(%?)", text.strip())
     value = float(match[1]) / (100 if match[2] else 1) if match else -1.0
     if not 0.001 <= value <= 1:
@@ -48,7 +48,7 @@ def _lab_names() -> list[str]:
 
 
 def _targets(context: typer.Context, incomplete: str) -> list[str]:
-    """For the shell's completion: the nodes of the lab that is meant, and the roles."""
+    """Complete a target in the shell: the nodes of the lab, and the roles."""
     from ackproof.lab.targets import ROLES
 
     try:
@@ -60,11 +60,11 @@ def _targets(context: typer.Context, incomplete: str) -> list[str]:
     return [done + comma + name for name in names if name.startswith(begun)]
 
 
-Name = Annotated[str, typer.Option("--name", envvar="ACKPROOF_LAB", help="Which lab.", autocompletion=_lab_names)]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, and nothing else.")]
+Name = Annotated[str, typer.Option("--name", envvar="ACKPROOF_LAB", help="The lab.", autocompletion=_lab_names)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output, and nothing else.")]
 For = Annotated[
     str | None,
-    typer.Option("--for", help="End the fault after this long, for example 30s: by itself, even with nobody there."),
+    typer.Option("--for", help="End the fault by itself after this long, for example 30s."),
 ]
 Target = Annotated[
     str,
@@ -76,11 +76,11 @@ Targets = Annotated[
     list[str],
     typer.Argument(help="Nodes: names, globs ('kafka*'), or roles such as leader:orders/0.", autocompletion=_targets),
 ]
-Timeout = Annotated[str | None, typer.Option("--timeout", help="How long to wait for it.")]
+Timeout = Annotated[str | None, typer.Option("--timeout", help="How long to wait.")]
 
 
 def bootstrap(name: str, site: str = FIRST_SITE) -> str:
-    """Where clients inside the lab begin."""
+    """Return the bootstrap servers for clients inside the lab."""
     servers: str = control.call(name, "bootstrap")["sites"][site]
     if not servers:
         raise UsageProblem(f"{site}: this lab has no second cluster; `ackproof up --second 1` gives it one")
@@ -88,13 +88,14 @@ def bootstrap(name: str, site: str = FIRST_SITE) -> str:
 
 
 def tell_trail(name: str, verb: str) -> None:
-    """For the lab's audit trail, what does not go through its own verbs; a run that is under way there hears of it."""
-    control.call(name, "nodes")  # there is such a lab, and it answers
+    """Write a command into the lab's audit trail that the lab itself does not see. A run in this lab then knows of
+    it."""
+    control.call(name, "nodes")  # raises a problem if there is no such lab, or if it does not answer
     Events(LabDirectory.of(name).events).add("asked", verb=verb, asked=" ".join(sys.argv[1:]), by=control._by())
 
 
 def pairs(settings: list[str] | None, example: str) -> dict[str, str]:
-    """KEY=VALUE, each of them."""
+    """Read settings that are written as KEY=VALUE."""
     made: dict[str, str] = {}
     for text in settings or []:
         key, separator, value = text.partition("=")

@@ -1,4 +1,4 @@
-"""Running scenarios, judging runs, reporting them."""
+"""Commands that run scenarios, judge runs and report them."""
 
 from __future__ import annotations
 
@@ -46,19 +46,21 @@ def run(
     ] = "zookeeper",
     shape: Shape = "base",
     settings: Settings = None,
-    seed: Annotated[int | None, typer.Option(help="Draws what a scenario leaves to chance; kept with the run.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed for what a scenario leaves to chance; kept with the run.")
+    ] = None,
     repeat: Annotated[int, typer.Option(min=1, help="Run each this many times.")] = 1,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan; start nothing.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the lab up afterwards.")] = False,
     out: Annotated[Path, typer.Option(help="Where run directories go.")] = Path("runs"),
     kafka: Annotated[str | None, typer.Option(help="Kafka's version.")] = None,
     as_json: Json = False,
-    junit: Annotated[Path | None, typer.Option(help="Also write a JUnit file, valid after each run.")] = None,
+    junit: Annotated[Path | None, typer.Option(help="Also write a JUnit file. It is valid after each run.")] = None,
     no_judge: Annotated[
         bool,
         typer.Option(
             "--no-judge",
-            help="Only run; `ackproof judge RUN` does the rest. Exit 3 where a fault did not hold.",
+            help="Do not judge; `ackproof judge RUN` does it later. Exit code 3 if a fault did not hold.",
         ),
     ] = False,
 ) -> None:
@@ -132,13 +134,17 @@ def judge(
     runs: Annotated[list[Path], typer.Argument(help="Run directories.")],
     master: Annotated[
         str,
-        typer.Option(help="A Spark master, spark://host:7077, or Spark Connect, sc://host:port; it must see the runs."),
+        typer.Option(
+            help="A Spark master, spark://host:7077, or Spark Connect, sc://host:port; it must read the runs."
+        ),
     ] = "local[*]",
     from_kafka: Annotated[
-        str | None, typer.Option(metavar="BOOTSTRAP", help="Read the final log from this cluster, and not from a copy.")
+        str | None,
+        typer.Option(metavar="BOOTSTRAP", help="Read the final log from this cluster instead of the run's copy."),
     ] = None,
     kafka_settings: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What that cluster asks of clients, as Kafka's tools take it.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Client settings for that cluster, a properties file as for Kafka's tools."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -165,13 +171,15 @@ def judge(
         from ackproof.judge.engine.kept import NAME
 
         if any(path for run in runs for path in (run / NAME).rglob("*.npz")):
-            print("ackproof: what was folded is kept: the same command goes on from there", file=sys.stderr)
+            print(
+                "ackproof: the judge kept what it has read so far; the same command goes on from there", file=sys.stderr
+            )
         raise
     raise typer.Exit(code)
 
 
 def _settings(path: Path) -> dict[str, str]:
-    """As Kafka's own tools read them. No word of a value is ever said."""
+    """Read a properties file as Kafka's own tools do. No message ever contains a value."""
     from ackproof.core.java_properties import read_properties
     from ackproof.core.safe_read import LARGEST
 
@@ -213,7 +221,7 @@ def report(
             pages[0] if len(pages) == 1 and index is None else write_index(runs, index or runs[0].parent / "index.html")
         )
     except OSError as problem:
-        if problem.errno in FULL:  # for which there are better words
+        if problem.errno in FULL:  # the caller has a better message for a full disk
             raise
         raise CannotHere(f"the report cannot be written ({problem}): use another place, or a copy of the run") from None
     say(f"report: {page}")
@@ -232,7 +240,8 @@ def _check_runs(runs: list[Path]) -> None:
 
 
 def _check_place(option: str, path: Path) -> None:
-    """Of a file to be written at the end: a path that is only mistyped is told before anything starts."""
+    """Check the path of a file that is written at the end, so that a mistyped path is refused before anything
+    starts."""
     if not os.access(path.parent, os.W_OK | os.X_OK) or not path.parent.is_dir():
         raise UsageProblem(f"{option} {path}: {path.parent} is no directory that can be written")
     try:
@@ -344,7 +353,8 @@ def diff(
     other: Annotated[str, typer.Argument(help="Another, for example its mirror.")],
     as_json: Json = False,
 ) -> None:
-    """Compare two topics of a run, partition by partition: what one lacks, or has more often, otherwise or elsewhere.
+    """Compare two topics of a run, partition by partition: records that one lacks, has more often, differently or
+    elsewhere.
 
     Example: ackproof diff runs/20261115-193738-mirror-base-kraft orders dc2:dc1.orders
     """

@@ -1,4 +1,4 @@
-"""What a person sees. Data is printed as text: no markup, no control characters, whatever a name or a log may hold.
+"""Print to the terminal. Data is always plain text: names and log lines cannot carry markup or control characters.
 
 Results go to standard output, progress and problems to standard error. Colour is for terminals only, and not where
 NO_COLOR is set.
@@ -35,13 +35,13 @@ def say(*lines: str) -> None:
 
 
 def say_aside(*lines: str) -> None:
-    """Beside the results, on standard error."""
+    """Print to standard error, beside the results."""
     for line in lines:
         print(plain(line), file=sys.stderr, flush=True)
 
 
 def say_json(document: Any) -> None:
-    """In UTF-8, as JSON always is, whatever the locale says."""
+    """Print a JSON document in UTF-8, whatever the locale is."""
     sys.stdout.flush()
     sys.stdout.buffer.write(json_text(document) + b"\n")
     sys.stdout.buffer.flush()
@@ -63,9 +63,10 @@ def bar(done: int, total: int | None) -> str:
 
 @contextmanager
 def aloud() -> Iterator[None]:
-    """Around what is said while something is under way: it is finished all the same if the terminal is gone.
+    """Ignore errors of a terminal that has gone, so that the work behind the output goes on.
 
-    The signal that tells of that may come in the middle of a line, whose end then hides it by an error of its own."""
+    The signal for this may arrive in the middle of a line. The error of the line then hides the signal, which is raised
+    again."""
     handled = sys.exception()
     try:
         yield
@@ -78,7 +79,7 @@ def aloud() -> Iterator[None]:
 
 
 class Steps:
-    """Progress of something that takes a while: a line that changes on a terminal, plain lines elsewhere."""
+    """Shows the progress of something that takes a while: a line that changes on a terminal, plain lines elsewhere."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -98,7 +99,7 @@ class Steps:
                 self._console.print(line, style="dim")
 
     def so_far(self, done: int, total: int | None, what: str) -> None:
-        """How far it is: a bar on a terminal, a line for each tenth elsewhere."""
+        """Show how much is done: a bar on a terminal, a line for each tenth elsewhere."""
         if self._status is not None:
             drawn = f"{bar(done, total)} {done:,} of {total:,}" if total else f"{done:,}"
             with aloud():

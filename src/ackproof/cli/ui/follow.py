@@ -1,4 +1,4 @@
-"""The end of a file, and what comes after: for `logs` and `events`."""
+"""Print the end of a file and follow it as it grows: for `logs` and `events`."""
 
 from __future__ import annotations
 
@@ -37,12 +37,13 @@ def follow_events(trail: Events) -> None:
 
 
 def worth_telling(event: Event) -> bool:
-    """Not what comes every second: the proof that a fault still holds, and how long nodes waited for a processor."""
+    """Whether an event is shown. Events that come every second are not: a fault still holds, a node waited for a
+    processor."""
     return event["event"] not in ("held", "waited")
 
 
 def told(event: Event) -> str:
-    """One event in one line: when, what, and its facts."""
+    """Return an event as one line: when, what, and its facts."""
     at = str(event["at"])[11:23]
     facts = [
         f"{name}={' '.join(map(str, fact)) if isinstance(fact, list) else fact}"

@@ -28,7 +28,7 @@ from ackproof.cli.ui.lab_status import (
 )
 from ackproof.core.text import plain
 
-WIDE, NARROW = 110, 72  # columns: from WIDE on, all that is known of a node is shown; below NARROW, very little
+WIDE, NARROW = 110, 72  # columns of a screen: a wide one shows everything about a node, a narrow one very little
 _TABLE_HEAD = 1
 _CHANGED = "bold reverse"
 _STATES = {"running": "green", "paused": "yellow", "down": "red"}
@@ -52,7 +52,7 @@ class Look:
 
 
 class _Section(NamedTuple):
-    """Rows below a head; where not all rows fit, the last one that does says how many more there are."""
+    """Rows below a head. If not all fit, the last row says how many more there are."""
 
     rows: int
     rows_min: int
@@ -63,13 +63,13 @@ class _Section(NamedTuple):
 
 
 def fit(room: int | None, sections: Sequence[_Section]) -> list[int]:
-    """How many rows each section gets: to each the little that it needs, in order; then what is left, in order."""
+    """Return how many rows each section gets: first its minimum, in order, then the rest of the room, in order."""
     if room is None:
         return [section.rows for section in sections]
     given = []
     for section in sections:
         rows = min(section.rows, section.rows_min, room - section.head)
-        rows = rows if rows >= min(section.rows, 2) else 0  # one row of several would only say that there are more
+        rows = rows if rows >= min(section.rows, 2) else 0  # a single row would only say that there are more
         room -= section.height(rows)
         given.append(rows)
     for number, section in enumerate(sections):
@@ -82,7 +82,7 @@ def fit(room: int | None, sections: Sequence[_Section]) -> list[int]:
 def draw(
     look: Look, fresh: Fresh, stale_s: int | None, trouble: str | None, width: int, height: int | None
 ) -> list[RenderableType]:
-    """The view, for a screen of this size; a height of None is a page without end."""
+    """Return the view for a screen of this size. Without a height, everything is shown."""
     status = look.status
     nodes = _nodes(status, fresh, width)
     network = _network_lines(status, fresh)
@@ -119,19 +119,19 @@ def _line(text: str, style: str = "") -> Text:
 
 
 def _lines(lines: list[Text], room: int) -> list[Text]:
-    """As many as there is room for; the last says what is missing."""
+    """Return as many lines as there is room for; the last says how many are missing."""
     if len(lines) <= room:
         return lines
     return [*lines[: room - 1], _line(f"... and {len(lines) - room + 1} more", "dim")] if room else []
 
 
 def _columns(*columns: str, right: Sequence[str] = (), first_gives_way: bool = False) -> Table:
-    """A table without a rule below its head: on a screen every line counts."""
+    """Return a table without a rule below its head, because every line of a screen counts."""
     made = table(*columns, right=right)
     made.box = None
     made.header_style = "bold dim"
     made.padding = (0, 2, 0, 0)
-    made.columns[0].no_wrap = not first_gives_way  # rich takes from such a column first; its cells stay one line
+    made.columns[0].no_wrap = not first_gives_way  # rich narrows such a column first; its cells stay one line
     return made
 
 
@@ -160,7 +160,7 @@ def quorum(status: LabStatus) -> list[NodeStatus]:
 
 
 def _nodes(status: LabStatus, fresh: Fresh, width: int) -> Table:
-    """Those that hold the data on the left, those that hold the truth about them on the right."""
+    """Show brokers on the left, and ZooKeeper nodes or controllers on the right."""
     columns = ["node", "state", "memory", ""]
     if width >= WIDE:
         columns = ["node", "state", "address", "pid", "up", "memory", ""]
@@ -189,7 +189,7 @@ def _nodes_table(nodes: Sequence[NodeStatus], columns: list[str], status: LabSta
 
 
 def _role(node: NodeStatus, status: LabStatus, fresh: Fresh) -> Text:
-    """What a node is to the others; of one that is down, how it ended."""
+    """Say whether a node leads the others, and how it ended if it is down."""
     parts = [Text(f"rack {plain(node.rack)}")] if node.rack else []
     if node.name == status.controller:
         word = "controller" if node.role == "broker" else "leads"
@@ -223,7 +223,8 @@ Cuts = list[tuple[list[str], list[str]]]
 
 
 def severed(reachable: Mapping[str, Mapping[str, bool]]) -> tuple[Cuts, Cuts]:
-    """The cut links, both ways and one way, in few lines: the node that lost most is named first, with all it lost."""
+    """Return the cut links, both ways and one way, in few lines: first the node that lost most links, with all of
+    them."""
     cut = {(a, b) for a, row in reachable.items() for b, reached in row.items() if a != b and not reached}
     both = {link for link in cut if link[::-1] in cut}
     return _by_node(both, list(reachable), symmetric=True), _by_node(cut - both, list(reachable), symmetric=False)
@@ -270,7 +271,7 @@ def _partitions(
     width: int,
     room: int,
 ) -> list[RenderableType]:
-    """As many as there is room for, and a last line about those that are not shown."""
+    """Show as many partitions as there is room for, and a last line about the others."""
     whole = len(views) + bool(_degraded(own)) <= room
     shown = views if whole else _most_telling(views, fresh, room - 1)
     columns = ["topic", "part", "leader", "epoch", "replicas", "in sync", "watermark", "log end"]
@@ -289,7 +290,7 @@ def _partitions(
 
 
 def _most_telling(views: Sequence[PartitionStatus], fresh: Fresh, room: int) -> list[PartitionStatus]:
-    """Those in trouble or just changed before the others, in their usual order."""
+    """Choose partitions that are degraded or have just changed first, and keep their usual order."""
 
     def dull(number: int) -> tuple[bool, int]:
         view = views[number]
@@ -317,7 +318,7 @@ def _partition_cells(view: PartitionStatus, down: set[str], fresh: Fresh) -> dic
 
 
 def _ends(view: PartitionStatus) -> Text:
-    """The furthest end, and beside it each replica whose log ends elsewhere or that does not tell."""
+    """Show the highest log end, and beside it each replica whose log ends elsewhere or is unknown."""
     ends = view.log_end
     furthest = max(ends.values(), default=None)
     made = Text("?" if furthest is None else str(furthest))
@@ -355,7 +356,7 @@ def _groups(
 
 
 def _member(member: MemberStatus, names: dict[str, str], is_new: bool) -> tuple[Text, str, Text]:
-    # Several members may have one client id; the start of the rest of their own tells them apart.
+    # Several members may have one client id; the first letters of the rest of their member id tell them apart.
     own = member.id.removeprefix(f"{member.client_id}-")[:6]
     host = member.host.lstrip("/")
     return (
@@ -366,7 +367,7 @@ def _member(member: MemberStatus, names: dict[str, str], is_new: bool) -> tuple[
 
 
 def assigned(partitions: Sequence[tuple[str, int]] | None) -> str:
-    """orders 0-3 7, payments 1: in words where there is nothing, or nothing that Kafka's own clients would read."""
+    """Return assigned partitions in short, such as `orders 0-3 7, payments 1`."""
     if partitions is None:
         return "(in a language of its own)"
     by_topic = groupby(sorted((topic, number) for topic, number in partitions), key=lambda pair: pair[0])
@@ -374,6 +375,6 @@ def assigned(partitions: Sequence[tuple[str, int]] | None) -> str:
 
 
 def _runs(numbers: list[int]) -> str:
-    """0 1 2 3 7 as 0-3 7."""
+    """Shorten 0 1 2 3 7 to 0-3 7."""
     runs = [[pair[1] for pair in of] for _, of in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])]
     return " ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

@@ -43,11 +43,11 @@ Facts = Mapping[Hashable, object]
 
 
 def watch_lab(name: str, every_s: float) -> None:
-    """Show a lab until `q` or Ctrl-C, or until it is down, which is told as a problem."""
+    """Show a lab until `q` or Ctrl-C. A lab that goes down raises a problem."""
     looker = Looker(name, every_s)
     console = Console(highlight=False, markup=False, emoji=False)
     try:
-        looker.wait(FIRST_LOOK_S)  # a lab that does not exist is told at once, on a screen left as it was
+        looker.wait(FIRST_LOOK_S)  # so that a lab that does not exist is reported before the screen changes
         if console.is_terminal and not console.is_dumb_terminal:
             _show(console, looker)
         else:
@@ -60,7 +60,7 @@ def watch_lab(name: str, every_s: float) -> None:
 
 
 class Looker:
-    """Looks at a lab again and again; `latest` is what was last seen, `trouble` why a look failed that should not."""
+    """Asks a lab again and again: `latest` is the last answer, `trouble` says why a later question failed."""
 
     def __init__(self, name: str, every_s: float) -> None:
         self.name = name
@@ -91,7 +91,7 @@ class Looker:
                 self.latest = self._look()
                 self.trouble = None
             except Problem as problem:
-                # A lab that is up may still fail one question, and the next look may succeed.
+                # A lab that is up may fail to answer once, and succeed the next time.
                 self.trouble = problem.message
                 self._ended = None if self._is_up() else problem
             except Exception as problem:  # noqa: BLE001  # raised again by `check`, in the thread that shows
@@ -101,7 +101,7 @@ class Looker:
     def _is_up(self) -> bool:
         try:
             return self._directory.alive()
-        except Problem:  # it may not be looked at, which the failed question has said already
+        except Problem:  # no permission, which the failed question has reported already
             return False
 
     def _look(self) -> Look:
@@ -131,7 +131,7 @@ def facts(look: Look) -> Facts:
 
 
 def changes(before: Facts, after: Facts, changed: Mapping[Hashable, float], now: float) -> dict[Hashable, float]:
-    """When each fact last changed, of those that changed a moment ago."""
+    """Return when each fact last changed, for the facts that changed a moment ago."""
     recent = {key: at for key, at in changed.items() if now - at < FRESH_S}
     return recent | {key: now for key in after if key not in before or before[key] != after[key]}
 
@@ -141,7 +141,7 @@ def changes(before: Facts, after: Facts, changed: Mapping[Hashable, float], now:
 
 @dataclass
 class _Shown:
-    """What the person in front of the screen has seen so far."""
+    """What the screen has shown so far."""
 
     look: Look | None = None
     changed: dict[Hashable, float] | None = None
@@ -149,7 +149,7 @@ class _Shown:
     def see(self, look: Look | None, now: float) -> Fresh:
         if look is not None and look is not self.look:
             before = facts(self.look) if self.look else None
-            # The first look of all is all new, and so nothing in it is.
+            # Everything in the first look is new, so nothing of it stands out.
             self.changed = {} if before is None else changes(before, facts(look), self.changed or {}, now)
             self.look = look
         return frozenset(key for key, at in (self.changed or {}).items() if now - at < FRESH_S)
@@ -164,7 +164,7 @@ def _show(console: Console, looker: Looker) -> None:
             fresh = shown.see(looker.latest, now)
             stale_s = _stale_s(looker, now)
             size = console.size
-            # Only what would look different is drawn again: an idle view costs nothing.
+            # Draw only if something would look different: an idle view costs nothing.
             frame = (shown.look, fresh, stale_s, looker.trouble, size)
             if frame != last:
                 parts = _parts(shown.look, fresh, stale_s, looker.trouble, size.width, size.height)
@@ -192,14 +192,14 @@ def _no_key() -> str:
 
 @contextmanager
 def _keys() -> Iterator[Callable[[], str]]:
-    """A function that waits a moment for a key and returns it; keys are not echoed. Ctrl-C stays a signal."""
+    """Yield a function that waits a moment for a key and returns it. Keys are not echoed; Ctrl-C stays a signal."""
     if not sys.stdin.isatty():
         yield _no_key
         return
 
     def key() -> str:
         ready, _, _ = select.select([descriptor], [], [], _TICK_S)
-        # End of input is a terminal that has gone: leave as for a key.
+        # At the end of input the terminal is gone: leave as if `q` was pressed.
         return (os.read(descriptor, 1) or b"q").decode(errors="replace") if ready else ""
 
     descriptor = sys.stdin.fileno()
@@ -212,7 +212,7 @@ def _keys() -> Iterator[Callable[[], str]]:
 
 
 def _print(looker: Looker) -> None:
-    """For a file, a pipe or a terminal that can only print: the whole view as text, whenever something changed."""
+    """Print the whole view as text whenever something has changed: for a file, a pipe or a simple terminal."""
     console = Console(highlight=False, markup=False, emoji=False, width=500, color_system=None)
     seen: Look | None = None
     trouble: str | None = None
@@ -233,6 +233,7 @@ def _print(looker: Looker) -> None:
 
 
 def _noteworthy(look: Look) -> object:
-    """What is worth printing again for; Kafka's own topics grow all the time."""
+    """Return the facts for whose change the view is printed again. Kafka's own topics grow all the time, and do not
+    count."""
     views = [view for view in look.status.topic_partitions if not view.internal]
     return facts(look), [(view.high_watermark, view.log_end) for view in views], look.events

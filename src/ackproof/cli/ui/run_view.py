@@ -1,6 +1,6 @@
-"""What a person sees while a run goes on: a bar with what was sent and what became of it, the faults, the leader.
+"""Show a run while it goes on: a bar with the messages sent and their outcomes, the faults, and the leaders.
 
-On a terminal one line that changes, and above it the lines that stay; elsewhere a plain line every few seconds.
+On a terminal this is one line that changes, below lines that stay; elsewhere a plain line every few seconds.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class RunView:
                 self._screen.print(plain(text))
 
     def counts(self, now: dict[str, int]) -> None:
-        """Called many times a second; draws a few times."""
+        """Draw the counts. This is called many times a second, and draws a few times."""
         at = time.monotonic()
         every_s = _DRAW_EVERY_S if self._status is not None else _PLAIN_EVERY_S
         self._speak()
@@ -73,7 +73,7 @@ class RunView:
             self._draw(line)
 
     def so_far(self, done: int, total: int | None, what: str) -> None:
-        """How far the judge is."""
+        """Show how far the judge is."""
         if self._status is not None:
             self._draw(plain(f"{bar(done, total)} {done:,} of {total or 0:,} {what}"))
         elif time.monotonic() - self._drawn >= _PLAIN_EVERY_S or done == total:
@@ -97,13 +97,13 @@ class RunView:
             f"{rate:,.0f}/s",
         ]
         waiting = now["sent"] - now["acked"] - now["failed"] - now["unknown"]
-        parts += [f"waiting {waiting:,}"] if waiting and not rate else []  # else it is only what is under way
+        parts += [f"waiting {waiting:,}"] if waiting and not rate else []  # otherwise these are only in flight
         parts += [f"leader {leaders}"] if leaders else []
         parts += [f"FAULT {'; '.join(standing)}"] if standing else []
         return plain("  ".join(parts))
 
     def _tell_leaders(self) -> None:
-        """A line for each leader that moved."""
+        """Print a line for each leader that moved."""
         now = {name: view for name, view in dict(self._run.clients.leaders.now).items() if not name.startswith("__")}
         for name, (leader, epoch) in now.items():
             before = self._leaders.get(name)
@@ -112,7 +112,7 @@ class RunView:
         self._leaders = now
 
     def _speak(self) -> None:
-        """What the producers of the slow shape say, and what consumers are given and give back, as they say it."""
+        """Print what consumers log about their partitions, and what producers log if the scenario wants that."""
         clients = self._run.clients
         for name in (*(clients.producers if self._prints else ()), *clients.consumers):
             path = self._run.directory / "logs" / f"{name}.log"

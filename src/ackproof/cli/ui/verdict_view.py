@@ -1,7 +1,7 @@
-"""The verdict for a terminal: the sentence, the few numbers with expectation and result, and what speaks against it.
+"""The verdict for a terminal: the sentence, the key numbers with expectation and result, and what contradicts it.
 
-Every piece of data goes through `core.text.plain` into a `Text`, which is never parsed as markup. Nothing is said by
-colour alone, so that a pipe, NO_COLOR or a colour-blind reader loses nothing.
+Every piece of data goes through `core.text.plain` into a `Text`, which is never parsed as markup. Colour never carries
+information alone, so a pipe, NO_COLOR or a colour-blind reader loses nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PARTITIONS_SHOWN = 12
 
 
 def terminal_summary(verdict: Verdict) -> list[Any]:
-    """Things that rich can print."""
+    """Return the parts of the summary, for rich to print."""
     from rich.text import Text
 
     sign, word = RESULTS[verdict.result]
@@ -43,7 +43,7 @@ def terminal_summary(verdict: Verdict) -> list[Any]:
     for entry in verdict.fitness:
         if not entry.fit:
             parts.append(Text(f"unfit: {plain(entry.name)}: {plain(entry.text)}", style="yellow"))
-        elif entry.name == "reserved":  # else the first number of all, what was sent, would be taken at its word
+        elif entry.name == "reserved":  # without this remark, the number of messages sent would look exact
             parts.append(Text(plain(entry.text)))
     for check in verdict.checks:
         if fit and check.result in ("refuted", "unknown") and check.name not in HEADLINE:
@@ -83,7 +83,7 @@ def _numbers(verdict: Verdict) -> Table:
 
 
 def _moves(verdict: Verdict) -> Table:
-    """Leader, and in-sync replicas by their numbers, of the first partitions at each moment that changed something."""
+    """Show the leader and the in-sync replicas of the first partitions, at each moment that changed something."""
     rows: dict[str, dict[str, str]] = {}
     for move in verdict.moves:
         in_sync = " ".join(str(broker) for broker in sorted(move.isr or ()))

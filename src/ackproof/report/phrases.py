@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from ackproof.model.glossary import glossary
 from ackproof.model.verdict import CheckResult, FailoverTimes, PartitionView, Verdict
 from ackproof.report.lost_ranges import LostRange, Story
 from ackproof.report.run_reader import SECOND, Run
@@ -24,19 +25,7 @@ HEADLINE = ("lost", "duplicated", "reordered")
 # No scenario permits these, so they are shown among all checks, and not among the key numbers.
 _NEVER = ("phantom", "aborted_read", "resurrected", "offset_gap", "exit_codes", "claims")
 
-FATES = {
-    "survived": "acknowledged, and there at its own offset",
-    "survived_moved": "acknowledged, and there, but at another offset",
-    "lost_overwritten": "acknowledged, gone; another message stands at its offset",
-    "lost_truncated": "acknowledged, gone; its offset is at or past the end of what is left",
-    "lost_hole": "acknowledged, gone; nothing explains why",
-    "lost_unplaced": "acknowledged without an offset (acks=0), gone",
-    "expired": "acknowledged, and rightly gone by retention or compaction",
-    "recovered": "outcome unknown to the client, and there",
-    "not_written": "outcome unknown to the client, not there",
-    "resurrected": "certainly failed, said the client, and there all the same",
-    "rejected": "failed, and not there",
-}
+FATES = {entry.word: entry.meaning for entry in glossary() if entry.kind == "fate"}
 
 FAILOVER_STEPS = (
     ("first_error_ms", "first error at a client", "no client saw an error"),

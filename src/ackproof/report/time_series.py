@@ -1,6 +1,6 @@
 """Count what clients did per second, and fold latencies into histograms, in one pass over tables of any length.
 
-This only draws: every number that the page states about a judged run comes from the judge. A plot has about a thousand
+The rates of a judged run are the judge's. Everything else here only draws lines. A plot has about a thousand
 columns of pixels, a journal millions of rows. So only the smallest and the largest value of each column are drawn, and
 no outlier is dropped; `Series.total` keeps the number of points, and the page says both. Percentiles come from
 histograms whose buckets are 2 % wide; the maximum is exact.
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from ackproof.report.run_reader import SECOND, Run, integers
@@ -84,6 +85,16 @@ class PerSecond:
         self.counts = np.zeros(0, dtype=np.int64)
         self.out_of_range = 0
 
+    @classmethod
+    def of(cls, seconds: Floats, counts: Ints) -> PerSecond:
+        """Return counts that were counted already."""
+        made = cls()
+        place = seconds.astype(np.int64) + BEFORE_S
+        good = (place >= 0) & (place < LONGEST_S)
+        made.out_of_range = int(counts[~good].sum())
+        made.counts = np.bincount(place[good], weights=counts[good]).astype(np.int64)
+        return made
+
     def add(self, seconds: Floats) -> None:
         whole = np.floor(seconds).astype(np.int64) + BEFORE_S
         good = whole[(whole >= 0) & (whole < LONGEST_S)]
@@ -107,6 +118,19 @@ class PerSecond:
         """Return the first second in which something happened, and the one after the last."""
         seen = np.flatnonzero(self.counts)
         return (int(seen[0]) - BEFORE_S, int(seen[-1]) + 1 - BEFORE_S) if len(seen) else None
+
+
+def _judged_rates(run: Run) -> tuple[PerSecond, PerSecond, PerSecond] | None:
+    """Return what was sent, acknowledged and read in each second, as the judge counted it; None without its counts."""
+    batches = list(run.witnesses("rate", ("second", "at_ns", "sent", "acked", "read"))) if run.verdict else []
+    if not sum(map(len, batches)):
+        return None
+    table = pa.Table.from_batches(batches)
+    second, at_ns = integers(table["second"]), integers(table["at_ns"])
+    # The judge counts seconds from the first send, which is a moment after the origin of the page.
+    seconds = second + np.floor(run.seconds(at_ns[0] - second[0] * SECOND))
+    sent, acked, read = (PerSecond.of(seconds, integers(table[name])) for name in ("sent", "acked", "read"))
+    return sent, acked, read
 
 
 class LatencyOverTime:
@@ -172,24 +196,28 @@ class Traffic:
 
 
 def read_traffic(run: Run) -> Traffic:
-    sent, acked, failed, unknown, read = (PerSecond() for _ in range(5))
-    traffic = Traffic(sent, acked, failed, unknown, read, LatencyOverTime(), LatencyOverTime(), {"sent": 0})
-    by_outcome = {"ok": traffic.acked, "fail": traffic.failed, "info": traffic.unknown}
+    """Read what the clients did. The rates are the judge's, if it has counted them."""
+    judged = _judged_rates(run)
+    sent, acked, read = judged or (PerSecond(), PerSecond(), PerSecond())
+    traffic = Traffic(sent, acked, PerSecond(), PerSecond(), read, LatencyOverTime(), LatencyOverTime(), {"sent": 0})
+    by_outcome = {"ok": None if judged else traffic.acked, "fail": traffic.failed, "info": traffic.unknown}
     traffic.counts |= dict.fromkeys(by_outcome, 0)
     for batch in run.batches("sends", ("due_ns", "sent_ns", "done_ns", "outcome")):
         due, given, done = (integers(batch.column(name)) for name in ("due_ns", "sent_ns", "done_ns"))
         # A send that never ended is shown where it began.
         ended = np.where(done < 0, given, done)
         traffic.counts["sent"] += len(given)
-        traffic.sent.add(run.seconds(given))
+        if not judged:
+            traffic.sent.add(run.seconds(given))
         for outcome, counter in by_outcome.items():
             chosen = pc.fill_null(pc.equal(batch.column("outcome"), outcome), False).to_numpy(zero_copy_only=False)
-            counter.add(run.seconds(ended[chosen]))
+            if counter is not None:
+                counter.add(run.seconds(ended[chosen]))
             traffic.counts[outcome] += int(chosen.sum())
             if outcome == "ok":
                 traffic.from_due.add(run.seconds(due[chosen]), (ended - due)[chosen] / (SECOND / 1000))
                 traffic.from_sent.add(run.seconds(given[chosen]), (ended - given)[chosen] / (SECOND / 1000))
-    for batch in run.batches("reads", ("read_ns",)):
+    for batch in () if judged else run.batches("reads", ("read_ns",)):
         traffic.read.add(run.seconds(integers(batch.column("read_ns"))))
     if beyond := traffic.sent.out_of_range + traffic.read.out_of_range:
         run.problems.append(f"{beyond:,} sends or reads have times outside of the run and are not drawn")

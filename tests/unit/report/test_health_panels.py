@@ -17,6 +17,7 @@ from ackproof.model.verdict import CheckResult, read_verdict
 from ackproof.report.health_panels import toll_rows
 from ackproof.report.page import write_report
 from ackproof.report.run_reader import open_run
+from ackproof.report.time_series import BEFORE_S, read_traffic
 from tests.support.made_story import LOAD, RUN, SHAPES, S
 from tests.support.make_run import make_run
 from tests.support.plans import plan_of
@@ -45,7 +46,15 @@ def directory(tmp_path: Path) -> Path:
     (made / "verdict" / "verdict.json").write_bytes(msgspec.json.encode(changed))
     (made / "verdict" / "rate").mkdir()
     second, sent, acked, fault = (list(column) for column in zip(*SECONDS, strict=True))
-    columns = {"second": second, "sent": sent, "acked": acked, "read": [0] * 5, "fault": pa.array(fault, pa.int32())}
+    at_ns = [LOAD + S // 1000 + each * S for each in second]  # the first send is a millisecond after the load begins
+    columns = {
+        "second": second,
+        "at_ns": at_ns,
+        "sent": sent,
+        "acked": acked,
+        "read": [0] * 5,
+        "fault": pa.array(fault, pa.int32()),
+    }
     rows = pa.table({**columns, "below": [False] * 5})
     write_sealed(rows, made / "verdict" / "rate" / "part-0.parquet", ["second"])
     return made
@@ -65,6 +74,14 @@ def test_what_the_judge_made_of_them_is_a_table(directory: Path) -> None:
     table = page[page.index('<section id="alerts">') :].split("</section>")[0]
     rows = [re.sub(r"<[^>]*>", " ", row).split() for row in table.split("<tbody>")[1].split("</tr>")[:2]]
     assert rows == [["rate", "at", "once", "1", "hit", "0.8", "3.0"], ["no-leader", "false"]]
+
+
+def test_the_rates_are_those_that_the_judge_counted(directory: Path) -> None:
+    traffic = read_traffic(open_run(directory))
+    assert traffic.sent.counts[BEFORE_S:].tolist() == [200, 200, 200, 200, 10]
+    assert traffic.acked.span() == (0, 5)
+    assert traffic.read.span() is None
+    assert traffic.counts["sent"] == 2_000, "the journal's own"
 
 
 def test_what_each_fault_did_to_the_rates(directory: Path) -> None:

@@ -251,7 +251,7 @@ def test_what_still_waits_is_told_where_nothing_moves(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, acked: int
 ) -> None:
     live = RunView(load(find("acks1-leader-isolated")), quiet=True)
-    clients = SimpleNamespace(producers=[], consumers=[], leaders={})
+    clients = SimpleNamespace(producers=[], consumers=[], leaders=SimpleNamespace(now={}))
     run: Any = SimpleNamespace(faults=[], clients=clients, directory=tmp_path)
     live.follow(run)
     live.counts({"sent": 3_000, "acked": acked, "failed": 60, "unknown": 40})
@@ -266,7 +266,7 @@ def test_a_fault_that_no_longer_holds_is_not_shown_as_one_that_does(
         plan=SimpleNamespace(kind="isolate"), targets=["kafka1"], begun_at=1.0, over=False, broken=broken
     )
     live = RunView(load(find("acks1-leader-isolated")), quiet=True)
-    clients = SimpleNamespace(producers=[], consumers=[], leaders={})
+    clients = SimpleNamespace(producers=[], consumers=[], leaders=SimpleNamespace(now={}))
     run: Any = SimpleNamespace(faults=[fault], clients=clients, directory=tmp_path)
     live.follow(run)
     live.counts(dict.fromkeys(("sent", "acked", "failed", "unknown"), 0))

@@ -1,4 +1,4 @@
-"""Copies through: a receiver took a message twice."""
+"""duplicate_accepted: a receiver accepts a message twice."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ CASES: Cases = {
     ),
     "near miss: the copy was dropped": (_sent().received(0, 0).received(2, 0, accepted=False), []),
     "near miss: dropped twice": (_sent().received(0, 0, accepted=False).received(2, 0, accepted=False), []),
-    "near miss: another receiver took the other": (_sent().received(0, 0).received(2, 0, consumer=1), []),
+    "near miss: another receiver accepted the other copy": (_sent().received(0, 0).received(2, 0, consumer=1), []),
     "near miss: another producer's": (_sent().received(0, 0).received(1, 0, producer=1), []),
-    "near miss: nobody's messages look alike": (_sent().received(0, -1, producer=-1).received(1, -1, producer=-1), []),
+    "near miss: records without numbers look alike": (
+        _sent().received(0, -1, producer=-1).received(1, -1, producer=-1),
+        [],
+    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""Receivers: what each let through and dropped, beside what is expected of it, and what it cost."""
+"""receivers: what each receiver accepted, dropped and cost, beside what the scenario expects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLUMNS = ("consumer", "messages", "accepted", "duplicate_accepted", "wrongly_dr
 
 
 def _expecting(copies: str, drops: str, *received: tuple[int, bool]) -> History:
-    """Messages 0 and 1, with a copy of 0; the numbers that the receiver was given, and whether it took them."""
+    """Messages 0 and 1, with a copy of 0; the numbers that the receiver was given, and whether it accepted them."""
     history = History().send(0, 0).send(1, 1).log(0, 0).log(1, 1).log(2, 0).receiver("ids", copies, drops)
     for offset, (seq, accepted) in enumerate(received):
         history.received(offset, seq, accepted=accepted)
@@ -57,13 +57,13 @@ def test_receivers(case: str) -> None:
     assert found("receivers", case, CASES, *COLUMNS) == CASES[case][1]
 
 
-def test_what_a_receiver_cost_that_was_given_nothing() -> None:
+def test_the_cost_of_a_receiver_without_messages() -> None:
     history = replace(_expecting("forbidden", "forbidden"), run=FIRST_RUN + 101)
     (row,) = witnesses("receivers", history.cost(1, messages=0, deciding=0, handling=0, memory=100, disk=5))
     assert (row["us_each"], row["deciding_us_each"], row["memory_bytes"]) == (None, None, 100)
 
 
-def test_what_a_receiver_cost() -> None:
+def test_the_cost_of_a_receiver() -> None:
     history = replace(_expecting("forbidden", "forbidden", *RIGHT), run=FIRST_RUN + 100)
     history.cost(1, messages=10, deciding=20, handling=50, memory=100, disk=5)
     history.cost(2, messages=30, deciding=20, handling=150, memory=160, disk=9)

@@ -1,4 +1,4 @@
-"""Wrongly dropped: a message of the healed log that a receiver never took."""
+"""wrongly_dropped: a message of the healed log that a receiver never accepted."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ CASES: Cases = {
         _sent().send(0, 2, producer=1).log(2, 0, producer=1).received(0, 0).received(1, 1),
         [(0, 0, 0, 2, 0)],
     ),
-    "each time that it came": (
+    "dropped each time that it came": (
         _sent().log(2, 1).received(0, 0).received(1, 1, accepted=False).received(2, 1, accepted=False),
         [(0, 1, 0, 1, 2)],
     ),
-    "never come to": (_sent().received(1, 1), [(0, 0, 0, 0, 0)]),
+    "never read": (_sent().received(1, 1), [(0, 0, 0, 0, 0)]),
     "another receiver's work": (
         _sent().receiver("ids").received(0, 0).received(1, 1).received(0, 0, consumer=1),
         [(1, 1, 0, 1, 0)],
@@ -62,7 +62,7 @@ CASES: Cases = {
         _sent().send(2, 0, topic=1).log(0, 2, topic=1).received(0, 0).received(1, 1),
         [],
     ),
-    "near miss: nobody's message": (_sent().log(2, -1, producer=-1).received(0, 0).received(1, 1), []),
+    "near miss: a record without a number": (_sent().log(2, -1, producer=-1).received(0, 0).received(1, 1), []),
 }
 
 

@@ -1,4 +1,4 @@
-"""Duplicated: one value at several places of the final log."""
+"""duplicated: one message at several places of the final log."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CASES: Cases = {
         [],
     ),
     "near miss: read twice, there once": (History().send(0, 0).log(0, 0).read(0, 0).read(0, 0), []),
-    "near miss: two records that nobody could read": (
+    "near miss: two unreadable records": (
         History().send(0, 0).log(0, 0).log(1, -1, producer=-1).log(2, -1, producer=-1),
         [],
     ),

@@ -1,4 +1,4 @@
-"""Inconsistent offset: two values at one offset, whoever saw them."""
+"""inconsistent_offset: two messages at one offset, by whatever source."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ CASES: Cases = {
         History().send(0, 0).log(0, 0, producer=1),
         [(0, 0, [_saw("ack", 0), _saw("log", 0, producer=1)])],
     ),
-    "a record that nobody can read": (
+    "an unreadable record": (
         History().send(0, 0).log(0, -1, producer=-1),
         [(0, 0, [_saw("ack", 0), _saw("log", -1, producer=-1)])],
     ),
-    "a record of which only half can be read": (
+    "a half readable record": (
         History().send(0, 0).log(0, -1).send(1, 1).log(1, 5, producer=-1),
         [
             (0, 0, [_saw("ack", 0), _saw("log", -1, producer=-1)]),

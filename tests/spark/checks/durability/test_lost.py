@@ -1,4 +1,4 @@
-"""Lost: every `lost_*` fate is a witness, and nothing else is."""
+"""lost: every `lost_*` fate is a witness, and nothing else is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offset gap: offsets of a plain topic that hold nothing."""
+"""offset_gap: offsets of a plain topic without records."""
 
 from __future__ import annotations
 

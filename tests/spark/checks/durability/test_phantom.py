@@ -1,4 +1,4 @@
-"""Phantom: a record that no producer reserved."""
+"""phantom: a record with a number that no producer reserved."""
 
 from __future__ import annotations
 

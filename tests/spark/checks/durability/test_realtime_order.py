@@ -1,4 +1,4 @@
-"""Realtime order: acked at or below what had been acked before the send began."""
+"""realtime_order: a message at or below an offset that was acknowledged before its send began."""
 
 from __future__ import annotations
 

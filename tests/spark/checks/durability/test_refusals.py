@@ -1,4 +1,4 @@
-"""Refusals: who may not write, and was not clearly told so."""
+"""refusals: a producer that may not write, and was not clearly refused."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ CASES: Cases = {
         _run().send(1, producer=1, outcome="fail", error="MSG_SIZE_TOO_LARGE"),
         [(1, 1, "rejected", "MSG_SIZE_TOO_LARGE")],
     ),
-    "nobody knows": (
+    "of unknown outcome": (
         _run().send(1, producer=1, outcome="info", error=REFUSED),
         [(1, 1, "not_written", REFUSED)],
     ),
-    "let in": (_run().send(1, 1, producer=1).log(1, 1, producer=1), [(1, 1, "survived", None)]),
+    "acknowledged": (_run().send(1, 1, producer=1).log(1, 1, producer=1), [(1, 1, "survived", None)]),
     "refused, and yet in the log": (
         _run().send(1, producer=1, outcome="fail", error=REFUSED).log(1, 1, producer=1),
         [(1, 1, "resurrected", REFUSED)],
@@ -46,11 +46,14 @@ CASES: Cases = {
         _run().send(1, producer=1, outcome="fail", error="CLUSTER_AUTHORIZATION_FAILED"),
         [],
     ),
-    "near miss: one who may write met another error": (_run().send(1, outcome="info", error="_MSG_TIMED_OUT"), []),
+    "near miss: another error of a producer that may write": (
+        _run().send(1, outcome="info", error="_MSG_TIMED_OUT"),
+        [],
+    ),
 }
 
 
-def test_a_message_is_told_with_its_topic_and_who_never_tried_with_that_of_the_plan() -> None:
+def test_a_witness_names_the_topic_of_the_message_or_of_the_plan_if_the_producer_never_tried() -> None:
     elsewhere = replace(_run().send(1, producer=1, topic=1, outcome="info"), run=FIRST_RUN + 1)
     rows = witnesses("refusals", CASES["it never tried"][0], elsewhere)
     assert sorted((row["run"] - FIRST_RUN, row["topic"]) for row in rows) == [(0, 0), (1, 1)]

@@ -1,4 +1,4 @@
-"""Reordered: a step back in the order of one producer in one partition."""
+"""reordered: a step back in the order of one producer in one partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resurrected: certainly failed, and in the log."""
+"""resurrected: a send that certainly failed, and is in the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unpublished: what an outbox promised, and the log does not hold."""
+"""unpublished: a message of an outbox that is missing from the log."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def _outbox() -> History:
 
 CASES: Cases = {
     "still in the outbox": (_outbox().send(1, outcome="fail"), [(1, "rejected")]),
-    "nobody knows, and it is not there": (_outbox().send(1, outcome="info"), [(1, "not_written")]),
+    "of unknown outcome, and missing": (_outbox().send(1, outcome="info"), [(1, "not_written")]),
     "acknowledged, and lost": (_outbox().send(1, 1), [(1, "lost_truncated")]),
-    "near miss: all there": (_outbox(), []),
-    "near miss: nobody knew, and it is there": (_outbox().send(1, outcome="info").log(1, 1), []),
+    "near miss: all in the log": (_outbox(), []),
+    "near miss: of unknown outcome, and in the log": (_outbox().send(1, outcome="info").log(1, 1), []),
     "near miss: retention took it": (
         History(producers=OUTBOX).send(0, 0).send(1, 1).log(1, 1).end(2, log_start=1),
         [],

@@ -1,4 +1,4 @@
-"""Watermark fell: a later epoch shows less than an earlier one did."""
+"""watermark_regression: a later epoch shows a lower high watermark than an earlier one did."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CASES: Cases = {
         .state(9, 1, leader=1, epoch=2, high_watermark=11),
         [(2, 12, 11, 1, at(9))],
     ),
-    "near miss: nobody knows of which epoch it was": (
+    "near miss: its epoch is unknown": (
         History().state(0, 1, leader=1, epoch=None, high_watermark=10).state(9, 2, leader=2, epoch=1, high_watermark=7),
         [],
     ),

@@ -1,4 +1,4 @@
-"""Commit back: a group's committed offset went back."""
+"""commit_regression: a group's committed offset goes back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two owners: two consumers of a group believe that one partition is theirs."""
+"""dual_ownership: two consumers of a group believe that they own one partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vanished: a broker that was a member, and was not for a while."""
+"""membership_gap: a broker that was a member, and then was not for a while."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unowned: a time without an owner of a partition."""
+"""ownership_gap: a period in which a partition has no owner."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ CASES: Cases = {
         _load().group(0, "assigned").group(20, "assigned", 1).group(30, "revoked", 1),
         [],
     ),
-    "near miss: while everybody joins, before the load": (
+    "near miss: while the consumers join, before the load": (
         History()
         .send(0, 0, sent=50, done=100)
         .log(0, 0)
@@ -83,7 +83,7 @@ CASES: Cases = {
         .group(60, "assigned", partition=1),
         [(1, 20 * MS)],
     ),
-    "while somebody owns that partition of another topic": (
+    "while that partition of another topic has an owner": (
         _load()
         .group(0, "assigned")
         .group(40, "revoked")
@@ -92,7 +92,7 @@ CASES: Cases = {
         .group(0, "assigned", 2, topic=1),
         [(0, 10 * MS)],
     ),
-    "never, where somebody owns that partition of another topic": (
+    "never, while that partition of another topic has an owner": (
         _load().group(0, "assigned", topic=1),
         [(0, 100 * MS)],
     ),

@@ -1,4 +1,4 @@
-"""Shares: what each member of a group read, and whether as many read as expected."""
+"""partition_shares: what each member of a group read, and whether as many read as expected."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CASES: Cases = {
         _read((0, 0, 0), idle=(1,), readers=1),
         [(0, 0, 1, 1, 1.0, False), (0, 1, 0, 0, 0.0, False)],
     ),
-    "near miss: nobody is there": (_read(), []),
+    "near miss: no member": (_read(), []),
 }
 
 

@@ -1,4 +1,4 @@
-"""Rebalances: how often a group was shared out anew, and how long its partitions had no owner."""
+"""rebalances: how often a group rebalanced, and how long its partitions had no owner."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _load() -> History:
 
 
 CASES: Cases = {
-    "one, told in several words": (
+    "one, reported in several events": (
         _load()
         .group(0, "assigned")
         .group(40_000, "revoked")
@@ -29,7 +29,7 @@ CASES: Cases = {
         _load().group(0, "assigned").group(40_000, "revoked").group(42_000, "assigned", 1),
         [(0, 2, 2.0, True)],
     ),
-    "one, told in two words a second apart": (
+    "one, reported in two events a second apart": (
         _load().group(0, "assigned").group(40_000, "revoked").group(41_000, "assigned", 1),
         [(0, 1, 1.0, True)],
     ),
@@ -59,12 +59,12 @@ CASES: Cases = {
         _load().group(0, "assigned").group(39_500, "assigned", 1, group=1).group(40_000, "revoked"),
         [(0, 1, 60.0, True), (1, 0, 0.0, False)],
     ),
-    "near miss: shared out only once": (_load().group(0, "assigned"), [(0, 0, 0.0, False)]),
-    "near miss: before the load, while everybody joins": (
+    "near miss: only the initial assignment": (_load().group(0, "assigned"), [(0, 0, 0.0, False)]),
+    "near miss: before the load, while the consumers join": (
         _load().group(-9_000, "assigned").group(-5_000, "revoked").group(-4_900, "assigned"),
         [(0, 0, 0.0, False)],
     ),
-    "near miss: after the load, when everybody leaves": (
+    "near miss: after the load, when the consumers leave": (
         _load().group(0, "assigned").group(101_000, "revoked"),
         [(0, 0, 0.0, False)],
     ),

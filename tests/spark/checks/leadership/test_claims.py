@@ -1,4 +1,4 @@
-"""Moves and claims: who led at a moment, and what the scenario says of it."""
+"""claims and leadership_history: who led at a moment, and what the scenario claims about it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _split() -> History:
         isr = (1, 2, 3) if when > 25_000 else (2, 3)
         history.state(when, 2, leader=2, epoch=1, isr=isr)
         if when < 20_000:
-            history.state(when + 1, 1, leader=1, epoch=0)  # it does not know
+            history.state(when + 1, 1, leader=1, epoch=0)  # it has not learnt of the new epoch
     return history
 
 
@@ -33,7 +33,7 @@ def _acked(when: float, outcome: str = "ok") -> History:
 
 
 def _last_told(when: float) -> History:
-    """A run that ends at 60 s; then somebody spoke, and nobody ever after."""
+    """A run that ends at 60 s, with its last observation then."""
     marks = Marks(load_begun_ns=at(0), drained_ns=at(60_000))
     return History(marks=marks).send(0, 0).log(0, 0).state(when, 1, leader=1, epoch=0)
 
@@ -51,14 +51,14 @@ CASES: Cases = {
     "not full": (_split().claim("during 1", isr_full=True), [(1, 0, 2)]),
     "not the preferred leader": (_split().claim("end", preferred=True), [(1, 0, 2)]),
     "another leader than before": (_split().claim("during 1", same_leader_as="before 1"), [(1, 0, 2)]),
-    "nobody leads, as before": (
+    "no leader, as before": (
         _split()
         .state(9_500, 3, leader=-1, epoch=1)
         .state(29_500, 3, leader=-1, epoch=2)
         .claim("end", same_leader_as="before 1"),
         [(1, 0, -1)],
     ),
-    "somebody leads": (_split().claim("end", no_leader=True), [(1, 0, 2)]),
+    "a leader where none is claimed": (_split().claim("end", no_leader=True), [(1, 0, 2)]),
     "nothing was acknowledged lately": (_split().claim("end", acked=True), [(1, 0, 2)]),
     "acknowledged only before that": (_acked(7_500).claim("before 1", acked=True), [(1, 0, 1)]),
     "acknowledged two seconds before, and no later": (_acked(8_000).claim("before 1", acked=True), [(1, 0, 1)]),
@@ -67,17 +67,17 @@ CASES: Cases = {
     "near miss: acknowledged at that moment": (_acked(10_000).claim("before 1", acked=True), []),
     "near miss: nothing acknowledged, as claimed": (_acked(10_500).claim("before 1", acked=False), []),
     "near miss: it failed": (_acked(8_500, "fail").claim("before 1", acked=False), []),
-    "near miss: nobody leads": (
+    "near miss: no leader, as claimed": (
         _split()
         .state(29_500, 3, leader=None, epoch=2, isr=(), error="LEADER_NOT_AVAILABLE")
         .claim("end", no_leader=True, isr_without=["kafka1"]),
         [],
     ),
-    "near miss: nobody leads, told by a number": (
+    "near miss: no leader, reported as a number": (
         _split().state(29_500, 3, leader=-1, epoch=2, isr=(2,)).claim("end", no_leader=True),
         [],
     ),
-    "somebody leads whose number is the first": (
+    "a leader with the lowest number": (
         _split().state(29_500, 3, leader=0, epoch=2).claim("end", no_leader=True),
         [(1, 0, 0)],
     ),
@@ -85,7 +85,7 @@ CASES: Cases = {
         _split().claim("start", leader=["kafka1"]).claim("end", leader=["kafka1"]),
         [(2, 0, 2)],
     ),
-    "a partition that nobody spoke of": (
+    "a partition without observations": (
         _split().log(0, 5, partition=1).claim("end", "orders/*", isr_full=True),
         [(1, 1, None)],
     ),
@@ -99,20 +99,20 @@ CASES: Cases = {
     ),
     "a topic that was never read": (_split().claim("end", "mirror/*", isr_full=True), [(1, None, None)]),
     "a partition that was never read": (_split().claim("end", "orders/7", isr_full=True), [(1, 7, None)]),
-    "one who led, and who did not say which replicas are in sync": (
+    "a leader that did not report the in-sync replicas": (
         _split().state(29_900, 2, leader=2, epoch=1, isr=None).claim("end", leader=["kafka2"]),
         [(1, 0, 2)],
     ),
-    "a moment at which nobody spoke": (
+    "a moment without observations": (
         _last_told(1).claim("end", leader=["kafka1"]),
         [(1, 0, None)],
     ),
-    "a moment three seconds after somebody spoke": (_last_told(57_000).claim("end", leader=["kafka1"]), [(1, 0, None)]),
-    "near miss: a moment not quite three seconds after somebody spoke": (
+    "three seconds after the last observation": (_last_told(57_000).claim("end", leader=["kafka1"]), [(1, 0, None)]),
+    "near miss: not quite three seconds after the last observation": (
         _last_told(57_000.000001).claim("end", leader=["kafka1"]),
         [],
     ),
-    "near miss: a moment at which somebody spoke": (_last_told(60_000).claim("end", leader=["kafka1"]), []),
+    "near miss: at the moment of an observation": (_last_told(60_000).claim("end", leader=["kafka1"]), []),
     "near miss: all of it holds": (
         _split()
         .claim("start", leader=["kafka1"], isr_full=True, preferred=True)
@@ -128,13 +128,13 @@ CASES: Cases = {
         _split().state(29_500, 3, leader=3, epoch=9, error="broken").claim("end", leader=["kafka2"]),
         [],
     ),
-    "near miss: nobody leads, so that nobody does who should not": (
+    "near miss: no leader, so the forbidden one does not lead": (
         _split()
         .state(29_500, 3, leader=None, epoch=2, isr=(), error="LEADER_NOT_AVAILABLE")
         .claim("end", not_leader=["kafka1"]),
         [],
     ),
-    "full, by one who does not say of how many": (
+    "full, from a broker that does not report the replicas": (
         _unsaid(_split().state(29_500, 3, leader=3, epoch=2)).claim("end", isr_full=True),
         [(1, 0, 3)],
     ),
@@ -145,7 +145,7 @@ CASES: Cases = {
         .claim("end", "orders/1", leader=["kafka3"]),
         [],
     ),
-    "near miss: a follower hears later than another that nobody leads": (
+    "near miss: one follower learns later than another that there is no leader": (
         _split()
         .state(29_400, 1, leader=2, epoch=2)
         .state(29_500, 3, leader=None, epoch=2, isr=(), error="LEADER_NOT_AVAILABLE")
@@ -176,7 +176,7 @@ def test_a_claim_tells_how_many_were_acknowledged() -> None:
     assert row["acks"] == 2
 
 
-def test_moves_are_the_newest_epochs_own_word() -> None:
+def test_a_view_is_that_of_the_newest_epochs_leader() -> None:
     rows = sorted(witnesses("leadership_history", _split()), key=lambda row: int(row["place"]))
     assert [(row["moment"], row["leader"], row["leader_epoch"], row["isr"]) for row in rows] == [
         ("start", 1, 0, [1, 2, 3]),

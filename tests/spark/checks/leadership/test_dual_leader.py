@@ -1,4 +1,4 @@
-"""Dual leader: two brokers claim one partition at the same time."""
+"""dual_leader: two brokers claim one partition at the same time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CASES: Cases = {
     ),
     "one answer between two": (_old(60).state(41, 2, leader=2, epoch=1), [(1, 0, 2, 1)]),
     "one answer between the last two": (_old(60).state(55, 2, leader=2, epoch=1), [(1, 0, 2, 1)]),
-    "and nobody says in which epoch": (_old(60).state(41, 2, leader=2, epoch=None), [(1, 0, 2, -1)]),
+    "in an unknown epoch": (_old(60).state(41, 2, leader=2, epoch=None), [(1, 0, 2, -1)]),
     "near miss: one after the other": (_old(30).state(41, 2, leader=2, epoch=1).state(51, 2, leader=2, epoch=1), []),
     "near miss: the old one no longer says so": (
         _old(30).state(40, 1, leader=2, epoch=1).state(41, 2, leader=2, epoch=1).state(51, 2, leader=2, epoch=1),

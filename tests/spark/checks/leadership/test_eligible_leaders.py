@@ -1,4 +1,4 @@
-"""Eligible: who might have led without being in sync, at a moment."""
+"""eligible_leaders: replicas that might have led without being in sync, at a moment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COLUMNS = ("moment", "partition", "eligible", "last_known")
 
 
 def _told(*answers: tuple[float, list[int], list[int]]) -> History:
-    """A run from 5 s to 30 s, of whose brokers one says who is eligible, whenever that changes."""
+    """A run from 5 s to 30 s, in which one broker reports the eligible replicas whenever they change."""
     history = History(marks=Marks(load_begun_ns=at(5_000), drained_ns=at(30_000))).send(0, 0).log(0, 0)
     return _also_told(history, *answers)
 
@@ -45,9 +45,9 @@ CASES: Cases = {
         [("end", 0, [2], []), ("end", 1, [1], []), ("end", 1, [3], [])],
     ),
     "at that very moment": (_told((30_000, [2], [])), [("end", 0, [2], [])]),
-    "near miss: nobody any more": (_told((10_000, [2], []), (11_000, [], [])), []),
+    "near miss: no replica any more": (_told((10_000, [2], []), (11_000, [], [])), []),
     "near miss: only after the end": (_told((31_000, [2], [])), []),
-    "near miss: nobody was ever told of": (_told(), []),
+    "near miss: no replica was ever reported": (_told(), []),
 }
 
 

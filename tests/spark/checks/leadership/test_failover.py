@@ -1,4 +1,4 @@
-"""Failover: each step of the story, counted from the proof of the fault."""
+"""failover: each step, counted from the proof of the fault."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CASES: Cases = {
             (1, 1, 0, 1, 60.0, 180.0, 280.0, 930.0),
         ],
     ),
-    "an error after a fault of which nobody wrote down when it was asked for": (
+    "an error after a fault whose request was not recorded": (
         History()
         .fault(("proved", 100))
         .state(0, 1, leader=1, epoch=0)
@@ -171,7 +171,7 @@ CASES: Cases = {
         .log(5, 8, epoch=7),
         [(1, 0, 3, 6, 35.0, 40.0, 190.0, 500.0), (1, 1, None, None, 20.0, None, None, None)],
     ),
-    "an error whose partition nobody said, at the moment of the proof": (
+    "an error without a partition, at the moment of the proof": (
         _faulty().send(0, 0, done=50).send(1, outcome="fail", partition=-1, sent=95, done=100).log(0, 0),
         [(1, 0, 0, None, 0.0, None, None, None)],
     ),
@@ -194,7 +194,7 @@ CASES: Cases = {
         .state(250, 2, leader=2, epoch=1, isr=(2, 3)),
         [(1, 0, 0, 1, None, 150.0, 250.0, None)],
     ),
-    "nobody had told of an epoch before, nor does everybody afterwards": (
+    "no epoch was reported before, and not by every broker afterwards": (
         History()
         .fault(("asked", 90), ("proved", 100))
         .state(120, 3, leader=2, epoch=None)
@@ -203,7 +203,7 @@ CASES: Cases = {
         .log(0, 0),
         [(1, 0, None, 4, None, 50.0, None, None)],
     ),
-    "near miss: somebody tells late of an epoch that is past": (
+    "near miss: a broker reports an old epoch late": (
         History()
         .fault(("asked", 90), ("proved", 100))
         .state(0, 1, leader=1, epoch=3)
@@ -221,7 +221,7 @@ CASES: Cases = {
         .log(0, 0),
         [(1, 0, 0, 2, None, 100.0, None, None)],
     ),
-    "near miss: a new epoch is told of at the moment of the proof": (
+    "near miss: a new epoch is reported at the moment of the proof": (
         _faulty().state(100, 2, leader=2, epoch=1, isr=(2,)).send(0, 0, done=50).log(0, 0),
         [(1, 0, 1, None, None, None, None, None)],
     ),

@@ -1,4 +1,4 @@
-"""Zombie ack: acknowledged by a leader whose epoch was already past."""
+"""stale_leader_ack: an acknowledgement from a leader whose epoch was over."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ CASES: Cases = {
     "near miss: survived in the new epoch": (_elected().send(0, 0, done=11).log(0, 0, epoch=1), []),
     "near miss: lost in a hole, the epoch is unknown": (_elected().send(0, 0, done=11).log(1, 9, epoch=1), []),
     "near miss: the epoch of the record is unknown": (_elected().send(0, 0, done=11).log(0, 0, epoch=None), []),
-    "near miss: acks=0 is nobody's word": (_elected().send(0, None, done=11).log(0, 0, epoch=0), []),
+    "near miss: with acks=0 no leader answers": (_elected().send(0, None, done=11).log(0, 0, epoch=0), []),
     "near miss: of unknown outcome": (_elected().send(0, outcome="info", done=11).log(0, 0, epoch=0), []),
     "near miss: acked at the very moment": (_elected().send(0, 0, done=10).log(0, 9, epoch=1), []),
     "near miss: twice in the log, so that its epoch is unknown": (

@@ -1,4 +1,4 @@
-"""Mirror differs: other records, more or fewer of them, or in another order."""
+"""mirror_differs: other records, more or fewer records, or another order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _sent(count: int = 3) -> History:
 
 
 def _expired() -> History:
-    """Two messages, of which retention took the first."""
+    """Two messages; retention removed the first."""
     return History(topics=("orders", "dc2:dc1.orders")).send(0, 0).send(1, 1).log(1, 1).end(2, log_start=1)
 
 
@@ -68,7 +68,7 @@ CASES: Cases = {
         .copied(0, 0, topic=3),
         [("extra", 0, None, 0), ("missing", 0, 0, None)],
     ),
-    "fewer records that are none of ours": (
+    "fewer records that are not ours": (
         _sent(1).copied(0, 0).log(1, -1, producer=-1).log(2, -1, producer=-1).copied(1, -1, producer=-1),
         [("missing", -1, 1, 1)],
     ),

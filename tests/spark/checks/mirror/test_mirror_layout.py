@@ -1,4 +1,4 @@
-"""Mirrored as: the name and the offsets, which may differ."""
+"""mirror_layout: the name and the offsets of a mirror, which may differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Translated: where a group goes on at a mirror."""
+"""offset_translation: where a group would continue at a mirror."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Site gap: from the last that came from one site to the first that came from the other."""
+"""site_gap: from the last event at one site to the first at the other."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ CASES: Cases = {
         _history().read(0, 0, topic=2, when=10).read(0, 0, when=10).read(1, 1, when=10),
         [("reads", 0, "dc1", "dc2", 0.0, 1)],
     ),
-    "near miss: nobody's records look alike": (
+    "near miss: records without numbers look alike": (
         _history().read(0, -1, producer=-1, when=10).read(0, -1, producer=-1, topic=1, when=30),
         [("reads", 0, "dc1", "dc2", 20.0, 0)],
     ),

@@ -1,4 +1,4 @@
-"""Unexplained: messages left behind at a move of the writers that the mirror's lag does not explain."""
+"""unexplained: messages missing from the mirror at a move that its lag does not explain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COLUMNS = ("seq", "offset", "copied_to")
 
 
 def _moved(*copied: int) -> History:
-    """Four messages are acknowledged at dc1. The mirror holds those in `copied` when the writers move to dc2 at 100."""
+    """Four messages are acknowledged at dc1. The mirror holds those in `copied` when producers move to dc2 at 100."""
     history = History(topics=("orders", "dc2:dc1.orders", "dc2:orders"))
     for seq in range(4):
         history.send(seq, seq).log(seq, seq)

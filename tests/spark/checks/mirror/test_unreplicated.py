@@ -1,4 +1,4 @@
-"""Left behind: acknowledged at one site, and not in the mirror when the writers moved to the other."""
+"""unreplicated: acknowledged at one site, and missing from the mirror when the producers moved to the other."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ CASES: Cases = {
         _moved(0, 1, 2, 3, mirror_end=0),
         [(0, 0, -1, 0, True), (1, 1, -1, 1, True), (2, 2, -1, 2, True), (3, 3, -1, 3, True)],
     ),
-    "nobody had told of the mirror": (
+    "no observation of the mirror": (
         _moved(0, 1, mirror_end=None),
         [(0, 0, -1, 0, True), (1, 1, -1, 1, True), (2, 2, -1, None, True), (3, 3, -1, None, True)],
     ),

@@ -1,4 +1,4 @@
-"""Allocation: replicas that stand where the rule does not put them."""
+"""allocation: replicas at places where the rule does not put them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _said(history: History, replicas: list[int] | None, *, topic: int = 0) -> Hi
 
 
 def _beside(history: History, *replicas: list[int]) -> History:
-    """Those of another topic, of which somebody tells later."""
+    """The same of another topic, which a broker reports later."""
     for partition, each in enumerate(replicas):
         history.state(2, 1, leader=each[0], epoch=0, topic=1, partition=partition)
         history.rows["state"][-1]["replicas"] = each
@@ -68,7 +68,7 @@ CASES: Cases = {
         _placed([2, 3, 1], [3, 1, 2], [1, 2, 3], [2, 1, 3]),
         [],
     ),
-    "near miss: what it grew by begins anew": (
+    "near miss: added partitions are placed anew": (
         _placed([1, 2, 3], [3, 1, 2], planned=1),
         [],
     ),
@@ -112,13 +112,13 @@ CASES: Cases = {
 def test_allocation(case: str) -> None:
     answers = found("allocation", case, CASES, *COLUMNS)
     assert [(partition, problem) for partition, problem, wrong in answers if wrong] == CASES[case][1]
-    # Every partition that was there from the beginning is told, right or wrong.
+    # Every partition that was there from the beginning is a row, right or wrong.
     told = {partition for partition, _, wrong in answers if not wrong}
     planned = CASES[case][0].planned or 1000
     assert told == {row["partition"] for row in CASES[case][0].rows["state"] if row["partition"] < planned}
 
 
-def test_what_the_rule_makes_of_the_draw_stands_beside_the_answer() -> None:
+def test_the_result_of_the_rule_stands_beside_the_answer() -> None:
     rows = witnesses("allocation", _placed([2, 3, 1], [3, 1, 2], [1, 2, 3], [2, 1, 3]))
     beside = {row["partition"]: tuple(row[name] for name in DRAWN) for row in rows}
     assert beside[0] == ([2, 3, 1], [2, 3, 1], 1, 0)

@@ -1,4 +1,4 @@
-"""Key moved: a key in more than one partition."""
+"""key_moved: a key in more than one partition."""
 
 from __future__ import annotations
 

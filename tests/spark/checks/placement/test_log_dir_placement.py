@@ -1,4 +1,4 @@
-"""Misplaced: a log that was not put into a directory with the fewest."""
+"""log_dir_placement: a log that was not put into a directory with the fewest."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CASES: Cases = {
         [(1, 1, [0, 0], [1, 1], [1, 1], False), (1, 2, [1, 1], [1, 3], [2, 2], True)],
     ),
     "near miss: even": (_held([0, 0], [2, 2]), [(1, 1, [0, 0], [2, 2], [2, 2], False)]),
-    "near miss: one more, for somebody has to be first": (
+    "near miss: one more log, because one directory has to be first": (
         _held([0, 0], [1, 2]),
         [(1, 1, [0, 0], [1, 2], [2, 1], False)],
     ),

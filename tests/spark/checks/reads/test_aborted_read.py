@@ -1,4 +1,4 @@
-"""Aborted read: given to a consumer although its send had certainly failed."""
+"""aborted_read: a consumer is given a message although its send certainly failed."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def _in_transaction(consumer: int) -> History:
 
 CASES: Cases = {
     "of a transaction that was aborted": (_in_transaction(0), [(0, 0, 0)]),
-    "near miss: by one who asks for uncommitted messages": (_in_transaction(1), []),
-    "of no transaction, by one who asks for uncommitted messages": (
+    "near miss: by a reader of uncommitted messages": (_in_transaction(1), []),
+    "of no transaction, by a reader of uncommitted messages": (
         _in_transaction(1).send(0, outcome="fail", producer=1).read(1, 0, producer=1, consumer=1),
         [(1, 1, 0)],
     ),

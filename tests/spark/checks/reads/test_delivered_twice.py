@@ -1,4 +1,4 @@
-"""Delivered twice: a group was given one position more than once."""
+"""delivered_twice: a group is given one offset more than once."""
 
 from __future__ import annotations
 

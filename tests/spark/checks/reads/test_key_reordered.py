@@ -1,4 +1,4 @@
-"""Key overtaken: a group was given a later message of a key first."""
+"""key_reordered: a group is given a later message of a key first."""
 
 from __future__ import annotations
 

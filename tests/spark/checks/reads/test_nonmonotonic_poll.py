@@ -1,4 +1,4 @@
-"""Repeated read: a consumer was given again what it had under the same assignment."""
+"""nonmonotonic_poll: a consumer is given an offset again under the same assignment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Skipped read: a consumer jumped over records that are there."""
+"""poll_skip: a consumer jumps over records that exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Astray: a seek that ended elsewhere than where it was sent."""
+"""seek_mismatch: a seek that ends at a wrong place."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CASES: Cases = {
     "gone, and not at the end": _sought(HIT, 50, 100, "latest"),
     "gone, and an error, though it should wait": _sought(HIT, 50, None, "latest", error="_AUTO_OFFSET_RESET"),
     "gone, and no answer, though it should wait": _sought(HIT, 50, None, "latest", error="_TIMED_OUT"),
-    "gone, and no answer, though it should be told": _sought(HIT, 50, None, "error", error="_TIMED_OUT"),
+    "gone, and no answer, though the policy asks for an error": _sought(HIT, 50, None, "error", error="_TIMED_OUT"),
     "not there yet, and at the start": _sought(HIT, 300, 100, "error"),
     "not there yet, and yet there": _sought(HIT, 210, 210, log_end_after=210),
     "by time, too old": _sought(HIT, 5_000, 150, by="time", answer=150, landed_ms=4_999),

@@ -1,4 +1,4 @@
-"""Uncommitted read: given to somebody who had asked for committed messages only."""
+"""uncommitted_read: a `read_committed` consumer is given an uncommitted message."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ CASES: Cases = {
         [],
     ),
     "near miss: its outcome is unknown": (_read("info", 9, *UNKNOWN), []),
-    "near miss: by one who asks for uncommitted messages": (_read("fail", 9, *ABORTED, consumer=1), []),
+    "near miss: by a reader of uncommitted messages": (_read("fail", 9, *ABORTED, consumer=1), []),
     "near miss: of no transaction": (History(producers=PLAN).send(0, 0).read(0, 0), []),
     "near miss: the number of another producer": (
         _read("fail", 9, *ABORTED, consumer=1).send(0, 1, producer=1).read(1, 0, producer=1),

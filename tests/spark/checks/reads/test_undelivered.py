@@ -1,4 +1,4 @@
-"""Undelivered: in the log, and never given to a group."""
+"""undelivered: a record of the log that a group was never given."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _sent(count: int = 3, starts: Literal["earliest", "latest"] = "earliest") ->
 
 
 CASES: Cases = {
-    "one that nobody was given": (
+    "a record that no consumer was given": (
         _sent().group(0, "assigned").read(0, 0).read(2, 2),
         [(0, 1, 1)],
     ),
@@ -38,7 +38,7 @@ CASES: Cases = {
         _sent(2).group(0, "assigned", position=1).read(5, 9),
         [(0, 1, 1)],
     ),
-    "given was another producer's message of that number": (
+    "another producer's message of that number was given": (
         _sent(1).group(0, "assigned").read(5, 0, producer=1),
         [(0, 0, 0)],
     ),
@@ -67,7 +67,7 @@ CASES: Cases = {
         [],
     ),
     "near miss: before the group's part": (_sent(2).group(0, "assigned", position=1).read(1, 1), []),
-    "near miss: lost, so nobody could be given it": (
+    "near miss: lost, so it could not be delivered": (
         History().send(0, 0).send(1, 1).log(0, 0).group(0, "assigned").read(0, 0),
         [],
     ),
@@ -76,10 +76,10 @@ CASES: Cases = {
         [],
     ),
     "near miss: given at another offset, before it moved": (_sent(1).group(0, "assigned").read(7, 0), []),
-    "a partition that nobody of the group ever had": (_beside("earliest"), [(0, 0, 0)]),
+    "a partition that no consumer of the group ever had": (_beside("earliest"), [(0, 0, 0)]),
     "near miss: the same, for a group that reads from the latest on": (_beside("latest"), []),
     "near miss: not known where it began": (_sent(1, "latest").group(0, "assigned", position=None), []),
-    "near miss: none of ours": (
+    "near miss: a record that is not ours": (
         History().send(0, 0).log(0, 0).log(1, -1, producer=-1).group(0, "assigned").read(0, 0),
         [],
     ),

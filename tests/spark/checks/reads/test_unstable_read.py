@@ -1,4 +1,4 @@
-"""Unstable read: what a consumer was given did not last."""
+"""unstable_read: a consumer is given a record that does not last."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CASES: Cases = {
         [(2, 0, None)],
     ),
     "near miss: just below it": (History().send(0, 1).log(0, 9).end(2, compacted=True).read(1, 0), []),
-    "from a partition whose end nobody knows": (History().send(0, 0).log(0, 0).read(3, 5, partition=4), [(3, 5, None)]),
+    "from a partition whose end is unknown": (History().send(0, 0).log(0, 0).read(3, 5, partition=4), [(3, 5, None)]),
     "near miss: the same offset of another topic": (
         History().send(0, 0).log(0, 0).log(0, 9, topic=1).read(0, 0),
         [],

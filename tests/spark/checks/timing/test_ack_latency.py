@@ -1,4 +1,4 @@
-"""Late: percentiles of the time to an acknowledgement, from when it was due and from when it was made."""
+"""ack_latency: percentiles of the time to an acknowledgement, from when it was due and from when it was made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alerts: hit, missed, late, stuck and false, each with its near miss."""
+"""alerts: hit, missed, late, stuck and false, each with its near miss."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def overlapping(cleared: float) -> History:
 
 
 def ended(history: History, when: float = 10_000) -> History:
-    """The load ended then, and the watching with it."""
+    """The same run, whose load, and so the health check, ended then."""
     return replace(history, marks=Marks(load_ended_ns=at(when)))
 
 
@@ -139,7 +139,7 @@ CASES: Cases = {
         alerted(1000, 12_000, rule="no-leader"),
         [("no-leader", 1, "false", True), MISSED],
     ),
-    "false: told with the fault that had begun last": (
+    "false: shown with the fault that began last": (
         overlapping(25_000).alert(10_000, "no-leader", "raised"),
         [("no-leader", 2, "false", True), HIT, ("rate", 2, "hit", False)],
     ),
@@ -163,7 +163,7 @@ def test_alerts(case: str) -> None:
     assert found("alerts", case, CASES, *COLUMNS) == CASES[case][1]
 
 
-def test_whether_somebody_is_woken() -> None:
+def test_whether_the_alert_wakes_a_person() -> None:
     history = alerted(4000, 12_000).alert(4000, "under-replicated", "raised")
     told = {row["rule"]: row["told"] for row in witnesses("alerts", history)}
     assert told == {"rate": "at once", "under-replicated": "in the morning"}

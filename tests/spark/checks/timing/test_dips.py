@@ -1,4 +1,4 @@
-"""Dips: seconds in which acks or reads fall below the line without a fault, or too many sends wait."""
+"""dips: seconds in which acks or reads fall below the line, or too many sends wait, without a fault."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _refused(first: int, last: int) -> History:
 LATE = (1, 501, 3001, 3002)  # those of the second second are acknowledged in the fourth
 FAULT = (("asked", 900), ("proved", 950), ("healed", 1000))
 CASES: Cases = {
-    "a dip that nobody explains": (_seconds(*LATE), [(1, 0, 2, None, True)]),
+    "a dip that no fault explains": (_seconds(*LATE), [(1, 0, 2, None, True)]),
     "a dip below a line of one, of which two wait on": (
         _seconds(*LATE, rate_line=1),
         [(1, 0, 2, None, True), (2, 2, 2, None, True)],

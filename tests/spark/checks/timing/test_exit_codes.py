@@ -1,4 +1,4 @@
-"""Exits: a producer that did not end as expected."""
+"""exit_codes: a producer with unexpected exit codes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CASES: Cases = {
     "killed": (_plan([0], None), [("producer0", [-1])]),
     "in another order": (_plan([75, 0], 0, 75), [("producer0", [0, 75])]),
     "never ended": (_plan([0]), [("producer0", None)]),
-    "only somebody else did": (_plan([69], 69, node="producer9"), [("producer0", None)]),
+    "only another producer ended": (_plan([69], 69, node="producer9"), [("producer0", None)]),
     "near miss: as expected": (_plan([75, 0], 75, 0), []),
     "near miss: nothing is expected": (_plan([], 3), []),
 }

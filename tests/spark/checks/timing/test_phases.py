@@ -1,4 +1,4 @@
-"""Phases: what became of the messages between one fault and the next."""
+"""phases: what became of the messages between one fault and the next."""
 
 from __future__ import annotations
 

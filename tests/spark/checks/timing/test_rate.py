@@ -1,4 +1,4 @@
-"""Rate: each second of the load, and those below the line."""
+"""rate: each second of the load, and the seconds below the line."""
 
 from __future__ import annotations
 

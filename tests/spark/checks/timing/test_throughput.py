@@ -1,4 +1,4 @@
-"""Throughput: messages a second of each table of producers."""
+"""throughput: messages a second of each table of producers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unavailable: a wait for an acknowledgement longer than the threshold, which is a second unless said otherwise."""
+"""unavailable: a wait for an acknowledgement longer than the threshold, which is a second by default."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ CASES: Cases = {
         History().send(0, 0, sent=0, done=1).send(1, 0, partition=1, sent=0, done=1).send(2, 1, sent=10, done=2010),
         [(0, 2000.0, 1, 0)],
     ),
-    "who begins as the wait ends has not waited": (
+    "a send that begins as the wait ends has not waited": (
         History().send(0, 0, sent=0, done=1500).send(1, 1, sent=1500, done=1600),
         [(0, 1500.0, 1, 0)],
     ),
@@ -115,14 +115,14 @@ CASES: Cases = {
         History().send(0, 0, sent=0, done=1).send(1, 1, sent=3000, done=3001).send(2, 2, sent=6000, done=6001),
         [],
     ),
-    "near miss: somebody waits, others are acknowledged": (
+    "near miss: one send waits, others are acknowledged": (
         History()
         .send(0, outcome="info", sent=0, done=2000)
         .send(1, 1, sent=0, done=800)
         .send(2, 2, sent=500, done=1600),
         [],
     ),
-    "near miss: somebody waits, others are acknowledged, and the run is longer": (
+    "near miss: one send waits, others are acknowledged, and the run is longer": (
         _regular(18).send(18, 18, sent=7000, done=8501),
         [],
     ),

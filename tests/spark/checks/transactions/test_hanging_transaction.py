@@ -1,4 +1,4 @@
-"""Hung: an open transaction holds readers up for longer than any may last."""
+"""hanging_transaction: an open transaction holds up readers for longer than any transaction may last."""
 
 from __future__ import annotations
 
@@ -25,18 +25,21 @@ def _run(timeout: int = 10_000) -> History:
 
 CASES: Cases = {
     "past the limit": (_run().stable(0, 7, 8).stable(20_001, 7, 9), [(0, 7, 0, 2, 20_001.0)]),
-    "by the word of two leaders": (
+    "reported by two leaders": (
         _run().stable(0, 7, 8).stable(20_001, 7, 9, broker=2),
         [(0, 7, 0, 2, 20_001.0)],
     ),
-    "and nobody knows whose it is": (_run().stable(0, 6, 8).stable(20_001, 6, 9), [(0, 6, None, None, 20_001.0)]),
-    "and two messages of one transaction were told to stand there": (
+    "past the limit, of an unknown transaction": (
+        _run().stable(0, 6, 8).stable(20_001, 6, 9),
+        [(0, 6, None, None, 20_001.0)],
+    ),
+    "past the limit, with two messages of one transaction acknowledged there": (
         _run().send(4, 7).transaction(2, 3, 4, BEGUN).stable(0, 7, 8).stable(20_001, 7, 9),
         [(0, 7, 0, 2, 20_001.0)],
     ),
     "past a shorter limit": (_run(1_000).stable(0, 7, 8).stable(11_001, 7, 9), [(0, 7, 0, 2, 11_001.0)]),
     "near miss: as long as it may": (_run().stable(0, 7, 8).stable(20_000, 7, 9), []),
-    "and the message that stands there was of no transaction": (
+    "past the limit, at a message without a transaction": (
         _run().send(2, 6).stable(0, 6, 8).stable(20_001, 6, 9),
         [(0, 6, None, None, 20_001.0)],
     ),

@@ -1,4 +1,4 @@
-"""Inexact: an input that was processed twice, or not at all, as the healed log tells."""
+"""not_exactly_once: an input message that was processed twice, or not at all, by the healed log."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ CASES: Cases = {
     "never answered": (_answer(_run(2), 0, 0), [(1, 1, 1, 0, None)]),
     "answered twice": (_answer(_answer(_run(), 0, 0), 1, 0), [(1, 0, 1, 2, 0)]),
     "one answer that stands twice": (_answer(_run(), 0, 0).log(1, 0, producer=1, topic=1), [(1, 0, 1, 2, 0)]),
-    "an answer to nothing": (_answer(_answer(_run(), 0, 0), 1, 5), [(1, 5, 0, 1, 1)]),
+    "an answer without a question": (_answer(_answer(_run(), 0, 0), 1, 5), [(1, 5, 0, 1, 1)]),
     "answered by another": (_answer(_answer(_run(2), 0, 0), 9, 1, producer=0), [(1, 1, 1, 0, None)]),
     "near miss: once": (_answer(_run(), 0, 0), []),
     "near miss: aborted, and then once": (
         _answer(_answer(_run(), 0, 0, stands=False, outcome="fail"), 1, 0),
         [],
     ),
-    "near miss: nobody knew, and it is there": (_answer(_run(), 0, 0, outcome="info"), []),
+    "near miss: of unknown outcome, and in the log": (_answer(_run(), 0, 0, outcome="info"), []),
     "near miss: twice in the input, and twice answered": (_answer(_answer(_run().log(1, 0), 0, 0), 1, 0), []),
     "near miss: retention took the answer": (
         _answer(_answer(_run(2), 0, 0, stands=False), 1, 1).end(2, topic=1, log_start=1),
@@ -62,7 +62,7 @@ CASES: Cases = {
         _answer(_answer(_answer(_run(processors=2), 0, 0), 0, 0, producer=2), 1, 0, producer=2),
         [(2, 0, 1, 2, 0)],
     ),
-    "near miss: nobody processes": (History(topics=("payments",)).send(0, 0).log(0, 0), []),
+    "near miss: no producer processes it": (History(topics=("payments",)).send(0, 0).log(0, 0), []),
 }
 
 

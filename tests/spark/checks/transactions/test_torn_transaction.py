@@ -1,4 +1,4 @@
-"""Torn: some of a transaction in the healed log, and some not."""
+"""torn_transaction: some messages of a transaction are in the healed log, and some are not."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CASES: Cases = {
         _two("fail").log(0, 1, partition=1).transaction(1, 0, 1, *ABORTED),
         [(1, 0, "aborted", 1, 1, 0)],
     ),
-    "nobody knows its outcome, and half of it is there": (
+    "of unknown outcome, and half of it is there": (
         _two("info").log(0, 0).transaction(1, 0, 1, *UNKNOWN),
         [(1, 0, "unknown", 1, 1, 1)],
     ),
@@ -53,7 +53,7 @@ CASES: Cases = {
     ),
     "near miss: all there": (_two().log(0, 0).log(0, 1, partition=1).transaction(1, 0, 1, *COMMITTED), []),
     "near miss: nothing there": (_two("fail").transaction(1, 0, 1, *ABORTED), []),
-    "near miss: nobody knows, and all is there": (
+    "near miss: of unknown outcome, and all of it is there": (
         _two("info").log(0, 0).log(0, 1, partition=1).transaction(1, 0, 1, *UNKNOWN),
         [],
     ),
@@ -79,7 +79,7 @@ CASES: Cases = {
         _two().log(0, 0).log(0, 1, partition=1).send(1, producer=1, outcome="fail").transaction(1, 0, 1, *COMMITTED),
         [],
     ),
-    "near miss: reserved and not used": (
+    "near miss: some numbers were reserved and not used": (
         _two()
         .log(0, 0)
         .log(0, 1, partition=1)

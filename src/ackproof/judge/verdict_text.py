@@ -103,7 +103,7 @@ def _others(found: Mapping[str, CheckResult]) -> str:
 
 def _left_behind(found: Mapping[str, CheckResult]) -> str:
     count = found["unreplicated"].found if "unreplicated" in found else 0
-    return f"{count:,} not in the mirror when the writers moved" if count else ""
+    return f"{count:,} missing from the mirror when the producers moved" if count else ""
 
 
 def _unknowns(fates: Mapping[str, int]) -> str:

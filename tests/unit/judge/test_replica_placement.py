@@ -1,4 +1,4 @@
-"""Where replicas go, by the documented rule."""
+"""Where Kafka's documented rule places replicas."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_example_of_the_documentation_with_racks() -> None:
 
 
 @given(st.integers(2, 7), st.integers(1, 20), st.integers(1, 3), st.integers(0, 6), st.integers(0, 6))
-def test_the_two_numbers_are_found_again(
+def test_the_start_and_the_shift_are_inferred_from_the_assignment(
     brokers: int, partitions: int, replication: int, start: int, shift: int
 ) -> None:
     ids = range(1, brokers + 1)
@@ -38,7 +38,7 @@ def test_the_two_numbers_are_found_again(
     assert violations(made, ids, {}, alternating=False) == []
 
 
-def test_an_assignment_that_no_numbers_explain() -> None:
+def test_no_start_and_no_shift_explain_a_wrong_assignment() -> None:
     assert drawn([[1, 2], [1, 2], [3, 1]], [1, 2, 3], {}) is None
 
 
@@ -51,7 +51,7 @@ def test_an_assignment_that_no_numbers_explain() -> None:
         ([[1, 2, 4], [2, 3], [3, 4], [4, 1]], "neighbours"),
     ],
 )
-def test_what_every_placement_must_keep(assignment: list[list[int]], words: str) -> None:
+def test_a_broken_property_is_named(assignment: list[list[int]], words: str) -> None:
     racks = {1: "a", 2: "b", 3: "a", 4: "b"}
     assert any(words in problem for _, problem in violations(assignment, [1, 2, 3, 4], racks, alternating=True))
     assert violations([[1, 2], [2, 3], [3, 4], [4, 1]], [1, 2, 3, 4], racks, alternating=True) == []
@@ -64,16 +64,16 @@ def test_what_every_placement_must_keep(assignment: list[list[int]], words: str)
         ({1: "a", 2: "b", 3: "a"}, [[1, 2], [2, 3], [1, 2], [2, 3], [3, 2], [2, 1]]),
     ],
 )
-def test_first_replicas_go_round_the_racks_and_not_the_brokers(
+def test_first_replicas_go_round_the_racks_if_racks_alternate(
     racks: dict[int, str], assignment: list[list[int]]
 ) -> None:
-    """As KRaft goes; where nothing alternates the brokers take turns."""
+    """KRaft goes round the racks. If racks do not alternate, it goes round the brokers."""
     assert violations(assignment, list(racks), racks, alternating=True) == []
     told = violations(assignment, list(racks), racks, alternating=False)
     assert [partition for partition, words in told if "not even over the brokers" in words] == [-1]
 
 
-def test_neighbours_share_a_rack_only_where_no_other_has_brokers_left() -> None:
+def test_neighbours_share_a_rack_only_if_no_other_rack_has_brokers_left() -> None:
     racks = {1: "a", 2: "b", 3: "a"}
     assert violations([[2, 1, 3], [1, 2, 3], [3, 2, 1]], [1, 2, 3], racks, alternating=True) == []
     told = violations([[2, 1, 3], [1, 3, 2], [3, 2, 1]], [1, 2, 3], racks, alternating=True)
@@ -90,5 +90,5 @@ def test_neighbours_share_a_rack_only_where_no_other_has_brokers_left() -> None:
         ([1, 2], 1, [2, 2]),
     ],
 )
-def test_a_new_log_goes_where_the_fewest_are(held: list[int], new: int, rule: list[int]) -> None:
+def test_a_new_log_goes_to_the_directory_with_the_fewest(held: list[int], new: int, rule: list[int]) -> None:
     assert filled(held, new) == rule

@@ -1,4 +1,4 @@
-"""What Spark's workers need on their machines, as docs/judge.md has it: little, for our own code is sent to them."""
+"""What Spark's workers need on their machines, as docs/judge.md says: little, because the judge sends its own code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NEEDED = {"msgspec", "numpy", "pyarrow", "pyspark"}
 WORK = "import ackproof.judge.engine.suspect_blocks, ackproof.judge.engine.order, ackproof.judge.engine.pauses"
 
 
-def test_workers_need_no_more_than_is_said() -> None:
+def test_workers_need_only_the_packages_that_docs_judge_names() -> None:
     home = Path(__file__).parents[3]
     asked = tomllib.loads((home / "pyproject.toml").read_text())["project"]["dependencies"]
     ours = {name.split(">")[0].split("=")[0].replace("-", "_") for name in asked}

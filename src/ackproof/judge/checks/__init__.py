@@ -1,1 +1,1 @@
-"""One file a check, in a folder for each topic; each file holds the question."""
+"""The checks: one file for each, in the folder of its topic. `model/checks.py` lists them."""

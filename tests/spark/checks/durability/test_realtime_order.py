@@ -47,7 +47,7 @@ CASES: Cases = {
         .send(3, 4, partition=-1, sent=6, done=7),
         [],
     ),
-    "near miss: an offset that was named for a send that failed": (
+    "near miss: an offset of a failed send": (
         History().send(0, 5, outcome="fail", sent=0, done=1).send(1, 3, sent=2, done=3),
         [],
     ),

@@ -46,7 +46,7 @@ CASES: Cases = {
         History().state(0, 1, leader=1, epoch=0, high_watermark=10).state(9, 2, leader=2, epoch=1, high_watermark=10),
         [],
     ),
-    "near miss: a broker that does not lead has none": (
+    "near miss: a broker that does not lead has no high watermark": (
         History().state(0, 1, leader=1, epoch=0, high_watermark=10).state(9, 2, leader=1, epoch=1, high_watermark=3),
         [],
     ),

@@ -152,7 +152,7 @@ CASES: Cases = {
         .claim("end", no_leader=True),
         [],
     ),
-    "near miss: a follower that has not heard": (
+    "near miss: a follower that has not learnt of it": (
         _split().state(29_900, 3, leader=2, epoch=1, isr=(2,)).claim("end", isr_full=True),
         [],
     ),

@@ -28,7 +28,7 @@ def _everywhere() -> History:
 CASES: Cases = {
     "in two partitions of two topics at the same time": (_everywhere(), [(1, 0, 2, 1)] * 4),
     "in one epoch": (_old(60).state(41, 2, leader=2, epoch=0), [(1, 0, 2, 0)]),
-    "an old leader that does not know": (
+    "an old leader that does not know the new one": (
         _old(60).state(41, 2, leader=2, epoch=1).state(51, 2, leader=2, epoch=1),
         [(1, 0, 2, 1)],
     ),
@@ -36,11 +36,11 @@ CASES: Cases = {
     "one answer between the last two": (_old(60).state(55, 2, leader=2, epoch=1), [(1, 0, 2, 1)]),
     "in an unknown epoch": (_old(60).state(41, 2, leader=2, epoch=None), [(1, 0, 2, -1)]),
     "near miss: one after the other": (_old(30).state(41, 2, leader=2, epoch=1).state(51, 2, leader=2, epoch=1), []),
-    "near miss: the old one no longer says so": (
+    "near miss: the old leader no longer claims to lead": (
         _old(30).state(40, 1, leader=2, epoch=1).state(41, 2, leader=2, epoch=1).state(51, 2, leader=2, epoch=1),
         [],
     ),
-    "near miss: the old one gave no answer": (
+    "near miss: the old leader gave no answer": (
         _old(30)
         .state(40, 1, leader=1, epoch=0, error="no answer")
         .state(41, 2, leader=2, epoch=1)

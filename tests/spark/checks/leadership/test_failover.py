@@ -61,7 +61,7 @@ CASES: Cases = {
         .state(1000, 2, leader=2, epoch=1),
         [(1, 0, 0, 1, 30.0, 150.0, 250.0, 900.0)],
     ),
-    "an old leader that still tells of a full ISR": (
+    "an old leader that still reports a full ISR": (
         _faulty()
         .send(0, 0, done=50)
         .log(0, 0, epoch=0)
@@ -108,7 +108,7 @@ CASES: Cases = {
         .log(0, 0, epoch=0),
         [(1, 0, 1, None, None, None, None, None)],
     ),
-    "near miss: steps that only wait, or make a topic grow": (
+    "near miss: steps that only wait, or add partitions": (
         History()
         .fault(("asked", 90), ("proved", 100), ("healed", 100), kind="caught-up", heals="")
         .fault(("asked", 90), ("proved", 100), ("healed", 100), kind="translated", heals="")

@@ -71,11 +71,11 @@ CASES: Cases = {
         _elected().send(0, 5, done=10).log(0, 9, epoch=1).end(1, epoch=1),
         [],
     ),
-    "moved, and the new epoch wrote what stands at its offset": (
+    "moved, and the new epoch wrote the record at its offset": (
         _elected().send(0, 0, done=11).log(0, 9, epoch=1).log(1, 0, epoch=1),
         [(0, "survived_moved", 1)],
     ),
-    "acked before an epoch that came later still": (
+    "acknowledged before a still later epoch": (
         _elected().state(20, 3, leader=3, epoch=2).send(0, 0, done=11).log(0, 9, epoch=1),
         [(0, "lost_overwritten", 1)],
     ),

@@ -50,11 +50,11 @@ CASES: Cases = {
         _sent(1).log(0, 5, partition=1).copied(0, 5, partition=1).copied(1, 0, partition=1),
         [("extra", 0, None, 1), ("missing", 0, 0, None)],
     ),
-    "it stands in two partitions, and the mirror has both in one": (
+    "in two partitions, and both in one partition of the mirror": (
         _sent(1).log(0, 0, partition=1).copied(0, 0).copied(1, 0),
         [("extra", 0, 0, 0), ("missing", 0, 0, None)],
     ),
-    "it stands in two topics, and the mirror of one has both": (
+    "in two topics, and both in the mirror of one": (
         _two_mirrors(_sent(1)).log(0, 0, topic=2).copied(0, 0).copied(1, 0),
         [("extra", 0, 0, 0), ("missing", 0, 0, None)],
     ),
@@ -92,7 +92,7 @@ CASES: Cases = {
         _sent(0).log(0, 0, digest=5).log(1, 0, digest=5).copied(0, 0, digest=5).copied(1, 0, digest=6),
         [("changed", 0, 0, 0)],
     ),
-    "a record of others was changed": (
+    "a stranger's record was changed": (
         _sent(0)
         .log(0, -1, producer=-1, digest=BIG)
         .log(1, -1, producer=-1, digest=BIG)
@@ -108,7 +108,7 @@ CASES: Cases = {
         _sent(0).log(0, 0, digest=BIG).log(1, 1, digest=-BIG).copied(0, 0, digest=BIG).copied(1, 1, digest=-BIG),
         [],
     ),
-    "near miss: records of others in another order": (
+    "near miss: strangers' records in another order": (
         _sent(0)
         .log(0, -1, producer=-1, digest=BIG)
         .log(1, -1, producer=-1, digest=BIG - 1)

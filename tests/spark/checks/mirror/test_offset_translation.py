@@ -66,8 +66,8 @@ CASES: Cases = {
         _copied().log(4, 9).stands(14, 5),
         [(14, 5, 0, 0, False)],
     ),
-    "near miss: nor is it missed by a place there": (_copied().log(4, 9).stands(14, 4), [(14, 4, 0, 0, False)]),
-    "near miss: the group reads there, and committed that itself": (
+    "near miss: nor does an offset at the mirror miss it": (_copied().log(4, 9).stands(14, 4), [(14, 4, 0, 0, False)]),
+    "near miss: the group reads at the mirror, and committed there by itself": (
         _copied().stands(13, 1, when=900).read(10, 0, topic=1, when=800),
         [],
     ),
@@ -84,10 +84,10 @@ CASES: Cases = {
         _copied().stands(12, 2, when=900).read(0, 0, when=800),
         [(12, 2, 0, 0, False)],
     ),
-    "near miss: exactly there": (_copied().stands(12, 2), [(12, 2, 0, 0, False)]),
+    "near miss: exactly at its offset": (_copied().stands(12, 2), [(12, 2, 0, 0, False)]),
     "near miss: at both ends": (_copied().stands(14, 4), [(14, 4, 0, 0, False)]),
     "near miss: too low: two would be read again": (_copied().stands(10, 2), [(10, 2, 2, 0, False)]),
-    "near miss: nothing is written down there": (_copied().stands(None, 2), [(None, 2, 0, 0, False)]),
+    "near miss: the group has no offset there": (_copied().stands(None, 2), [(None, 2, 0, 0, False)]),
     "near miss: nor here": (_copied().stands(12, None), [(12, None, 0, 0, False)]),
     "near miss: another partition's": (
         _copied().log(0, 9, partition=1).copied(0, 9, partition=1).stands(0, 0, partition=1),

@@ -59,7 +59,7 @@ CASES: Cases = {
         _history().read(0, 0, when=10).read(0, 1, topic=2, when=20).read(0, 0, when=30).read(0, 1, when=40),
         [("reads", 0, "dc1", "dc2", 10.0, 0), ("reads", 0, "dc2", "dc1", 10.0, 2)],
     ),
-    "at one moment dc1 comes first": (
+    "at equal times dc1 comes first": (
         _history().read(0, 0, topic=2, when=10).read(0, 0, when=10).read(1, 1, when=10),
         [("reads", 0, "dc1", "dc2", 0.0, 1)],
     ),

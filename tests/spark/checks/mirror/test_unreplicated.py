@@ -39,7 +39,7 @@ def _in_three_places() -> History:
 
 
 CASES: Cases = {
-    "near miss: all was there in another partition and another topic": (_in_three_places(), []),
+    "near miss: the mirror held everything, in another partition and topic too": (_in_three_places(), []),
     "two that came to the mirror later": (
         _moved(0, 1, 2, 3),
         [(2, 2, 1, 2, True), (3, 3, 1, 3, True)],
@@ -81,11 +81,11 @@ CASES: Cases = {
         _moved(0, 1, 2, 3, mirror_end=3).state(95, 4, leader=4, epoch=0, topic=1, high_watermark=4, took=5.001),
         [(3, 3, 2, 3, True)],
     ),
-    "a leader of old that has not heard": (
+    "an old leader that has not learnt of the new one": (
         _moved(0, 1, 2, 3, mirror_end=4, seen=95).state(80, 5, leader=5, epoch=1, topic=1, high_watermark=3),
         [(3, 3, 2, 3, True)],
     ),
-    "a leader that tells no epoch": (
+    "a leader that reports no epoch": (
         _moved(0, 1, 2, 3, mirror_end=3).state(95, 5, leader=5, epoch=None, topic=1, high_watermark=4),
         [(3, 3, 2, 3, True)],
     ),
@@ -97,7 +97,7 @@ CASES: Cases = {
         _moved(0, 1, 2, 3, mirror_end=4).state(110, 4, leader=4, epoch=0, topic=1, high_watermark=2),
         [],
     ),
-    "near miss: a follower of the mirror's that lags": (
+    "near miss: a lagging follower of the mirror": (
         _moved(0, 1, 2, 3, mirror_end=4).state(95, 5, leader=4, epoch=0, topic=1, high_watermark=1),
         [],
     ),
@@ -106,7 +106,7 @@ CASES: Cases = {
         _moved(0, 1, 2, 3, mirror_end=4).send(4, None, sent=50, done=60).log(4, 4),
         [],
     ),
-    "near miss: all was there": (_moved(0, 1, 2, 3, mirror_end=4), []),
+    "near miss: the mirror held everything": (_moved(0, 1, 2, 3, mirror_end=4), []),
     "near miss: the outcome was not known": (
         _moved(0, 1, 2, 3, mirror_end=4).send(4, None, outcome="info", sent=50, done=60).log(4, 4),
         [],

@@ -78,11 +78,11 @@ CASES: Cases = {
     ),
     "KRaft: neighbours in one rack": (_placed([1, 3, 2], mode="kraft", racks=["a", "b"]), [(0, NEIGHBOURS)]),
     "near miss: KRaft, where racks alternate": (_placed([1, 2, 3], mode="kraft", racks=["a", "b"]), []),
-    "KRaft: racks that do not take turns": (
+    "KRaft: first replicas uneven over racks": (
         _placed([1, 2], [1, 3], mode="kraft", racks=["a", "b", "c"]),
         [(-1, "first replicas are not even over the racks (a: 2, b: 0, c: 0)")],
     ),
-    "KRaft: one rack, and brokers that do not take turns": (
+    "KRaft: one rack, and first replicas uneven over brokers": (
         _placed([1, 2], [1, 3], mode="kraft", racks=["a"]),
         [(-1, "first replicas are not even over the brokers (1: 2, 2: 0, 3: 0)")],
     ),
@@ -90,7 +90,7 @@ CASES: Cases = {
         _placed([1, 2], [2, 3], [3, 2], [2, 1], [1, 2], [2, 3], mode="kraft", racks=["a", "b"]),
         [],
     ),
-    "ZooKeeper: of neighbours in one rack its rule says nothing": (_placed([1, 3, 2], racks=["a", "b"]), [UNEXPLAINED]),
+    "ZooKeeper: its rule allows neighbours in one rack": (_placed([1, 3, 2], racks=["a", "b"]), [UNEXPLAINED]),
     "where the first was never seen, the second is named": (
         _never_seen(_placed([1, 2, 3], [2, 2, 1], [2, 1, 3]), 0),
         [(1, "a broker holds it twice")],
@@ -99,7 +99,7 @@ CASES: Cases = {
         _never_seen(_placed([1, 2, 3], [2, 1, 3], [2, 3, 1]), 0),
         [],
     ),
-    "near miss: an answer that says nothing of replicas": (_said(_placed([1, 2, 3]), None), []),
+    "near miss: an answer without replicas": (_said(_placed([1, 2, 3]), None), []),
     "near miss: a topic of another site, which other brokers hold": (
         _said(_placed([1, 2, 3], topics=("orders", "dc2:orders")), [4, 4, 4], topic=1),
         [],

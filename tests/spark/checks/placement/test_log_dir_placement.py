@@ -11,7 +11,7 @@ COLUMNS = ("broker", "step", "before", "after", "documented", "wrong")
 
 
 def _held(*looks: list[int], broker: int = 1, also: dict[int, list[list[int]]] | None = None) -> History:
-    """Each look is how many logs each directory holds; logs never move."""
+    """A broker whose directories hold this many logs at each look. Logs never move."""
     history = History().send(0, 0).log(0, 0)
     for number, steps in {broker: list(looks), **(also or {})}.items():
         for step, counts in enumerate(steps):
@@ -44,7 +44,7 @@ CASES: Cases = {
         [(1, 1, [4, 4, 0], [5, 4, 5], [5, 5, 4], False)],
     ),
     "near miss: it was uneven before": (_held([6, 0], [6, 3]), [(1, 1, [6, 0], [6, 3], [6, 3], False)]),
-    "near miss: the first look is at what was there": (_held([6, 0]), []),
+    "near miss: the first look shows the logs that were there before": (_held([6, 0]), []),
 }
 
 

@@ -47,7 +47,10 @@ def _everywhere() -> History:
 
 CASES: Cases = {
     "each consumer in each partition of each topic": (_everywhere(), [(0, 0, 2, 1, 1)] * 4 + [(1, 0, 2, 1, 1)] * 4),
-    "near miss: over what only a reader saw of one whose producer died": (_in_transaction("info", ("begun", 0.0)), []),
+    "near miss: over a record that only one reader saw, whose producer died": (
+        _in_transaction("info", ("begun", 0.0)),
+        [],
+    ),
     "over one record": (_dense(3).read(0, 0).read(2, 2), [(0, 0, 2, 1, 1)]),
     "over two of three offsets": (
         History().log(0, 0).log(1, 1).log(3, 3).log(4, 4).read(0, 0).read(4, 4),
@@ -57,7 +60,7 @@ CASES: Cases = {
         History().log(0, 0).log(2, 2).read(0, 0).read(2, 2).read(1, 1, consumer=1),
         [(0, 0, 2, 1, 1)],
     ),
-    "near miss: over what compaction took after another consumer saw it": (
+    "near miss: over a record that compaction removed after another consumer saw it": (
         _compacted().read(1, 1, consumer=1).read(0, 0).read(2, 2),
         [],
     ),
@@ -95,7 +98,7 @@ CASES: Cases = {
         [(0, 254, 257, 2, 255)],
     ),
     "and further": (_dense(260).read(254, 254).read(258, 258), [(0, 254, 258, 3, 255)]),
-    "near miss: over what only a reader of uncommitted messages saw": (
+    "near miss: over a record that only a reader of uncommitted messages saw": (
         _in_transaction("fail", ("begun", 0.0), ("aborting", 1.0), ("aborted", 2.0)),
         [],
     ),

@@ -27,61 +27,63 @@ def _sought(hit: bool, to: int, landed: int | None, policy: str = "error", by: s
 CASES: Cases = {
     "another offset": _sought(HIT, 150, 151),
     "nothing, though it is there": _sought(HIT, 150, None, "latest"),
-    "an error, though it is there": _sought(HIT, 150, None, error="_AUTO_OFFSET_RESET"),
+    "an error, although the offset exists": _sought(HIT, 150, None, error="_AUTO_OFFSET_RESET"),
     "nothing, though it is the first that is there": _sought(HIT, 100, None, "latest"),
     "gone, and not at the start": _sought(HIT, 50, 120, "earliest"),
-    "gone, and nowhere, though it should be at the start": _sought(HIT, 50, None, "earliest"),
+    "gone, and no position although the policy is the start": _sought(HIT, 50, None, "earliest"),
     "gone, and silently at the start": _sought(HIT, 50, 100, "error"),
-    "gone, and yet there": _sought(HIT, 50, 50, "error"),
+    "gone, and yet the seek ended there": _sought(HIT, 50, 50, "error"),
     "gone, and not at the end": _sought(HIT, 50, 100, "latest"),
-    "gone, and an error, though it should wait": _sought(HIT, 50, None, "latest", error="_AUTO_OFFSET_RESET"),
-    "gone, and no answer, though it should wait": _sought(HIT, 50, None, "latest", error="_TIMED_OUT"),
-    "gone, and no answer, though the policy asks for an error": _sought(HIT, 50, None, "error", error="_TIMED_OUT"),
+    "gone, and an error although the policy is to wait": _sought(HIT, 50, None, "latest", error="_AUTO_OFFSET_RESET"),
+    "gone, and no answer although the policy is to wait": _sought(HIT, 50, None, "latest", error="_TIMED_OUT"),
+    "gone, and no answer although the policy is an error": _sought(HIT, 50, None, "error", error="_TIMED_OUT"),
     "not there yet, and at the start": _sought(HIT, 300, 100, "error"),
     "not there yet, and yet there": _sought(HIT, 210, 210, log_end_after=210),
     "by time, too old": _sought(HIT, 5_000, 150, by="time", answer=150, landed_ms=4_999),
     "by time, not the first": _sought(HIT, 5_000, 150, by="time", answer=150, landed_ms=5_002, before_ms=5_001),
-    "by time, not the first of those": _sought(
+    "by time, not the first record that is young enough": _sought(
         HIT, 5_000, 150, by="time", answer=150, landed_ms=5_001, before_ms=5_000
     ),
     "by time, not where the broker says": _sought(HIT, 5_000, 151, by="time", answer=150, landed_ms=5_000),
-    "by time, nothing, though there is": _sought(HIT, 5_000, None, by="time", answer=150),
-    "by time, nothing, though it is the first that is left": _sought(
+    "by time, no answer although a record is young enough": _sought(HIT, 5_000, None, by="time", answer=150),
+    "by time, no answer although the first remaining record is young enough": _sought(
         HIT, 5_000, None, "latest", by="time", answer=120, log_start_after=120
     ),
     "by time, too old, though the start moved": _sought(
         HIT, 5_000, 110, "earliest", by="time", answer=110, landed_ms=4_999, log_start_after=120
     ),
-    "by time, what was named is gone, and not at the start": _sought(
+    "by time, the named record is gone, and the seek is not at the start": _sought(
         HIT, 5_000, 130, "earliest", by="time", answer=110, landed_ms=5_000, log_start_after=120
     ),
     "by time, an error": _sought(HIT, 5_000, None, by="time", error="_TIMED_OUT"),
-    "by time, back in the log, though nothing is so young": _sought(HIT, 5_000, 150, by="time", landed_ms=4_000),
+    "by time, to a place in the log although no record is as young": _sought(
+        HIT, 5_000, 150, by="time", landed_ms=4_000
+    ),
     "near miss: there": _sought(MISS, 150, 150),
     "near miss: the first": _sought(MISS, 100, 100),
     "near miss: the first, which went while it was sought": _sought(MISS, 100, 100, log_start_after=120),
     "near miss: the next, and waits for it": _sought(MISS, 200, None, "latest"),
     "near miss: gone, to the start": _sought(MISS, 50, 100, "earliest"),
     "near miss: gone, to a start that moved": _sought(MISS, 50, 110, "earliest", log_start_after=120),
-    "near miss: gone while it was sought": _sought(MISS, 110, 120, "earliest", log_start_after=120),
+    "near miss: gone during the seek": _sought(MISS, 110, 120, "earliest", log_start_after=120),
     "near miss: gone, to the end": _sought(MISS, 50, 205, "latest", log_end_after=210),
     "near miss: gone, to the very end": _sought(MISS, 50, 200, "latest", log_end_after=210),
     "near miss: gone, and waits at the end": _sought(MISS, 50, None, "latest"),
-    "near miss: gone, and says so": _sought(MISS, 50, None, "error", error="_AUTO_OFFSET_RESET"),
+    "near miss: gone, and an error as the policy says": _sought(MISS, 50, None, "error", error="_AUTO_OFFSET_RESET"),
     "near miss: written while it was sought": _sought(MISS, 205, 205, log_end_after=210),
     "near miss: by time, the first": _sought(MISS, 5_000, 150, by="time", answer=150, landed_ms=5_000, before_ms=4_999),
     "near miss: by time, the first of all": _sought(MISS, 1, 100, by="time", answer=100, landed_ms=5_000),
-    "near miss: by time, what was named went meanwhile, to the start": _sought(
+    "near miss: by time, the named record went meanwhile, and the seek is at the start": _sought(
         MISS, 5_000, 120, "earliest", by="time", answer=110, landed_ms=5_003, log_start_after=120
     ),
-    "near miss: by time, what was named went meanwhile, and waits": _sought(
+    "near miss: by time, the named record went meanwhile, and the seek waits": _sought(
         MISS, 5_000, None, "latest", by="time", answer=110, log_start_after=120
     ),
-    "near miss: by time, nothing is so young, to the very end": _sought(
+    "near miss: by time, no record is as young, and the seek is at the very end": _sought(
         MISS, 9_000, 200, by="time", landed_ms=8_900, log_end_after=210
     ),
-    "near miss: by time, nothing is so young": _sought(MISS, 9_000, None, by="time"),
-    "near miss: by time, nothing is so young, and what comes next is no younger": _sought(
+    "near miss: by time, no record is as young": _sought(MISS, 9_000, None, by="time"),
+    "near miss: by time, no record is as young, and the next one is not either": _sought(
         MISS, 9_000, 203, by="time", landed_ms=8_900, log_end_after=210
     ),
 }

@@ -78,12 +78,12 @@ CASES: Cases = {
     "near miss: given at another offset, before it moved": (_sent(1).group(0, "assigned").read(7, 0), []),
     "a partition that no consumer of the group ever had": (_beside("earliest"), [(0, 0, 0)]),
     "near miss: the same, for a group that reads from the latest on": (_beside("latest"), []),
-    "near miss: not known where it began": (_sent(1, "latest").group(0, "assigned", position=None), []),
+    "near miss: the beginning is unknown": (_sent(1, "latest").group(0, "assigned", position=None), []),
     "near miss: a record that is not ours": (
         History().send(0, 0).log(0, 0).log(1, -1, producer=-1).group(0, "assigned").read(0, 0),
         [],
     ),
-    "near miss: a record of which only half could be read": (
+    "near miss: a half readable record": (
         History().log(0, -1).log(1, 0, producer=-1).group(0, "assigned").read(5, 9),
         [],
     ),

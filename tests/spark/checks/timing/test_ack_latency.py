@@ -26,7 +26,7 @@ CASES: Cases = {
         History().send(0, 0, due=0, sent=1000, done=1002),
         [("due", 1, *[999.424] * 4, 1002.0, 1), ("sent", 1, *[2.0] * 5, 0)],
     ),
-    "a line of its own": (
+    "a threshold from the scenario": (
         History(settings={"late_ms": 1.5}).send(0, 0, sent=0, done=2),
         [("due", 1, *[2.0] * 5, 1), ("sent", 1, *[2.0] * 5, 1)],
     ),

@@ -52,12 +52,12 @@ CASES: Cases = {
     "hit: raised at the last moment": (alerted(6100, 12_000), [HIT]),
     "hit: cleared at the last moment": (alerted(4000, 19_100), [HIT]),
     "hit: before the fault was proved": (alerted(1050, 12_000), [HIT]),
-    "hit: it fluttered, but within the fault's time": (
+    "hit: raised twice, both within the fault's time": (
         alerted(4000, 5000).alert(6000, "rate", "raised").alert(12_000, "rate", "cleared"),
         [HIT],
     ),
     "hit: as the fault is asked for": (alerted(1000, 12_000), [HIT]),
-    "hit: it fluttered, and only the first was in time": (
+    "hit: raised twice, and only the first was in time": (
         alerted(4000, 5000).alert(7000, "rate", "raised").alert(12_000, "rate", "cleared"),
         [HIT],
     ),
@@ -87,7 +87,7 @@ CASES: Cases = {
         overlapping(4500),
         [HIT, ("rate", 2, "missed", True)],
     ),
-    "false: it stood before the fault that then explains it": (
+    "false: raised before the fault that would explain it": (
         alerted(500, 12_000),
         [HIT, ("rate", None, "false", True)],
     ),
@@ -96,7 +96,7 @@ CASES: Cases = {
         alerted(500, 1000),
         [MISSED, ("rate", None, "false", True)],
     ),
-    "missed: the fault never began, so that what was raised is a false one": (
+    "missed: the fault never began, so the alert is false": (
         History()
         .send(0, 0)
         .log(0, 0)
@@ -105,7 +105,7 @@ CASES: Cases = {
         .alert(4000, "rate", "raised"),
         [MISSED, ("rate", None, "false", True)],
     ),
-    "missed: another rule was, and that is a false one": (
+    "missed: only another rule raised an alert, which is false": (
         alerted(4000, 12_000, rule="no-leader"),
         [("no-leader", 1, "false", True), MISSED],
     ),
@@ -135,7 +135,7 @@ CASES: Cases = {
         alerted(4000, 12_000).alert(19_101, "rate", "raised"),
         [("rate", 1, "false", True), HIT],
     ),
-    "false: as a fault begins that raises another": (
+    "false: as a fault begins that should raise another alert": (
         alerted(1000, 12_000, rule="no-leader"),
         [("no-leader", 1, "false", True), MISSED],
     ),

@@ -32,11 +32,11 @@ LATE = (1, 501, 3001, 3002)  # those of the second second are acknowledged in th
 FAULT = (("asked", 900), ("proved", 950), ("healed", 1000))
 CASES: Cases = {
     "a dip that no fault explains": (_seconds(*LATE), [(1, 0, 2, None, True)]),
-    "a dip below a line of one, of which two wait on": (
+    "a dip below a line of one, with two open sends": (
         _seconds(*LATE, rate_line=1),
         [(1, 0, 2, None, True), (2, 2, 2, None, True)],
     ),
-    "a dip before a fault, which begins as it is over": (
+    "a dip that is over when a fault begins": (
         _seconds(*LATE).fault(("asked", 2000), ("healed", 2000)),
         [(1, 0, 2, None, True)],
     ),
@@ -45,11 +45,11 @@ CASES: Cases = {
         _seconds(1, 501, 1001, 1501, 4001, 4002, dip_s=1).fault(*FAULT),
         [(2, 0, 2, None, True)],
     ),
-    "a dip just after a fault that may have none after it": (
+    "a dip just after a fault, with dip_s of 0": (
         _seconds(*LATE, dip_s=0).fault(*FAULT),
         [(1, 0, 2, None, True)],
     ),
-    "near miss: a dip in the second in which such a fault was healed": (
+    "near miss: a dip in the second in which the fault was healed, with dip_s of 0": (
         _seconds(*LATE, dip_s=0).fault(*FAULT[:2], ("healed", 1001)),
         [(1, 0, 2, 1, False)],
     ),
@@ -82,7 +82,7 @@ CASES: Cases = {
         _seconds(rate_line=1).group(0, "assigned").group(0, "assigned", 1, partition=1),
         [(second, 2, 0, None, True) for second in range(1, 5)],
     ),
-    "near miss: reads that do not": (_seconds(readers=True), []),
+    "near miss: reads that do not dip": (_seconds(readers=True), []),
 }
 
 

@@ -23,7 +23,7 @@ CASES: Cases = {
         History(producers=TABLES).send(0, 0, sent=0, done=500),
         [(1, 1, 4, 1, 0.5, 2.0)],
     ),
-    "near miss: acknowledged as it was sent, of which nothing follows": (
+    "near miss: acknowledged at once, so the rate is unknown": (
         History(producers=TABLES).send(0, 0, sent=0, done=0),
         [(1, 1, 4, 1, 0.0, None)],
     ),

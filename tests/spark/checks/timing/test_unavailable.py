@@ -29,7 +29,7 @@ CASES: Cases = {
         _everywhere(),
         [(0, 2000.0, 1, 0), (0, 2000.0, 1, 0), (1, 2000.0, 1, 0), (1, 2000.0, 1, 0)],
     ),
-    "a send whose partition was never said, where each of two topics has one": (
+    "a send without a partition, in each of two topics with one partition": (
         History(topics=("orders", "payments"))
         .send(0, 0, sent=0, done=1)
         .send(1, 0, topic=1, sent=0, done=1)
@@ -86,11 +86,11 @@ CASES: Cases = {
         .send(2, outcome="fail", sent=1500, done=1505),
         [(0, 1500.0, 2, 2)],
     ),
-    "a send whose partition was never said, where there is one": (
+    "a send without a partition, in a topic with one partition": (
         History().send(0, 0, sent=0, done=1).send(1, outcome="info", partition=-1, sent=5, done=2005),
         [(0, 2000.0, 1, 1)],
     ),
-    "a threshold of its own": (
+    "a threshold from the scenario": (
         History(settings={"unavailable_ms": 100}).send(0, 0, sent=0, done=150),
         [(0, 150.0, 1, 0)],
     ),
@@ -126,7 +126,7 @@ CASES: Cases = {
         _regular(18).send(18, 18, sent=7000, done=8501),
         [],
     ),
-    "near miss: a partition never said, where there are two": (
+    "near miss: a send without a partition, in a topic with two partitions": (
         History()
         .send(0, 0, sent=0, done=1)
         .send(1, 0, partition=1, sent=0, done=1)

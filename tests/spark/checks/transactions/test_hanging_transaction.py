@@ -38,7 +38,7 @@ CASES: Cases = {
         [(0, 7, 0, 2, 20_001.0)],
     ),
     "past a shorter limit": (_run(1_000).stable(0, 7, 8).stable(11_001, 7, 9), [(0, 7, 0, 2, 11_001.0)]),
-    "near miss: as long as it may": (_run().stable(0, 7, 8).stable(20_000, 7, 9), []),
+    "near miss: just as long as allowed": (_run().stable(0, 7, 8).stable(20_000, 7, 9), []),
     "past the limit, at a message without a transaction": (
         _run().send(2, 6).stable(0, 6, 8).stable(20_001, 6, 9),
         [(0, 6, None, None, 20_001.0)],
@@ -57,7 +57,7 @@ CASES: Cases = {
         _run().stable(0, 7, 8).stable(1_000, 8, 8).stable(30_000, 7, 8),
         [],
     ),
-    "it falls back, and stands from there on": (
+    "the offset falls back, and stands still from there on": (
         _run().stable(0, 7, 8).stable(1_000, 6, 8).stable(30_000, 7, 8).stable(51_000, 7, 9),
         [(0, 7, 0, 2, 21_000.0)],
     ),

@@ -51,7 +51,7 @@ CASES: Cases = {
         .transaction(1, 0, 1, *COMMITTED, producer=1),
         [(1, 0, "committed", 1, 1, 1)],
     ),
-    "near miss: all there": (_two().log(0, 0).log(0, 1, partition=1).transaction(1, 0, 1, *COMMITTED), []),
+    "near miss: all in the log": (_two().log(0, 0).log(0, 1, partition=1).transaction(1, 0, 1, *COMMITTED), []),
     "near miss: nothing there": (_two("fail").transaction(1, 0, 1, *ABORTED), []),
     "near miss: of unknown outcome, and all of it is there": (
         _two("info").log(0, 0).log(0, 1, partition=1).transaction(1, 0, 1, *UNKNOWN),
@@ -61,11 +61,11 @@ CASES: Cases = {
         _two().log(0, 1, partition=1).end(1, log_start=1).transaction(1, 0, 1, *COMMITTED),
         [],
     ),
-    "near miss: one transaction there and the next not": (
+    "near miss: one transaction complete and the next missing": (
         _two().log(0, 0).transaction(1, 0, 0, *COMMITTED).transaction(2, 1, 1, *COMMITTED),
         [],
     ),
-    "near miss: one that sent nothing, between one that is there and one that is not": (
+    "near miss: an empty transaction between a complete one and a missing one": (
         History(producers=PLAN)
         .send(0, 0)
         .send(1, outcome="fail")

@@ -12,7 +12,7 @@ Row = Mapping[str, Any]
 
 
 def runbook(record: RunRecord, faults: Sequence[Row]) -> list[RunbookStep]:
-    """Nothing where the scenario has no steps; else these, with the fault that called for them and its healing."""
+    """The steps of the scenario's runbook, each with the start of its fault and its healing; empty if it has none."""
     begun = record.marks.load_begun_ns
     if begun is None or not any(fault.step for fault in record.faults):
         return []
@@ -27,7 +27,7 @@ def runbook(record: RunRecord, faults: Sequence[Row]) -> list[RunbookStep]:
 
 
 def _halves(fault: FaultRecord) -> list[tuple[str, tuple[str, str], str]]:
-    """What was asked, which events answer it, the good one first, and the words for it."""
+    """For the start and the healing of a fault: the event that requests it, those that answer it, and its words."""
     words = fault.step or f"{fault.kind} {' '.join(fault.asked)}".strip()
     begins = ("asked", ("proved", "not proved"), words)
     return [begins, ("healing", ("healed", "not healed"), f"{fault.kind} heals")] if fault.heals else [begins]

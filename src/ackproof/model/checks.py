@@ -168,8 +168,8 @@ CHECKS: dict[str, CheckKind] = {
     ),
     "partition_shares": CheckKind(
         "groups", "member(s) of a group with an unexpected number of readers",
-        "a measure: how many records each member of a group read, and from how many partitions; counts the members "
-        "of groups in which not as many members read as the scenario's `readers` says",
+        "a measure: how many records each member of a group read, and from how many partitions; counts the members of "
+        "a group if the number of its members that read is not the scenario's `readers`",
         needs=("reads",), counted_column="wrong", needs_consumers="whole",
     ),
     "rebalances": CheckKind(

@@ -40,7 +40,7 @@ def fitness(e: Evidence) -> list[Fitness]:
 
 
 def ended(e: Evidence) -> list[Fitness]:
-    """How the run ended, and the problems that it wrote into `run.json`."""
+    """How the run ended, and the problems that `run.json` lists."""
     how = e.source.record.ended
     if how == "complete":
         text = "The run went to its end."

@@ -61,7 +61,7 @@ CASES: Cases = {
         _seconds(*LATE).fault(("asked", 0), ("healed", 10)).fault(*FAULT),
         [(1, 0, 2, 2, False)],
     ),
-    "as many as ever are acknowledged, and yet more wait than in a second": (
+    "acknowledgements at the usual rate, and too many open sends": (
         _seconds(1, 501, 3001, 3501, 4001, 4002, 4003, 4004),
         [(1, 0, 2, None, True), (2, 0, 4, None, True), (3, 2, 4, None, True)],
     ),

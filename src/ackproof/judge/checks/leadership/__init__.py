@@ -1,1 +1,1 @@
-"""Checks of who leads a partition."""
+"""Checks of which broker leads a partition."""

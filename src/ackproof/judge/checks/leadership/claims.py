@@ -39,7 +39,7 @@ def claims(t: Tables) -> DataFrame:
 
 
 def acked_before(t: Tables) -> DataFrame:
-    """How many sends were acknowledged in the last two seconds before each moment; no row where none were."""
+    """How many sends were acknowledged in the two seconds before each moment; no row if none were."""
     lately = (F.col("done_ns") <= F.col("moment_ns")) & (F.col("done_ns") > F.col("moment_ns") - LATELY_NS)
     return (
         t.sends.filter(F.col("outcome") == "ok")

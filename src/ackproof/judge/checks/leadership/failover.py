@@ -59,7 +59,7 @@ def _new_epoch(t: Tables) -> DataFrame:
     epochs = (
         t.state.filter(
             F.col("leader_epoch").isNotNull() & (F.col("leader") >= 0)
-        )  # an epoch without a leader leads nobody
+        )  # an epoch without a leader brings no new leader
         .groupBy(*TP, "leader_epoch")
         .agg(F.min("at_ns").alias("at_ns"))
         .groupBy(*TP)

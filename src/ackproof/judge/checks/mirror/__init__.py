@@ -1,1 +1,1 @@
-"""Checks of a mirror and of two sites."""
+"""Checks of a mirror, and of clients that move between two sites."""

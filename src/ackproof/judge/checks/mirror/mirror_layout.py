@@ -1,4 +1,4 @@
-"""mirror_layout: how a mirror differs where it may: in the name of its topic, and in its offsets."""
+"""mirror_layout: how a mirror rightly differs from its topic: in the topic's name, and in the offsets."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from confluent_kafka import KafkaError, Message
 
-from ackproof.clients.producer.error_outcomes import meaning
+from ackproof.clients.producer.error_outcomes import outcome_of
 from ackproof.journal.writer import repeated
 from ackproof.model.message import MESSAGE
 
@@ -136,7 +136,7 @@ class DeliveryReports:
         outcome = np.full(total, "ok", dtype=object)
         error = np.full(total, None, dtype=object)
         for place, name in wrong.items():
-            outcome[place], error[place] = meaning(name, self._retries).outcome, name
+            outcome[place], error[place] = outcome_of(name, self._retries), name
         failed = int((outcome == "fail").sum())
         self.failed += failed
         self.unknown += len(wrong) - failed

@@ -7,15 +7,9 @@ refused the last one. So a broker's refusal proves something only if there was n
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 Outcome = Literal["ok", "fail", "info"]
-
-
-class Meaning(NamedTuple):
-    outcome: Outcome
-    reason: str
-
 
 # The client itself refused the message. It never reached the wire, with or without retries.
 NEVER_SENT: dict[str, str] = {
@@ -60,12 +54,6 @@ UNKNOWN_OUTCOME: dict[str, str] = {
 }
 
 
-def meaning(error: str, retries: bool) -> Meaning:
-    """The outcome of a message that ended with this error (librdkafka's name), and the reason."""
-    if error in NEVER_SENT:
-        return Meaning("fail", NEVER_SENT[error])
-    if error in REFUSED_BEFORE_WRITING and not retries:
-        return Meaning("fail", REFUSED_BEFORE_WRITING[error])
-    if error in REFUSED_BEFORE_WRITING:
-        return Meaning("info", f"{REFUSED_BEFORE_WRITING[error]}, but an earlier attempt may have been written")
-    return Meaning("info", UNKNOWN_OUTCOME.get(error, "nothing proves that it was not written"))
+def outcome_of(error: str, retries: bool) -> Outcome:
+    """The outcome of a message that ended with this error (librdkafka's name). The tables above give the reason."""
+    return "fail" if error in NEVER_SENT or (error in REFUSED_BEFORE_WRITING and not retries) else "info"

@@ -24,7 +24,7 @@ from confluent_kafka import Producer as KafkaProducer
 from ackproof.clients.lateness import Lateness
 from ackproof.clients.producer.config import GO_S, ProducerConfig, client_settings, retries
 from ackproof.clients.producer.delivery_reports import NO_PARTITION
-from ackproof.clients.producer.error_outcomes import meaning
+from ackproof.clients.producer.error_outcomes import outcome_of
 from ackproof.clients.producer.pacing import Pace
 from ackproof.clients.producer.topic_check import TopicProblem, check_topic
 from ackproof.clients.runtime import Progress, read_config, wait_for_go
@@ -112,7 +112,7 @@ class Store:
         """Store how attempts ended. A message whose attempt failed keeps waiting."""
         rows = []
         for ended in attempts:
-            outcome = "ok" if ended.error is None else meaning(ended.error, retries).outcome
+            outcome = "ok" if ended.error is None else outcome_of(ended.error, retries)
             rows.append((ended.done_ns, outcome, ended.error, ended.partition, ended.offset, ended.seq))
         with transaction(self._database) as database:
             database.executemany(

@@ -5,37 +5,37 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError
 
-from ackproof.clients.producer.error_outcomes import NEVER_SENT, REFUSED_BEFORE_WRITING, UNKNOWN_OUTCOME, meaning
+from ackproof.clients.producer.error_outcomes import NEVER_SENT, REFUSED_BEFORE_WRITING, UNKNOWN_OUTCOME, outcome_of
 
 
 @pytest.mark.parametrize("error", ["_MSG_TIMED_OUT", "_TRANSPORT", "NOT_LEADER_FOR_PARTITION", "REQUEST_TIMED_OUT"])
 @pytest.mark.parametrize("retries", [True, False])
 def test_after_a_lost_answer_the_outcome_is_unknown(error: str, retries: bool) -> None:
-    assert meaning(error, retries).outcome == "info"
+    assert outcome_of(error, retries) == "info"
 
 
 def test_a_refusal_by_the_leader_is_a_failure_only_without_an_earlier_attempt() -> None:
-    assert meaning("NOT_ENOUGH_REPLICAS", retries=False).outcome == "fail"
-    assert meaning("NOT_ENOUGH_REPLICAS", retries=True).outcome == "info"
+    assert outcome_of("NOT_ENOUGH_REPLICAS", retries=False) == "fail"
+    assert outcome_of("NOT_ENOUGH_REPLICAS", retries=True) == "info"
 
 
 @pytest.mark.parametrize("retries", [True, False])
 def test_after_a_refusal_that_follows_the_append_the_outcome_is_unknown(retries: bool) -> None:
-    assert meaning("NOT_ENOUGH_REPLICAS_AFTER_APPEND", retries).outcome == "info"
+    assert outcome_of("NOT_ENOUGH_REPLICAS_AFTER_APPEND", retries) == "info"
 
 
 @pytest.mark.parametrize("error", ["_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "_PURGE_QUEUE"])
 def test_an_error_before_a_retry_is_a_failure_only_without_an_earlier_attempt(error: str) -> None:
-    assert meaning(error, retries=False).outcome == "fail"
-    assert meaning(error, retries=True).outcome == "info"
+    assert outcome_of(error, retries=False) == "fail"
+    assert outcome_of(error, retries=True) == "info"
 
 
 def test_a_message_that_never_left_the_client_failed() -> None:
-    assert meaning("_QUEUE_FULL", retries=True).outcome == "fail"
+    assert outcome_of("_QUEUE_FULL", retries=True) == "fail"
 
 
 def test_an_unlisted_error_has_an_unknown_outcome() -> None:
-    assert meaning("SOMETHING_NEW", retries=False).outcome == "info"
+    assert outcome_of("SOMETHING_NEW", retries=False) == "info"
 
 
 def test_every_listed_error_is_one_of_the_client() -> None:

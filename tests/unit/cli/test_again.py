@@ -1,4 +1,4 @@
-"""The same again: what is planned, sent and asked for depends on nothing but the command."""
+"""A run depends on nothing but its command: the same plan, the same messages, the same targets."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ CASES = [*AGAIN][size(3, 0) :]  # at quick size the odd ones: each is a command 
 
 
 class AgainLine(HTMLParser):
-    """What a reader would copy from the page."""
+    """Finds the command that a reader copies from the page."""
 
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -191,7 +191,7 @@ class AgainLine(HTMLParser):
 
 
 def asked_for(line: str) -> tuple[list[str], list[tuple[str, str]]]:
-    """A line as a shell takes it apart: what is run, and each option with its value."""
+    """Split a command line as a shell does: the command, and each option with its value."""
     words = shlex.split(line)
     return words[:3], by_name(zip(words[3::2], words[4::2], strict=True))
 

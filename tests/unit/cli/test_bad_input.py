@@ -1,8 +1,7 @@
-"""Bad scenario files and command lines, a great many of them: exit code 2, every problem with its file and line, no
-traceback, and nothing was started.
+"""Many bad scenario files and command lines: exit code 2, every problem with its file and line, no traceback, and
+nothing starts.
 
-A file is the good one with one thing changed. The problem is told at the line that was changed, or at the head of the
-table that it stands in.
+Each file is a good one with one change. The problem is reported at the changed line, or at the head of its table.
 """
 
 from __future__ import annotations
@@ -203,7 +202,7 @@ LINES = [
 
 @pytest.fixture
 def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever would start a process falls over, and that is another exit code."""
+    """Make it impossible to start a process: an attempt ends with another exit code."""
 
     def started(*_: object, **__: object) -> None:
         raise AssertionError("something was started")
@@ -215,7 +214,7 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lines_of(old: str, new: str) -> set[int]:
-    """Those that were changed, and the head of the table that they stand in."""
+    """Return the changed lines, and the head of their table."""
     text = GOOD.replace(old, new, 1)
     first = GOOD[: GOOD.index(old)].count("\n") + 1
     changed = set(range(first, first + new.count("\n") + 1))
@@ -239,7 +238,7 @@ def wrong_with(file: Path, old: str, new: str, words: str, answer: tuple[int, st
 
 @pytest.mark.proves("E1")
 @pytest.mark.usefixtures("nothing_starts")
-def test_a_bad_file_is_told_with_its_line_before_anything_starts(
+def test_a_bad_file_is_reported_with_its_line_before_anything_starts(
     run: Run, tmp_path: Path, record_property: Told
 ) -> None:
     file, out = tmp_path / "bad.toml", tmp_path / "runs"
@@ -260,7 +259,7 @@ def test_a_bad_file_is_told_with_its_line_before_anything_starts(
 
 @pytest.mark.proves("E1")
 @pytest.mark.usefixtures("nothing_starts")
-def test_a_bad_command_line_is_told_in_one_sentence_before_anything_starts(run: Run, record_property: Told) -> None:
+def test_a_bad_command_line_is_reported_in_one_sentence_before_anything_starts(run: Run, record_property: Told) -> None:
     wrong, slowest = [], 0.0
     for line in LINES:
         began = time.monotonic()
@@ -279,7 +278,7 @@ def test_a_bad_command_line_is_told_in_one_sentence_before_anything_starts(run: 
     "content", [b"\xff\xfe", b'name = "\xe9"', b"\x00", b"", b"\xef\xbb\xbfname = 1", b"[" * 5_000]
 )
 @pytest.mark.usefixtures("nothing_starts")
-def test_a_file_that_is_no_text_or_nothing_at_all(content: bytes, run: Run, tmp_path: Path) -> None:
+def test_a_file_that_is_empty_or_not_text_is_refused(content: bytes, run: Run, tmp_path: Path) -> None:
     file = tmp_path / "bad.toml"
     file.write_bytes(content)
     code, out, err = run("check", str(file))
@@ -289,7 +288,7 @@ def test_a_file_that_is_no_text_or_nothing_at_all(content: bytes, run: Run, tmp_
 
 
 @pytest.mark.proves("E1")
-def test_what_a_file_lacks_at_its_end_is_told_at_its_last_line(run: Run, tmp_path: Path) -> None:
+def test_something_missing_at_the_end_of_a_file_is_reported_at_its_last_line(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "bad.toml"
     file.write_text("title = 7\nx = [\n\n")
     code, _, err = run("run", str(file))
@@ -297,7 +296,7 @@ def test_what_a_file_lacks_at_its_end_is_told_at_its_last_line(run: Run, tmp_pat
 
 
 def no_file(place: Path, kind: str) -> None:
-    """In place of a file that is to be read whole."""
+    """Put something that is no file in place of a file."""
     if kind == "a pipe that nobody writes to":
         os.mkfifo(place)
     elif kind == "without an end":
@@ -316,7 +315,7 @@ def no_file(place: Path, kind: str) -> None:
     ],
 )
 @pytest.mark.usefixtures("nothing_starts")
-def test_what_is_no_file_or_too_large_is_told_and_not_waited_for(
+def test_a_path_that_is_no_file_or_too_large_is_refused_without_waiting(
     kind: str, told: str, run: Run, tmp_path: Path
 ) -> None:
     file = tmp_path / "bad.toml"
@@ -329,7 +328,7 @@ def test_what_is_no_file_or_too_large_is_told_and_not_waited_for(
 
 @pytest.mark.proves("E1")
 @pytest.mark.parametrize("kind", ["a pipe that nobody writes to", "without an end", "too large"])
-def test_a_record_that_is_no_file_or_too_large_is_told(kind: str, run: Run, tmp_path: Path) -> None:
+def test_a_run_json_that_is_no_file_or_too_large_is_refused(kind: str, run: Run, tmp_path: Path) -> None:
     no_file(tmp_path / "run.json", kind)
     code, out, err = run("report", str(tmp_path))
     assert (code, out) == (2, "")
@@ -338,7 +337,7 @@ def test_a_record_that_is_no_file_or_too_large_is_told(kind: str, run: Run, tmp_
 
 
 @pytest.mark.proves("E1")
-def test_what_is_nested_too_deeply_is_told_wherever_it_stands(run: Run, tmp_path: Path) -> None:
+def test_data_that_is_nested_too_deeply_is_refused_in_every_file(run: Run, tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(f'{{"run": 1, "plan": {{"a": {"[" * 100_000}')
     code, _, err = run("report", str(tmp_path))
     assert (code, err) == (2, f"ackproof: {tmp_path / 'run.json'} cannot be read: it is nested too deeply\n")
@@ -347,8 +346,8 @@ def test_what_is_nested_too_deeply_is_told_wherever_it_stands(run: Run, tmp_path
 
 
 @pytest.mark.proves("E1")
-def test_settings_come_through_a_pipe_and_are_not_without_an_end(tmp_path: Path) -> None:
-    """A shell hands over by a pipe what shall be in no file: --kafka-settings <(...)."""
+def test_settings_can_come_through_a_pipe_and_have_a_size_limit(tmp_path: Path) -> None:
+    """A shell passes secrets through a pipe instead of a file: --kafka-settings <(...)."""
     reading, writing = os.pipe()
     os.write(writing, b"ssl.key.password=swordfish\n")
     os.close(writing)
@@ -378,7 +377,7 @@ AT_MOST_S = 2.0
 
 
 @pytest.mark.proves("E1")
-def test_whoever_mistypes_is_told_at_once(tmp_path: Path, record_property: Told) -> None:
+def test_a_typing_error_is_reported_at_once(tmp_path: Path, record_property: Told) -> None:
     """As a command of its own, with all that Python has to load."""
     file = tmp_path / "bad.toml"
     environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}

@@ -1,4 +1,5 @@
-"""The command line's contract: exit codes, one sentence, no traceback, nothing started, nothing left."""
+"""The documented behaviour of the command line: exit codes, one sentence, no traceback, nothing started, nothing
+left behind."""
 
 from __future__ import annotations
 
@@ -33,8 +34,10 @@ __all__ = ["run", "state"]  # the fixtures
 @pytest.mark.parametrize(
     "words", [["judge", "theirs"], ["report", "theirs"], ["report", "theirs", "--out", "theirs/p"]]
 )
-def test_a_run_that_may_not_be_looked_into_is_told(words: list[str], run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of another user's folder it may be seen that it is there, and nothing of what is in it."""
+def test_a_run_directory_without_permission_to_read_is_reported(
+    words: list[str], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder of another user may be visible, and its content not readable."""
 
     def stat(path: Path, **_: object) -> os.stat_result:
         if path.parent.name == "theirs":
@@ -74,7 +77,7 @@ def raising(problem: BaseException) -> Callable[..., Any]:
     return raise_
 
 
-def test_evidence_stands_below_the_sentence(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evidence_is_printed_below_the_sentence(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "down", raising(CannotHere("kafka2 died; its log ends:", ["line 1", "line\x1b[2J 2"])))
     assert run("down")[2].splitlines() == ["ackproof: kafka2 died; its log ends:", "  line 1", "  line�[2J 2"]
 
@@ -96,13 +99,13 @@ def test_a_bug_exits_with_70_and_keeps_the_traceback_in_a_file(
 
 @pytest.fixture
 def no_temporary_folder(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each that could be one is full, or cannot be written."""
+    """Make every possible temporary folder full or read-only."""
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/proc"])
 
 
 @pytest.mark.usefixtures("no_temporary_folder")
-def test_a_judge_without_a_temporary_folder_says_which_it_needs(
+def test_a_judge_without_a_temporary_folder_names_the_folder_that_it_needs(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(judging, "find_java", lambda: None)
@@ -114,7 +117,7 @@ def test_a_judge_without_a_temporary_folder_says_which_it_needs(
 
 
 @pytest.mark.usefixtures("no_temporary_folder")
-def test_a_bug_is_told_though_nothing_can_be_written_down(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_is_reported_even_if_its_file_cannot_be_written(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "call", raising(RuntimeError("oops")))
     code, out, err = run("heal")
     assert (code, out) == (70, "")
@@ -146,7 +149,7 @@ def test_an_interrupt_before_a_command_has_begun_exits_with_130(run: Run, monkey
 
 @pytest.mark.proves("A2")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_a_signal_that_comes_while_python_still_imports_ends_it_at_once(number: signal.Signals, code: int) -> None:
+def test_a_signal_during_the_imports_ends_the_process_at_once(number: signal.Signals, code: int) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "ackproof", "list"]
     early = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -186,7 +189,7 @@ cli.main()
 
 @pytest.mark.proves("A2")
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_an_interrupt_while_it_ends_in_good_order_ends_it_at_once(state: Path, first: signal.Signals) -> None:
+def test_a_second_interrupt_ends_the_process_at_once(state: Path, first: signal.Signals) -> None:
     slow = subprocess.Popen([sys.executable, "-c", SLOW_TO_END], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         assert slow.stdout is not None
@@ -201,7 +204,7 @@ def test_an_interrupt_while_it_ends_in_good_order_ends_it_at_once(state: Path, f
         slow.communicate()
 
 
-def test_what_nohup_started_outlives_its_terminal(state: Path) -> None:
+def test_a_command_started_with_nohup_outlives_its_terminal(state: Path) -> None:
     deaf = subprocess.Popen(
         ["nohup", sys.executable, "-c", SLOW_TO_END], stdin=subprocess.DEVNULL, stdout=-1, stderr=-1
     )
@@ -218,7 +221,7 @@ def test_what_nohup_started_outlives_its_terminal(state: Path) -> None:
         deaf.communicate()
 
 
-def test_a_reader_that_went_away_is_no_bug(state: Path) -> None:
+def test_a_reader_that_has_ended_is_no_bug(state: Path) -> None:
     code = "import sys; sys.argv = ['ackproof', '--help']; from ackproof.cli.main import main; main()"
     reading, writing = os.pipe()
     os.close(reading)
@@ -251,7 +254,7 @@ def test_wrong_usage_exits_with_2_and_one_sentence(arguments: list[str], said: s
 
 @pytest.mark.proves("E1")
 @pytest.mark.parametrize("word", ["acks1\udcff", "--set=producer.acks=\udcff", "\udce9.toml"])
-def test_bytes_that_are_no_text_are_refused_before_they_get_into_a_plan(word: str, run: Run) -> None:
+def test_arguments_that_are_not_utf8_are_refused(word: str, run: Run) -> None:
     code, out, err = run("run", "acks1-leader-isolated", word, "--dry-run")
     assert (code, out) == (2, "")
     assert err.startswith(f"ackproof: {plain(word)}: not all of it is text")
@@ -259,14 +262,14 @@ def test_bytes_that_are_no_text_are_refused_before_they_get_into_a_plan(word: st
 
 @pytest.mark.proves("F2")
 @pytest.mark.parametrize("words", [["no\x1b[31msuch"], ["status", "--no\x9bsuch"], ["up", "--brokers", "\x1b[2J\n\r7"]])
-def test_a_word_that_a_terminal_would_obey_is_told_as_text(words: list[str], run: Run) -> None:
+def test_control_characters_in_an_argument_are_printed_as_text(words: list[str], run: Run) -> None:
     code, _, err = run(*words)
     assert (code, err.count("\n")) == (2, 1)
     assert err[:-1].isprintable()
 
 
 @pytest.mark.parametrize("arguments", AIMED_AT_A_LAB, ids=[" ".join(line) for line in AIMED_AT_A_LAB])
-def test_a_lab_that_is_not_up_is_named_with_the_way_to_start_it(arguments: list[str], run: Run) -> None:
+def test_a_lab_that_is_not_up_is_reported_with_the_command_that_starts_it(arguments: list[str], run: Run) -> None:
     named = arguments if "nosuchlab" in arguments else [*arguments, "--name", "nosuchlab"]
     code, out, err = run(*named)
     assert (code, out) == (2, "")
@@ -275,11 +278,11 @@ def test_a_lab_that_is_not_up_is_named_with_the_way_to_start_it(arguments: list[
     assert "ackproof up --name nosuchlab" in err
 
 
-def test_every_verb_of_the_contract_is_there() -> None:
+def test_every_documented_command_exists() -> None:
     assert set(LEAVES) >= {line[0] for line in AIMED_AT_A_LAB if line[0] != "topic"} | {"up", "doctor", "watch"}
 
 
-def test_an_impossible_lab_is_told_with_all_its_problems_at_once(run: Run) -> None:
+def test_an_impossible_lab_is_reported_with_all_its_problems_at_once(run: Run) -> None:
     code, out, err = run("up", "--brokers", "0", "--quorum", "2", "--log-dirs", "50", "--set", "nobody.x=1")
     assert (code, out) == (2, "")
     began = [line.split()[0] for line in err.splitlines()]
@@ -299,13 +302,13 @@ def test_help_and_version_start_nothing(run: Run) -> None:
     assert "ackproof up" in run("--help")[1]
 
 
-def test_an_unexpected_word_is_not_passed_over(run: Run) -> None:
+def test_an_unexpected_argument_is_refused(run: Run) -> None:
     code, _, err = run("down", "everything")
     assert code == 2
     assert "everything" in err
 
 
-def test_the_program_itself_exits_with_the_contracts_code_and_without_a_traceback(state: Path) -> None:
+def test_the_program_exits_with_the_documented_code_and_without_a_traceback(state: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "ackproof", "cut", "kafka1", "kafka2", "--name", "nosuchlab"],
         capture_output=True,
@@ -317,7 +320,7 @@ def test_the_program_itself_exits_with_the_contracts_code_and_without_a_tracebac
     assert "Traceback" not in done.stderr
 
 
-def test_results_go_to_standard_output_and_json_stands_there_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_go_to_standard_output_and_json_is_alone_there(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def call(_: str, verb: str, progress: Callable[[str], None], **arguments: object) -> dict[str, Any]:
         progress("half way")
         return {"said": [f"{verb} {arguments['nodes']}"], "nodes": arguments["nodes"]}
@@ -354,7 +357,7 @@ def test_times_and_shares_reach_the_lab_as_numbers(run: Run, monkeypatch: pytest
 
 
 @pytest.mark.proves("E3")
-def test_too_little_memory_is_told_before_anything_starts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_memory_is_reported_before_anything_starts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ingredients, "MEMORY_MB", dict.fromkeys(MEMORY_MB, 10**9))
     code, _, err = run("up", "--name", "nosuchlab")
     assert code == 4
@@ -362,7 +365,7 @@ def test_too_little_memory_is_told_before_anything_starts(run: Run, monkeypatch:
 
 
 @pytest.mark.proves("E3")
-def test_too_little_memory_for_the_clients_of_a_scenario_is_told_before_anything_starts(
+def test_too_little_memory_for_the_clients_of_a_scenario_is_reported_before_anything_starts(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(ingredients, "CLIENT_MB", 10**9)
@@ -373,7 +376,7 @@ def test_too_little_memory_for_the_clients_of_a_scenario_is_told_before_anything
 
 
 @pytest.mark.proves("E3")
-def test_a_state_folder_that_cannot_be_written_is_told_with_the_way_out(
+def test_a_state_folder_that_cannot_be_written_is_reported_with_the_remedy(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
@@ -396,12 +399,12 @@ def test_a_duration_is_read(text: str, value: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "s", "0", "0s", "0.0ms", "-1s", "1d", "1e3", "1,5s", "1s2", "nan", "inf", "1 2s"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_text_that_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(UsageProblem, match="no duration"):
         seconds(text)
 
 
-def test_a_duration_beyond_all_numbers_is_refused() -> None:
+def test_a_duration_that_is_too_long_is_refused() -> None:
     with pytest.raises(UsageProblem):
         seconds("9" * 400)
 
@@ -414,13 +417,13 @@ def test_a_share_is_read(text: str, value: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "%", "0", "0%", "-5%", "5", "101%", "1.01", "0.09%", "five", "nan", "5%%"])
-def test_what_is_no_share_is_refused(text: str) -> None:
+def test_text_that_is_no_share_is_refused(text: str) -> None:
     with pytest.raises(UsageProblem, match="no share"):
         share(text)
 
 
 @pytest.mark.parametrize("runs", [1, 2])
-def test_an_index_is_written_where_it_was_asked_for(runs: int, run: Run, tmp_path: Path) -> None:
+def test_an_index_is_written_to_the_given_path(runs: int, run: Run, tmp_path: Path) -> None:
     for number in range(2):
         shutil.copytree(Path(__file__).parents[2] / "recorded" / "runs" / "no-loss", tmp_path / f"run{number}")
     made = [str(tmp_path / f"run{number}") for number in range(runs)]
@@ -448,13 +451,13 @@ def test_a_page_that_cannot_be_written_is_one_sentence(
 WITHOUT_A_LAB = ("explain", "doctor", "topic", "run", "judge", "diff", "report", "list", "show", "check", "schema")
 
 
-def test_every_lab_verb_takes_a_name() -> None:
+def test_every_command_about_a_lab_takes_a_name() -> None:
     for words, command in commands().items():
         if words not in WITHOUT_A_LAB and not hasattr(command, "commands"):
             assert any("--name" in parameter.opts for parameter in command.params), words
 
 
-def test_a_program_that_a_scenario_needs_and_that_is_not_here_is_one_sentence(
+def test_a_missing_program_that_a_scenario_needs_is_reported_in_one_sentence(
     run: Run, state: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

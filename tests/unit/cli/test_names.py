@@ -1,4 +1,4 @@
-"""Names that would lead a file elsewhere, wherever one can be given: refused, or text that no path is made of."""
+"""Names that could make a path lead elsewhere are refused, or stay text that never becomes a path."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ PLACES: dict[str, tuple[Callable[[str], str], bool]] = {
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Everything that a name might lead to is below the folder of the test."""
+    """Put every place that a name might lead to below the folder of the test."""
     for name in ("home", "here"):
         (tmp_path / name).mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -115,13 +115,13 @@ def test_a_run_with_a_name_that_is_accepted_writes_nothing_outside_its_directory
 
 
 def everything(home: Path) -> set[Path]:
-    """What is below the folder of the test, and of what a name leads to elsewhere, that which is there."""
+    """Return all files below the folder of the test, and files elsewhere that a name leads to and that exist."""
     elsewhere = {Path("/tmp/outside"), Path("~root/outside").expanduser()}  # noqa: S108 - nobody is to make it
     return {*home.rglob("*"), *(path for path in elsewhere if path.exists())}
 
 
 def all_that_a_run_writes(file: Path) -> Path:
-    """Its record, its clients' settings, journals and pages, and its report; only the messages are lacking."""
+    """Write everything that a run writes, except for messages: record, client settings, journals and report."""
     scenario = load(find(str(file)))
     asked = RunRequest(str(file), scenario, "kraft", "base", 7, Path("runs"), False, True, None, [])
     directory = make_run_directory(asked).resolve()
@@ -168,7 +168,7 @@ def test_a_lab_a_node_or_a_run_of_such_a_name_is_refused(what: str, run: Run, ho
 
 
 @pytest.mark.proves("F3")
-def test_what_a_record_names_leads_no_file_of_a_report_outside(home: Path) -> None:
+def test_no_name_in_a_record_makes_a_report_write_outside(home: Path) -> None:
     directory = make_run(home / "runs", SHAPES["small"])
     record = read_record(directory)
     write_index([directory], home / "runs" / "index.html")
@@ -199,15 +199,15 @@ def new_directory(out: Path) -> Path:
 
 @pytest.mark.proves("F3")
 @pytest.mark.parametrize("what", ["home", "in the home", "of root", "below"])
-def test_a_place_for_runs_is_taken_as_it_is_written(what: str, home: Path) -> None:
-    """Whoever wants their home lets the shell say so: `--out '~'` in quotes is a folder here."""
+def test_the_folder_for_runs_is_taken_literally(what: str, home: Path) -> None:
+    """Only a shell expands `~`: in quotes, `--out '~'` is a folder of this name."""
     before = files(home)
     assert new_directory(Path(NAMES[what])).resolve().is_relative_to(home / "here")
     assert all(path.startswith("here/") for path in files(home) - before)
 
 
 @pytest.mark.proves("F3")
-def test_a_place_for_runs_that_cannot_be_made_is_told(home: Path) -> None:
+def test_a_folder_for_runs_that_cannot_be_made_is_reported(home: Path) -> None:
     before = files(home)
     with pytest.raises(CannotHere, match="use --out for another place"):
         new_directory(Path(NAMES["300 bytes"]))

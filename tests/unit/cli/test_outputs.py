@@ -1,4 +1,5 @@
-"""Words that cannot be written: the exit code of a verdict stands, any other command ends with 4, no traceback."""
+"""Output that cannot be written: a verdict keeps its exit code, any other command ends with 4, and there is no
+traceback."""
 
 from __future__ import annotations
 
@@ -82,7 +83,7 @@ def spoil(way: str, folder: Path) -> None:
 
 
 def ended(way: str, folder: Path, *works: Callable[[], int]) -> list[Ended]:
-    """Of each the exit code as a process would have it, and what came out where words can still be written."""
+    """Return the exit code of each command line, and what it printed as far as that was possible."""
 
     def one(work: Callable[[], int]) -> Ended:
         outputs._results, outputs._verdict = None, False
@@ -118,7 +119,7 @@ def command_line(words: list[str]) -> Callable[[], int]:
 
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:
-    """Every command of the program, each with its help; and with work, as far as it needs neither lab nor Spark."""
+    """Return command lines for every command: its help, and real work where that needs neither a lab nor Spark."""
     copy = shutil.copytree(RECORDED, tmp_path_factory.mktemp("runs") / "run")
     works = [[str(copy) if word == "RUN" else word for word in line] for line in WORKS]
     return [*([*words.split(), "--help"] for words in LEAVES), *LAB_LINES, *works]
@@ -126,7 +127,7 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:
 
 @pytest.fixture(scope="module")
 def usual(lines: list[list[str]], tmp_path_factory: pytest.TempPathFactory) -> list[Ended]:
-    """What they say and end with where nothing is in the way."""
+    """Return what the command lines print and end with if nothing is wrong."""
     cli._command()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", "/nonexistent")
@@ -135,7 +136,7 @@ def usual(lines: list[list[str]], tmp_path_factory: pytest.TempPathFactory) -> l
 
 @pytest.mark.proves("E3")
 @pytest.mark.parametrize("way", WAYS)
-def test_no_command_ends_with_a_verdicts_code_or_a_traceback_where_its_words_cannot_be_written(
+def test_a_command_whose_output_cannot_be_written_ends_without_a_verdicts_code_and_without_a_traceback(
     way: str,
     lines: list[list[str]],
     usual: list[Ended],
@@ -181,7 +182,7 @@ class FakeJudging:
 
 @pytest.fixture
 def judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs whose lab and whose judge take no time."""
+    """Replace the lab and the judge of a run by ones that take no time."""
     directory = SimpleNamespace(name="a")
     monkeypatch.setattr(api_run, "Judging", FakeJudging)
     monkeypatch.setattr(api_judge, "Judging", FakeJudging)
@@ -198,7 +199,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("judged")
 @pytest.mark.parametrize("way", [way for way in WAYS if way != "ulimit -f 0"])
 @pytest.mark.parametrize(("result", "code"), [("confirmed", 0), ("refuted", 1), ("unknown", 3)])
-def test_the_exit_code_of_a_verdict_stands_whatever_becomes_of_the_words(
+def test_the_exit_code_of_a_verdict_stands_even_if_the_output_cannot_be_written(
     result: Result, code: int, way: str, state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(FakeJudging, "result", result)
@@ -217,7 +218,7 @@ def test_the_exit_code_of_a_verdict_stands_whatever_becomes_of_the_words(
 
 @pytest.mark.usefixtures("judged")
 @pytest.mark.parametrize(("way", "code"), [("stdout full", 4), ("reader gone", 141), ("stderr full", 0)])
-def test_without_a_verdict_words_that_cannot_be_written_are_told_when_all_runs_are_over(
+def test_without_a_verdict_unwritten_output_is_reported_when_all_runs_are_over(
     way: str, code: int, state: Path, tmp_path: Path
 ) -> None:
     words = ["run", "acks1-leader-isolated", "--repeat", "2", "--no-judge", "--out", str(tmp_path / "runs")]
@@ -263,7 +264,7 @@ def test_no_file_gets_the_number_of_a_closed_descriptor(tmp_path: Path) -> None:
     assert [(tmp_path / name).read_bytes() for name in "ab"] == [b"", b""]
 
 
-def test_an_output_that_another_program_made_non_blocking_is_waited_for() -> None:
+def test_output_waits_for_a_terminal_that_another_program_made_non_blocking() -> None:
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     found: list[bytes] = []
@@ -283,7 +284,7 @@ def test_an_output_that_another_program_made_non_blocking_is_waited_for() -> Non
     assert len(b"".join(found)) == 2**20
 
 
-def test_a_thread_that_cannot_write_ends_nothing_and_the_main_thread_does() -> None:
+def test_failed_output_ends_the_command_from_the_main_thread_only() -> None:
     full = os.open("/dev/full", os.O_WRONLY)
     output = outputs.Output(full, stops=True)
 
@@ -304,7 +305,7 @@ def test_a_thread_that_cannot_write_ends_nothing_and_the_main_thread_does() -> N
 
 @pytest.mark.spark
 @pytest.mark.proves("E3")
-def test_the_judge_of_a_recorded_run_ends_the_same_whatever_becomes_of_its_words(tmp_path: Path) -> None:
+def test_the_judge_of_a_recorded_run_has_the_same_exit_code_if_its_output_cannot_be_written(tmp_path: Path) -> None:
     copy = shutil.copytree(RECORDED, tmp_path / "run")
     command = [sys.executable, "-P", "-m", "ackproof", "judge", str(copy)]
     with open("/dev/full", "w") as full:  # noqa: PTH123
@@ -366,7 +367,7 @@ def test_a_device_or_pipe_is_not_replaced_by_a_file(
     assert place.is_fifo()
 
 
-def test_an_interrupt_keeps_its_code_where_words_cannot_be_written(state: Path, tmp_path: Path) -> None:
+def test_an_interrupt_keeps_its_exit_code_if_output_cannot_be_written(state: Path, tmp_path: Path) -> None:
     def work() -> int:
         print("half of it")
         return 128 + signal.SIGINT

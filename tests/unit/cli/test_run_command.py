@@ -1,4 +1,4 @@
-"""From a scenario to a verdict: whatever goes wrong on the way, no lab is left."""
+"""From a scenario to a verdict: no lab is left behind, whatever goes wrong on the way."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def asked(out: Path, keep: bool = False) -> RunRequest:
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_a_lab_whose_run_cannot_even_begin_goes_down_unless_it_is_kept(
+def test_a_lab_whose_run_cannot_begin_goes_down_unless_it_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab: Any, keep: bool
 ) -> None:
     def full(*_: Any) -> None:
@@ -77,7 +77,7 @@ def test_a_lab_whose_run_is_interrupted_goes_down(tmp_path: Path, monkeypatch: p
         (KeyboardInterrupt(), "interrupted", "interrupted by the user"),
     ],
 )
-def test_the_record_says_why_there_was_no_lab(
+def test_the_record_says_why_the_lab_did_not_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab: Any, problem: BaseException, ended: str, why: str
 ) -> None:
     def fails(*_: Any, **__: Any) -> None:
@@ -93,7 +93,7 @@ def test_the_record_says_why_there_was_no_lab(
 
 
 @pytest.mark.parametrize(("doubts", "code"), [([], 0), (["fault 1 did not hold"], 3)])
-def test_a_run_that_is_not_judged_is_done_when_its_lab_is_and_tells_what_is_no_evidence(
+def test_a_run_that_is_not_judged_ends_with_its_lab_and_reports_faults_that_did_not_hold(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     lab: Any,
@@ -116,7 +116,7 @@ def test_a_run_that_is_not_judged_is_done_when_its_lab_is_and_tells_what_is_no_e
     "problem",
     [CannotHere("the lab is still there"), OSError(16, "Device or resource busy"), ValueError("half an answer")],
 )
-def test_a_clean_up_that_fails_takes_nothing_from_the_verdict_and_is_told(
+def test_a_failed_clean_up_is_reported_and_keeps_the_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab: Any, capsys: pytest.CaptureFixture[str], problem: Exception
 ) -> None:
     run = SimpleNamespace(mark=lambda **_: None, faults=[], doubts=list)
@@ -136,7 +136,7 @@ def test_a_clean_up_that_fails_takes_nothing_from_the_verdict_and_is_told(
     assert f"unclean: {problem}" in capsys.readouterr().err
 
 
-def test_a_run_that_is_interrupted_while_it_is_reported_is_not_said_to_be_unjudged(
+def test_a_run_that_is_interrupted_during_its_report_is_not_called_unjudged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = SimpleNamespace(mark=lambda **_: None, faults=[], doubts=list)

@@ -1,4 +1,4 @@
-"""What a command tells of its runs, whatever became of them."""
+"""What a command reports about its runs, however they ended."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tests.support.make_run import make_run
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """A run that broke off before anybody could judge it."""
+    """A run that failed before it could be judged."""
     made = make_run(tmp_path, SHAPES["interrupted"])
     record = msgspec.structs.replace(read_record(made), ended="failed", problems=["producer1 ended by itself"])
     write_record(made, record)
     return made
 
 
-def test_a_run_without_a_verdict_is_told_as_unknown(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_without_a_verdict_is_reported_as_unknown(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     outcome = CommandResults(as_json=True, junit=directory / "junit.xml", runs=[RunResult(directory, 4)])
     outcome.print_json()
     (told,) = json.loads(capsys.readouterr().out)["runs"]
@@ -38,7 +38,9 @@ def test_a_run_without_a_verdict_is_told_as_unknown(directory: Path, capsys: pyt
     assert outcome.exit_code() == 4
 
 
-def test_a_junit_file_that_cannot_be_written_is_a_sentence(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_junit_file_that_cannot_be_written_is_reported_in_one_sentence(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     outcome = CommandResults(
         as_json=False, junit=directory / "no" / "such" / "junit.xml", runs=[RunResult(directory, 0)]
     )
@@ -47,12 +49,12 @@ def test_a_junit_file_that_cannot_be_written_is_a_sentence(directory: Path, caps
     assert outcome.exit_code() == 4, "whoever reads the file would take an older one for this run's"
 
 
-def test_of_a_run_that_nobody_judged_nothing_is_counted(directory: Path) -> None:
+def test_a_run_that_was_not_judged_has_no_counts(directory: Path) -> None:
     told = run_json(RunResult(directory, 0).verdict_or_unknown(), None)
     assert [told[name] for name in ("result", "sent", "acked", "failed", "unknown")] == ["unknown", *[None] * 4]
 
 
-def test_the_exit_code_of_the_worst() -> None:
+def test_the_exit_code_is_that_of_the_worst_run() -> None:
     def code(*codes: int) -> int:
         return CommandResults(False, None, [RunResult(Path("x"), each) for each in codes]).exit_code()
 

@@ -32,7 +32,7 @@ SECONDS = [(0, 200, 200, None), (1, 200, 190, None), (2, 200, 3, 1), (3, 200, 0,
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """A small run whose health check told of two things, of which one was false."""
+    """A small run whose health check raised two alerts, one of them false."""
     made = make_run(tmp_path, SHAPES["small"])
     writer = Writer(made, "alerts", RUN, "health")
     for rule, at, event in ALERTS:
@@ -69,7 +69,7 @@ def test_alerts_are_strips_on_the_common_axis(directory: Path) -> None:
     assert told[0].startswith("no-leader is &lt;b&gt;bad&lt;/b&gt;: 8.00 to ")  # to the end: it was never cleared
 
 
-def test_what_the_judge_made_of_them_is_a_table(directory: Path) -> None:
+def test_the_judges_result_for_each_alert_is_a_table(directory: Path) -> None:
     page = write_report(directory).read_text(encoding="utf-8")
     table = page[page.index('<section id="alerts">') :].split("</section>")[0]
     rows = [re.sub(r"<[^>]*>", " ", row).split() for row in table.split("<tbody>")[1].split("</tr>")[:2]]
@@ -92,7 +92,7 @@ def test_what_each_fault_did_to_the_rates(directory: Path) -> None:
     assert (during.seconds, during.lowest["acked"], during.below["acked"]) == (2, 0, [2, 3])
 
 
-def test_a_run_without_a_line_has_no_such_table(tmp_path: Path) -> None:
+def test_a_run_without_a_rate_line_has_no_table_of_rates(tmp_path: Path) -> None:
     page = write_report(make_run(tmp_path, SHAPES["small"])).read_text(encoding="utf-8")
     assert 'id="toll"' not in page
     assert 'id="panel-alerts"' not in page

@@ -27,7 +27,7 @@ from tests.support.make_run import make_run
 
 
 class Structure(HTMLParser):
-    """What a browser would build: tags with their attributes' names, links, and the text between."""
+    """Collects what a browser would build: tags with the names of their attributes, links, and text."""
 
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -116,7 +116,7 @@ def test_junit_parses_and_json_holds_the_strings(verdict: Verdict, tmp_path: Pat
 
 
 def harmless(text: str) -> bool:
-    """Nothing that a terminal would obey, the ends of lines aside."""
+    """Whether a text has no control characters apart from line ends."""
     return all(char.isprintable() or char == "\n" for char in text)
 
 

@@ -95,7 +95,7 @@ def lost_rows(*rows: tuple[int, int | None, int, int, str, int | None]) -> pa.Ta
     return pa.table(columns)
 
 
-def test_neighbours_of_one_fate_are_one_range(tmp_path: Path) -> None:
+def test_neighbouring_messages_of_one_fate_are_one_range(tmp_path: Path) -> None:
     directory = make_run(tmp_path, SHAPES["small"])
     over, cut = "lost_overwritten", "lost_truncated"
     table = lost_rows(
@@ -170,7 +170,7 @@ def test_only_lines_about_the_partition_in_its_time_are_chosen(tmp_path: Path) -
     assert about(read_log_lines(run), "orders", 0, LOAD, LOAD + 1) == []
 
 
-def test_numbers_for_people() -> None:
+def test_numbers_are_shortened_for_people() -> None:
     assert (share(0, 10), share(1, 10**6), share(10**6 - 1, 10**6), share(1, 3)) == (
         "0 %",
         "< 0.01 %",
@@ -202,7 +202,7 @@ def test_numbers_for_people() -> None:
         ("[ReplicaFetcherManager on broker 2] Added fetcher to broker 1 for partitions Map(orders-0 -> x)", False),
     ],
 )
-def test_lines_of_both_lines_of_kafka_are_known(tmp_path: Path, said: str, chosen: bool) -> None:
+def test_log_lines_of_kafka_3_and_4_are_recognised(tmp_path: Path, said: str, chosen: bool) -> None:
     run = open_run(make_run(tmp_path, replace(SHAPES["small"], log_lines=(f"INFO {said}",))))
     found = about(read_log_lines(run), "orders", 0, LOAD, LOAD + 60 * S)
     assert any(said in line.text for line in found) is chosen

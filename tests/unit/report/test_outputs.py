@@ -1,4 +1,4 @@
-"""The index over several runs, and what scripts, CI and the terminal get."""
+"""The index over several runs, and the output for scripts, CI and the terminal."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_crash_is_set_beside_a_split_of_the_same_kind(runs: Path) -> None:
     assert [row.lost for row in entry.rows] == ["0", "0, 1,382"]
 
 
-def test_what_is_no_run_is_named_in_the_index(runs: Path, tmp_path: Path) -> None:
+def test_a_directory_that_is_no_run_is_named_in_the_index(runs: Path, tmp_path: Path) -> None:
     page = write_index([runs / "small", tmp_path], tmp_path / "index.html").read_text()
     assert "has no run.json" in page
     assert re.search(r'href="\./(\.\./)+runs\d*/small/report\.html"', page)
@@ -108,7 +108,9 @@ def test_junit_counts_refuted_as_failure_and_unknown_as_error(runs: Path) -> Non
     assert [path.name for path in runs.iterdir() if path.name.startswith(".")] == []
 
 
-def test_the_terminal_says_by_words_what_it_says_by_colour(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_terminal_repeats_in_words_everything_that_colour_says(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from rich.console import Console
 
     console = Console(width=120, no_color=True, markup=False)
@@ -122,7 +124,7 @@ def test_the_terminal_says_by_words_what_it_says_by_colour(runs: Path, capsys: p
     assert "fault not proved: isolate kafka2" in text
 
 
-def test_the_terminal_says_how_many_sends_may_never_have_been(runs: Path) -> None:
+def test_the_terminal_says_how_many_sends_may_not_have_happened(runs: Path) -> None:
     remark = Fitness("reserved", True, "3 of the sends were reserved")
     verdict = read_verdict(runs / "unknown")
     verdict = msgspec.structs.replace(verdict, fitness=[*verdict.fitness, remark])

@@ -1,4 +1,4 @@
-"""The page of a run: what it must show, and that it needs nothing but itself."""
+"""The page of a run: what it shows, and that it needs no other file and no network."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def page_of(runs: Path, shape: Shape) -> str:
 
 
 def words(page: str) -> str:
-    """What a person reads, without the tags."""
+    """Return the text of a page without its tags."""
     body = page[page.index("<body>") : page.rindex("<script>")]
     return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", body))
 
@@ -88,7 +88,7 @@ def test_every_panel_is_drawn_without_a_script(base: str) -> None:
         assert '<rect class="band fault"' in figure
 
 
-def test_who_owned_what_is_drawn_and_ends_with_a_consumers_life(tmp_path: Path) -> None:
+def test_ownership_is_drawn_and_ends_when_the_consumer_ends(tmp_path: Path) -> None:
     directory = make_run(tmp_path, SHAPES["base"])
     record = read_record(directory)
     begun = record.marks.load_begun_ns or 0
@@ -120,7 +120,7 @@ def test_a_lost_range_has_its_story_and_the_brokers_own_line(base: str) -> None:
     assert "Truncating to offset 30588" in text
 
 
-def test_a_step_of_a_failover_that_nobody_can_tell_of_is_left_out(tmp_path: Path) -> None:
+def test_an_unknown_step_of_a_failover_is_left_out(tmp_path: Path) -> None:
     run = open_run(make_run(tmp_path, SHAPES["small"]))
     steps = failover_steps(
         run, FailoverTimes(fault=1, kind="kill", topic="orders", partition=0, proved_ns=0, new_epoch_ms=4.0)
@@ -133,7 +133,7 @@ def test_a_step_of_a_failover_that_nobody_can_tell_of_is_left_out(tmp_path: Path
     ]
 
 
-def test_failover_public_result_and_the_way_to_run_it_again_are_there(base: str) -> None:
+def test_the_page_has_failover_public_result_and_the_command_to_run_it_again(base: str) -> None:
     text = words(base)
     assert "a new leader epoch (0 → 1)" in text
     assert "no client saw an error" in text
@@ -172,7 +172,7 @@ def test_an_interrupted_run_says_not_judged_and_shows_what_is_known(tmp_path: Pa
     assert "Lost messages" not in text
 
 
-def test_of_a_run_that_could_not_be_judged_no_wait_is_said_to_be_none(tmp_path: Path) -> None:
+def test_an_unjudged_run_does_not_claim_that_no_producer_waited(tmp_path: Path) -> None:
     directory = make_run(tmp_path, SHAPES["interrupted"])
     verdict = not_judged(read_record(directory), Fitness("judge", False, "The judge broke."))
     (directory / "verdict").mkdir(exist_ok=True)
@@ -198,7 +198,7 @@ def test_a_required_loss_that_did_not_happen_is_refuted(tmp_path: Path) -> None:
     assert "None: every acknowledged message is in the healed log." in text
 
 
-def test_readers_have_their_line(tmp_path: Path) -> None:
+def test_reads_have_a_line_of_their_own(tmp_path: Path) -> None:
     page = page_of(tmp_path, replace(SHAPES["small"], consumers=True))
     assert 'class="line read"' in page
 
@@ -227,7 +227,7 @@ def test_an_empty_journal_still_has_a_page(tmp_path: Path) -> None:
     assert "acknowledged 0" in words(write_report(directory).read_text())
 
 
-def test_what_is_no_run_directory_is_said(tmp_path: Path) -> None:
+def test_a_directory_that_is_no_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageProblem, match=r"no run\.json"):
         write_report(tmp_path)
 
@@ -245,7 +245,7 @@ def test_a_planted_link_is_neither_followed_nor_read(tmp_path: Path) -> None:
     assert not page.is_symlink()
 
 
-def test_labels_that_find_room_stand_in_rows_of_their_own() -> None:
+def test_labels_that_fit_are_in_rows_of_their_own() -> None:
     made = labelled([(0.1, Band(1, 2, "cut kafka1", number=1)), (0.11, Band(1, 2, "kill kafka2", number=2))])
     assert [(band.label, band.y, band.meant) for band in made] == [
         ("cut kafka1", 14, ""),
@@ -253,14 +253,14 @@ def test_labels_that_find_room_stand_in_rows_of_their_own() -> None:
     ]
 
 
-def test_where_labels_find_no_room_faults_are_shown_by_their_numbers() -> None:
+def test_if_labels_do_not_fit_faults_are_shown_by_their_numbers() -> None:
     crowd = [(0.1 + n / 50, Band(n, n + 1, f"stop producer{n} and consumer{n}", number=n)) for n in range(1, 13)]
     made = labelled([*crowd, (0.9, Band(20, 20, "last send", "mark"))])
     assert [band.label for band in made] == [*map(str, range(1, 13)), "last send"]
     assert made[0].meant == "stop producer1 and consumer1"
 
 
-def test_a_check_with_nothing_to_look_at_is_named_and_not_told(tmp_path: Path) -> None:
+def test_a_check_with_nothing_to_look_at_is_only_named(tmp_path: Path) -> None:
     directory = make_run(tmp_path, SHAPES["base"])
     verdict = read_verdict(directory)
     silent = CheckResult("torn_transaction", "allowed", None, "confirmed", "")

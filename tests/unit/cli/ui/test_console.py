@@ -1,4 +1,4 @@
-"""What a person sees: data is text, never an order to the terminal."""
+"""Output to the terminal: data is always text, and never a control sequence."""
 
 from __future__ import annotations
 
@@ -53,20 +53,20 @@ HOSTILE = [
 
 
 def obeyed(text: str) -> list[str]:
-    """Characters that a terminal would act upon; the lines of a table aside."""
+    """Return the characters that a terminal would obey, apart from line ends."""
     return [char for char in text.replace("\n", "") if not char.isprintable()]
 
 
 @pytest.mark.proves("F2")
 @pytest.mark.parametrize("text", HOSTILE)
-def test_nothing_that_a_terminal_obeys_is_left(text: str) -> None:
+def test_no_control_character_is_left(text: str) -> None:
     assert not obeyed(plain(text))
     assert "\n" not in plain(text)
 
 
 @pytest.mark.proves("F2")
 @given(st.text())
-def test_plain_text_has_only_what_can_be_printed_and_loses_no_place(text: str) -> None:
+def test_plain_text_is_printable_and_keeps_its_length(text: str) -> None:
     assert plain(text).isprintable()
     assert len(plain(text)) == len(text)
     assert plain(plain(text)) == plain(text)
@@ -93,7 +93,7 @@ def test_an_event_is_one_line_whatever_it_holds(text: str, capsys: pytest.Captur
 
 @pytest.mark.proves("F2")
 @pytest.mark.parametrize("text", [text for text in HOSTILE if "\udc80" not in text])
-def test_json_is_one_document_that_gives_back_the_text(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_one_document_that_holds_the_text(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     say_json({"topic": text})
     out = capsys.readouterr().out
     assert json.loads(out) == {"topic": text}
@@ -102,13 +102,13 @@ def test_json_is_one_document_that_gives_back_the_text(text: str, capsys: pytest
 
 @pytest.mark.proves("F2")
 @given(st.text())
-def test_json_holds_nothing_that_a_terminal_obeys_and_is_the_same_document(text: str) -> None:
+def test_json_holds_no_control_character_and_is_the_same_document(text: str) -> None:
     written = json_text({text: [text, {"in": text}]})
     assert not obeyed(written.decode())
     assert json.loads(written) == {text: [text, {"in": text}]}
 
 
-def test_what_can_be_printed_stands_in_json_as_it_is() -> None:
+def test_printable_characters_stay_as_they_are_in_json() -> None:
     assert json_text("Grüße, 漢字 🏴").decode() == '"Grüße, 漢字 🏴"'
     assert json_text("\x7f\x9b\u202e\U000e0001") == rb'"\u007f\u009b\u202e\udb40\udc01"'
 
@@ -212,7 +212,7 @@ class Closed(io.StringIO):
 
 
 @pytest.mark.proves("A2")
-def test_a_terminal_that_is_gone_ends_nothing_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_that_is_gone_does_not_end_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", Closed("proved"))
     live = RunView(load(find("acks1-leader-isolated")), quiet=False)
@@ -224,8 +224,8 @@ def test_a_terminal_that_is_gone_ends_nothing_by_itself(monkeypatch: pytest.Monk
 
 @pytest.mark.proves("A2")
 @pytest.mark.parametrize("ends", [Ended(1), KeyboardInterrupt()])
-def test_a_signal_that_comes_with_the_end_of_the_terminal_is_heard(ends: BaseException) -> None:
-    """In the middle of a line: what is left of it is written on the way out, to a terminal that is gone."""
+def test_a_signal_that_comes_with_the_end_of_the_terminal_is_handled(ends: BaseException) -> None:
+    """The signal comes in the middle of a line, and the rest of the line goes to a terminal that is gone."""
 
     def fails() -> None:
         raise OSError(errno.EIO, "Input/output error")
@@ -247,7 +247,7 @@ def test_a_signal_that_comes_with_the_end_of_the_terminal_is_heard(ends: BaseExc
 
 
 @pytest.mark.parametrize("acked", [2_000, 2_900])
-def test_what_still_waits_is_told_where_nothing_moves(
+def test_waiting_messages_are_shown_when_nothing_moves(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, acked: int
 ) -> None:
     live = RunView(load(find("acks1-leader-isolated")), quiet=True)

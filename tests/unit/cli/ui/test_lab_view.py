@@ -1,4 +1,4 @@
-"""The view is computed from hand-written looks, without a lab; then shown once on a pseudo-terminal."""
+"""The view of a lab, computed from answers that are written by hand, and shown on a pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def test_the_view_is_never_higher_or_wider_than_the_screen(width: int, height: i
     assert max(map(len, lines)) <= width
 
 
-def test_where_not_all_partitions_fit_those_in_trouble_are_shown_and_the_rest_is_counted() -> None:
+def test_if_not_all_partitions_fit_degraded_ones_are_shown_and_the_others_counted() -> None:
     views = [partition("orders", number) for number in range(40)]
     views[33] = partition("orders", 33, leader=None, isr=[])
     text = shown(look(topic_partitions=views), height=24)
@@ -230,7 +230,7 @@ def test_each_section_gets_its_minimum_before_any_gets_more() -> None:
     assert fit(2, sections) == [0, 0]
 
 
-def test_assignments_are_told_in_runs() -> None:
+def test_assigned_partitions_are_shown_as_ranges() -> None:
     assert assigned([("b", 1), ("a", 7), ("a", 0), ("a", 2), ("a", 1)]) == "a 0-2 7, b 1"
     assert assigned([]) == "nothing"
     assert assigned(None) == "(in a language of its own)"

@@ -22,12 +22,7 @@ from typing import Any, NoReturn
 import typer
 
 from ackproof import __version__
-from ackproof.cli import explain as cli_explain
-from ackproof.cli import faults as cli_verbs
-from ackproof.cli import health as cli_health
-from ackproof.cli import interactive as cli_hand
-from ackproof.cli import lab as cli_lab
-from ackproof.cli import runs as cli_run
+from ackproof.cli import explain, faults, health, interactive, lab, runs
 from ackproof.cli.ui.console import say_problem
 from ackproof.core.errors import BUG_EXIT_CODE, FULL, Ended, Problem, UsageProblem, no_space
 from ackproof.core.text import plain
@@ -64,12 +59,8 @@ def _main(
     pass
 
 
-cli_run.register(app)
-cli_lab.register(app)
-cli_verbs.register(app)
-cli_hand.register(app)
-cli_health.register(app)
-cli_explain.register(app)
+for group in (runs, lab, faults, interactive, health, explain):
+    group.register(app)
 
 
 def _on_signal(number: int, _: FrameType | None) -> NoReturn:

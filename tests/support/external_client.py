@@ -15,7 +15,7 @@ import msgspec
 from ackproof.clients.external.event_log import ExternalClientConfig
 from ackproof.journal.stream import read_stream
 
-ENDS_S = 20.0
+ENDS_S = 45.0
 
 
 def until(condition: Callable[[], Any], what: str, within_s: float = ENDS_S) -> None:

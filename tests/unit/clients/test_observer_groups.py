@@ -16,6 +16,12 @@ from tests.support import peers
 pytestmark = pytest.mark.proves("C7")
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine an answer may take longer than the observer waits for it."""
+    monkeypatch.setattr(observer, "TIMEOUT_S", 30.0)
+
+
 def strangers(folder: Path, node: str, groups: dict[str, list[str]], *more: Group) -> list[dict[str, Any]]:
     """The rows for the groups in a real broker's recorded answers, asked twice, and for the groups in `more`."""
     with peers.serving(peers.replaying(node)) as port:

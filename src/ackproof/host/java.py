@@ -1,12 +1,12 @@
-"""Which Java runs the cluster and the judge.
+"""Find the Java that runs the cluster and the judge.
 
-One Java serves both halves, so it must suit both: Kafka 4 wants 17 or newer, and Spark 4.0 brings a Hadoop that calls
-`Subject.getSubject`, which throws from Java 23 on. JAVA_HOME is the user's word and is never silently passed over: a
-JAVA_HOME that does not fit is a problem to be told, with a home that would. Without it the `java` on the PATH is taken,
-and where that is missing or does not fit, the places where packages put their Java.
+One Java runs both, so it must suit both: Kafka 4 needs Java 17 or newer, and Spark 4.0 brings a Hadoop that calls
+`Subject.getSubject`, which throws since Java 23. JAVA_HOME is the user's choice and is never ignored: if it does not
+fit, that is an error, which names a home that would. Without JAVA_HOME the `java` on the PATH is used, and if that is
+missing or does not fit, one in the folders where packages install Java.
 
-A home's `release` file gives the version at once; only where there is none is `java -version` asked, which costs a
-whole JVM start.
+The `release` file of a home tells the version at once. Only if there is none, `java -version` is asked, which starts a
+whole JVM.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _way_out(other: Java | None) -> str:
 
 
 def _on_path() -> Java | None:
-    """The first `java` on the PATH that answers; a version manager's shim may stand there and fail."""
+    """The first `java` on the PATH that answers. The first one can be a version manager's shim that fails."""
     for folder in os.get_exec_path():
         program = shutil.which("java", path=folder) if folder else None
         if program is None:
@@ -96,7 +96,7 @@ def _on_path() -> Java | None:
 
 
 def _elsewhere() -> Java | None:
-    """The newest usable Java in the well-known places."""
+    """The newest usable Java in the usual folders."""
     found = [java for home in _homes() if (java := _at(home)) is not None and java.usable]
     return max(found, key=lambda java: (java.version, java.text), default=None)
 
@@ -110,7 +110,7 @@ def _homes() -> Iterator[Path]:
 
 
 def _at(home: Path) -> Java | None:
-    """The Java in this home, or None where there is none that works."""
+    """The Java in this home, or None if none there works."""
     program = home / "bin" / "java"
     if not os.access(program, os.X_OK):
         return None
@@ -122,7 +122,7 @@ def _at(home: Path) -> Java | None:
 
 
 def _asked(program: Path) -> Java | None:
-    """The version as the program itself tells it, and the home that it says it has."""
+    """The version and the home that the program itself reports."""
     command = [str(program), "-XshowSettings:properties", "-version"]
     try:
         answer = subprocess.run(

@@ -1,4 +1,4 @@
-"""What this process may not have more of (`ulimit`), each in one sentence with the way out."""
+"""Limits of this process (`ulimit`) that are too low, each reported in one sentence with what to do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import resource
 
 from ackproof.core.errors import CannotHere
 
-# Measured, with room to spare: 400 MB for the command line, 4.5 GB and 150 files for the judge's Java.
+# Measured, plus a margin: 400 MB for the command line, 4.5 GB and 150 files for the judge's Java.
 ADDRESS_SPACE_MIN = 2**30
 JAVA_ADDRESS_SPACE_MIN = 5 * 10**9
 JAVA_FILES_MIN = 256
@@ -16,14 +16,14 @@ _NO_THREAD = "can't start new thread"
 
 
 def check_address_space(least: int = ADDRESS_SPACE_MIN) -> None:
-    """Refuse before the libraries are loaded: the first that gets no memory ends the process in its own way."""
+    """Refuse before the libraries are loaded: the first one without memory would crash the process."""
     allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
     if allowed != resource.RLIM_INFINITY and allowed < least:
         raise _too_little_memory()
 
 
 def check_for_java() -> None:
-    """Refuse what would only make Java fail later, with a stack trace of its own."""
+    """Refuse limits with which Java would fail later, with a stack trace."""
     check_address_space(JAVA_ADDRESS_SPACE_MIN)
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if allowed != resource.RLIM_INFINITY and allowed < JAVA_FILES_MIN:
@@ -31,7 +31,7 @@ def check_for_java() -> None:
 
 
 def limit_of(problem: BaseException) -> CannotHere | None:
-    """The limit that an exception stands for, if it stands for one."""
+    """The limit that caused an exception, if one did."""
     number = problem.errno if isinstance(problem, OSError) else None
     if isinstance(problem, MemoryError) or number == errno.ENOMEM:
         return _too_little_memory()

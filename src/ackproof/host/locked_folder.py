@@ -1,7 +1,7 @@
-"""Temporary folders that a kill cannot leave behind for ever: each is locked by the processes that use it.
+"""Temporary folders that a killed process cannot leave behind forever: the processes that use a folder lock it.
 
-The kernel gives a lock back when the last of them ends, however it ends. So a folder of ours without a lock belongs to
-nobody, and the next process that needs such a folder takes it away.
+The kernel releases the lock when the last of them ends, however it ends. So a folder of ours without a lock is unused,
+and the next process that needs such a folder removes it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _DRAWN = "?" * 8  # what `mkdtemp` adds to a prefix
 
 
 def make_locked(prefix: str, place: Path | None = None) -> tuple[Path, int]:
-    """A new folder, and the descriptor that holds its lock. Where `place` is not given, it is a temporary one."""
+    """A new folder in `place`, by default among the temporary files, and the descriptor that holds its lock."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
         try:
             lock = os.open(folder, _FOLDER)
-        except FileNotFoundError:  # another process took it away before it was locked
+        except FileNotFoundError:  # another process removed it before it was locked
             continue
-        with suppress(OSError):  # not every file system has locks; on one that has none nothing is taken away
+        with suppress(OSError):  # a file system without locks: nothing is ever removed there
             fcntl.flock(lock, fcntl.LOCK_EX)
         if folder.exists():
             return folder, lock
@@ -44,9 +44,9 @@ def locked_folder(prefix: str, place: Path | None = None) -> Iterator[Path]:
 
 
 def take_away_unlocked(prefix: str, place: Path | None = None) -> None:
-    """Take away what processes that were killed left here, as far as it is ours."""
+    """Remove the folders of ours that killed processes left here."""
     for folder in (place or Path(tempfile.gettempdir())).glob(f"{prefix}{_DRAWN}"):
-        with suppress(OSError):  # a link, somebody else's, or of a process that lives
+        with suppress(OSError):  # a link, another user's folder, or one in use
             lock = os.open(folder, _FOLDER)
             try:
                 if os.fstat(lock).st_uid == os.getuid():

@@ -1,4 +1,4 @@
-"""How much memory is free, and whether that is enough: the same answer for `doctor`, `up` and `add`."""
+"""How much memory is available, and whether it is enough. `doctor`, `up` and `add` all ask here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ackproof.core.errors import CannotHere
 
 
 def available_mb() -> int:
-    """What the machine has left, or where we live in a control group with a limit, what that has left."""
+    """The available memory of the machine or, if a control group limits us, of that group."""
     fields = dict(line.split(":") for line in _read("/proc/meminfo").splitlines())
     machine = int(fields["MemAvailable"].split()[0]) // 1024
     limit, used = _read("/sys/fs/cgroup/memory.max").strip(), _read("/sys/fs/cgroup/memory.current").strip()

@@ -1,7 +1,7 @@
-"""The few calls to the kernel that Python 3.11 does not offer: namespaces, mounts, and a child's tie to its parent.
+"""Calls to the kernel that Python 3.11 lacks: namespaces, mounts, and the tie of a child to its parent.
 
-A thread may stand in another network namespace than the rest of its process, and a socket belongs for ever to the
-namespace it was made in. That is why one supervisor can hold a socket in every node's namespace and probe any pair.
+A thread can be in another network namespace than the rest of its process, and a socket stays in the namespace in which
+it was made. So one supervisor can hold a socket in every node's namespace, and probe any pair of nodes.
 """
 
 from __future__ import annotations
@@ -51,32 +51,34 @@ def mount(source: str, target: str | Path, kind: str = "", flags: int = 0, optio
 
 
 def die_with_parent(signal_number: int, parent: int | None = None) -> None:
-    """Deliver this signal to the calling process when the thread that made it ends: at once, where `parent` did before
-    this was asked for."""
+    """Send this signal to the calling process when the thread that started it ends.
+
+    If `parent` has already ended, the signal is sent at once.
+    """
     _checked(_libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal_number), 0, 0, 0), "prctl")
     if parent is not None and os.getppid() != parent:
         os.kill(os.getpid(), signal_number)
 
 
 def adopt_orphans() -> None:
-    """Make the calling process the parent of whatever its descendants leave behind, in place of the first process."""
+    """Make the calling process, instead of the first process, the parent of its descendants' orphans."""
     _checked(_libc.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0), "prctl")
 
 
 def map_root(uid: int, gid: int) -> None:
-    """Make the caller, who has just entered a user namespace, its root: `uid` and `gid` are the ones outside."""
+    """Make the calling process root of the user namespace that it has just entered. `uid`, `gid`: its ids outside."""
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"0 {uid} 1")
     Path("/proc/self/gid_map").write_text(f"0 {gid} 1")
 
 
 def own_network() -> int:
-    """A descriptor of the network namespace in which the calling thread stands."""
+    """A descriptor of the network namespace of the calling thread."""
     return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def new_network() -> int:
-    """A new, anonymous network namespace. It lives as long as a descriptor or a process holds it."""
+    """A new network namespace without a name. It exists while a descriptor or a process holds it."""
     home = own_network()
     try:
         unshare(CLONE_NEWNET)
@@ -88,7 +90,7 @@ def new_network() -> int:
 
 @contextmanager
 def inside(network: int) -> Iterator[None]:
-    """Let the calling thread, and nobody else, stand in this network namespace."""
+    """Move the calling thread, and no other, into this network namespace."""
     home = own_network()
     try:
         setns(network, CLONE_NEWNET)

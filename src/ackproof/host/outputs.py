@@ -1,10 +1,10 @@
-"""Standard output and standard error of the command line, and what happens where they cannot be written.
+"""Standard output and standard error of the command line, and what happens if they cannot be written.
 
-Results go to standard output. Where it cannot be written (a full disk, `ulimit -f`, a closed descriptor), the command
-ends with exit code 4 and says so once on standard error; where its reader has gone away (`| head`), it ends with 141,
-as other programs do. A verdict that was reached is stronger: its exit code stands whatever happens to the words.
+Results go to standard output. If it cannot be written (a full disk, `ulimit -f`, a closed descriptor), the command ends
+with exit code 4 and says so once on standard error. If its reader has ended (`| head`), the command ends with 141, as
+other programs do. A verdict is stronger: once it is reached, its exit code stands, whether or not it can be printed.
 
-Progress and complaints go to standard error. Where it cannot be written they are dropped: the exit code says the same.
+Progress and errors go to standard error. If it cannot be written, they are dropped: the exit code says the same.
 
 `guard` replaces `sys.stdout` and `sys.stderr`, so that print, rich and typer all write through here.
 """
@@ -31,7 +31,7 @@ _EXIT_CODES = {errno.EPIPE: _READER_GONE, errno.EIO: _TERMINAL_GONE}
 
 
 class Unwritten(Exception):
-    """Standard output cannot be written. No OSError: rich and typer would end the program with exit code 1 for it."""
+    """Standard output cannot be written. This is no OSError, because rich and typer would exit with 1 on that."""
 
     def __init__(self, problem: OSError) -> None:
         reason = "it is closed" if problem.errno == errno.EBADF else problem.strerror
@@ -40,10 +40,10 @@ class Unwritten(Exception):
 
 
 class Output(io.BufferedWriter):
-    """A descriptor that fails once. What is written afterwards is dropped, also by the flush when Python exits.
+    """A stream that reports its first failure only. Later writes are dropped, even the flush when Python exits.
 
     A failure ends the command from its main thread; in another thread an exception would only print a traceback.
-    The buffer itself is Python's own, so that a signal in the middle of a write neither loses nor repeats anything.
+    The buffer is Python's own, so that a signal during a write neither loses nor repeats anything.
     """
 
     def __init__(self, descriptor: int, stops: bool) -> None:
@@ -87,8 +87,7 @@ _verdict = False
 def guard() -> None:
     """Take over standard output and standard error, once, before anything opens a file.
 
-    A descriptor that is closed is occupied first. Otherwise the next file that we open would get its number, and our
-    words with it.
+    A closed descriptor is occupied first. Otherwise the next file that we open would get its number, and our output.
     """
     global _results
     if _results is not None:
@@ -99,11 +98,11 @@ def guard() -> None:
     sys.stdout = _text(_results, sys.stdout)
     sys.stderr = _text(Output(2, stops=False), sys.stderr)
     if sys.stdin is None:
-        sys.stdin = open(0, closefd=False)  # noqa: SIM115  # a descriptor, open as long as we are
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115  # a descriptor that stays open
 
 
 def _occupy(descriptor: int) -> None:
-    """Open the null device there, where nothing is open. Standard output stays unwritable: it is opened to be read."""
+    """Open the null device at a closed descriptor, for reading only, so that standard output stays unwritable."""
     try:
         os.fstat(descriptor)
     except OSError:
@@ -121,20 +120,20 @@ def _text(output: Output, before: TextIO | None) -> TextIO:
 
 
 def words_stop_nothing() -> None:
-    """From here on the command goes on where standard output cannot be written: it has more to do than to tell."""
+    """From here on, an unwritable standard output does not end the command: it has more to do than to print."""
     if _results is not None:
         _results.stops = False
 
 
 def verdict_stands() -> None:
-    """A verdict was reached: its exit code stands, whatever happens to the words about it."""
+    """Note that a verdict was reached: its exit code stands, even if it cannot be printed."""
     global _verdict
     _verdict = True
     words_stop_nothing()
 
 
 def finished(code: int) -> int:
-    """The exit code of a command that ends with this code, after the last words were written."""
+    """The exit code of a command that ends with this code, after the last output was written."""
     if _results is None:
         return code
     with suppress(Unwritten):

@@ -1,6 +1,6 @@
-"""Who holds a TCP port of this machine: the kernel lists each socket with its inode, and each process its descriptors.
+"""Find the process that holds a TCP port: the kernel lists the inode of each socket, and each process its descriptors.
 
-One that is bound but neither listens nor is connected is in no list; and descriptors of others are for root to see.
+A socket that is bound, but neither listens nor is connected, is in no list. Only root sees the descriptors of others.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ LISTENS = "0A"
 
 
 def holder_of(port: int) -> str:
-    """In words."""
+    """The holder of a port, in words."""
     held = [socket for table in ("net/tcp", "net/tcp6") for socket in _sockets(PROC / table) if socket[0] == port]
     if not held:
         return "held by a process that does not listen there"
     _, _, user, inode = min(held, key=lambda socket: socket[1] != LISTENS)
     for folder in sorted(PROC.glob("[0-9]*"), key=lambda folder: int(folder.name)):
-        with suppress(OSError):  # another's, or gone meanwhile
+        with suppress(OSError):  # another user's process, or one that has ended meanwhile
             if any(str(each.readlink()) == f"socket:[{inode}]" for each in (folder / "fd").iterdir()):
                 return f"held by {(folder / 'comm').read_text(errors='replace').strip()} (pid {folder.name})"
     return f"held by a process of {_name(user)} that cannot be seen from here"
 
 
 def _sockets(table: Path) -> list[tuple[int, str, int, int]]:
-    """Port, state, user and inode; what waits for its last packets has no process any more."""
+    """The port, state, user and inode of each socket. One in TIME_WAIT has no process any more."""
     rows = []
     with suppress(OSError):  # a kernel without IPv6
         for line in table.read_text().splitlines()[1:]:

@@ -1,7 +1,7 @@
-"""The processes of the nodes: started in their namespace, signalled by descriptor, reaped by the lab's first process.
+"""The processes of the nodes: started in their namespaces, signalled by descriptor, reaped by the lab's first process.
 
-A process is held by a descriptor of its own (a pidfd), never by its number alone, so no signal can hit a stranger that
-was given the same number later.
+Each process is held by a descriptor (a pidfd), never by its pid alone. So no signal can hit another process that got
+the same pid later.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from ackproof.core.errors import NotProved
 from ackproof.host import namespaces as kernel
 
 FREEZE_S = 5.0
-KILL_CLIENT = signal.SIGUSR1  # to a foreign client's listener, which lives on until it has heard all
+KILL_CLIENT = (
+    signal.SIGUSR1
+)  # sent to an external client's listener, which kills the client and reads its output to the end
 
 
 @dataclass(frozen=True)
 class Exit:
     code: int | None
     signal: int | None
-    asked: bool  # whether we had ended it; a node that dies by itself is named as that
+    asked: bool  # whether we ended it; else it ended by itself
     at: float
 
     def __str__(self) -> str:
@@ -42,23 +44,23 @@ class Process:
     handle: int
     started: float = field(default_factory=time.monotonic)
     asked_to_end: bool = False
-    stopping: bool = False  # the last that we asked of it was to stop, and nobody else has let it go on since
-    released: bool = False  # we let it go on, and the kernel has not told yet that it does
+    stopping: bool = False  # we stopped it, and nobody has continued it since
+    released: bool = False  # we continued it, and the kernel has not reported that yet
     pauses: int = 0  # how often a fault of ours has stopped it
 
     @property
     def paused(self) -> bool:
-        """A fault of ours stops it, or may have stopped it until just now."""
+        """Whether a fault of ours stops it, or may have stopped it until a moment ago."""
         return self.stopping or self.released
 
 
 class Halt(NamedTuple):
-    """What the kernel tells the parent of a process that was stopped, or that goes on."""
+    """The kernel's report to the parent that a process was stopped or continued."""
 
     name: str
     stopped: bool
-    ours: bool  # a fault of ours stops it, or had stopped it
-    woken: bool = False  # it was a fault of ours that had stopped it, and somebody else who let it go on
+    ours: bool  # whether a fault of ours stops it, or had stopped it
+    woken: bool = False  # whether somebody else continued a process that a fault of ours had stopped
 
 
 class Processes:
@@ -79,14 +81,14 @@ class Processes:
         environment: Mapping[str, str],
         descriptors: Mapping[int, int] | None = None,
     ) -> None:
-        """Start a program in a network namespace; `descriptors` maps its numbers to ours."""
+        """Start a program in a network namespace. `descriptors`: descriptors by their number in the program."""
         actions = [
             (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
             (os.POSIX_SPAWN_OPEN, 1, str(output), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
             (os.POSIX_SPAWN_DUP2, 1, 2),
             *((os.POSIX_SPAWN_DUP2, ours, theirs) for theirs, ours in (descriptors or {}).items()),
         ]
-        # The lock keeps the reaper from meeting the child before it is known.
+        # The lock makes the reaper wait until the child is registered.
         with self._changed, kernel.inside(namespace):
             pid = os.posix_spawn(
                 argv[0],
@@ -101,8 +103,10 @@ class Processes:
             self._exits.pop(name, None)
 
     def reap(self) -> None:
-        """Collect every child that has ended, orphans of others included, and hear of those that were stopped or go on.
-        For the first process of the lab."""
+        """Reap every child that has ended, also adopted orphans, and report children that were stopped or continued.
+
+        Only the first process of the lab calls this.
+        """
         ended, halts = [], []
         with self._changed:
             while True:
@@ -124,17 +128,17 @@ class Processes:
             self._on_exit(name, how)
 
     def _halted(self, name: str, stopped: bool) -> Halt:
-        """Say whose a stop or a continuation is, by what we asked for last.
+        """Decide from our own last signal whether a stop or a continuation is ours.
 
-        The kernel tells a stop only while it lasts, and a continuation only until the next stop. Of several in a row it
-        may tell the last alone, so counting them would go wrong.
+        The kernel reports a stop only while it lasts, and a continuation only until the next stop. Of several in a row
+        it may report only the last, so counting them would fail.
         """
         process = self._running[name]
         if stopped:
             process.released = False
             return Halt(name, stopped, process.stopping)
         halt = Halt(name, stopped, process.paused, woken=process.stopping and not process.released)
-        process.stopping = process.stopping and process.released  # then it is the pause before this one that is over
+        process.stopping = process.stopping and process.released  # then the pause before this one is over
         process.released = False
         return halt
 
@@ -147,7 +151,7 @@ class Processes:
         return how
 
     def send(self, name: str, number: signal.Signals, *, ends: bool = False) -> bool:
-        """Signal a node's process; False where there is none. `ends`: the exit that follows was asked for."""
+        """Signal a node's process; False if there is none. `ends`: the exit that follows is our doing."""
         with self._changed:
             process = self._running.get(name)
             if process is None:
@@ -163,10 +167,12 @@ class Processes:
 
     @contextmanager
     def frozen(self, name: str, *, heard: bool = False) -> Iterator[tuple[Callable[[], str], Callable[[], str]]]:
-        """Stopped, down to its last thread; yields what proves it, and what proves afterwards that it is over. `heard`:
-        what a listener started, in its place."""
+        """Stop every thread of a process, and continue it afterwards. Yields proofs of the stop and of its end.
+
+        With `heard`, the process is a listener: what it started is stopped, and it is not.
+        """
         process = self.get(name)
-        if process is None:  # who asks has looked; others may have been stopped before this one
+        if process is None:  # it ran when the caller looked, so this is no wrong request
             raise NotProved(f"{name} ended meanwhile")
 
         def those() -> list[int]:
@@ -184,7 +190,7 @@ class Processes:
                     os.kill(pid, number)
 
         def stop() -> bool:
-            """Again, for what was started meanwhile."""
+            """Stop again, because a new thread or process may have started meanwhile."""
             signalled(signal.SIGSTOP)
             return stopped()
 
@@ -210,7 +216,7 @@ class Processes:
 
     @contextmanager
     def handles(self, name: str, *, heard: bool = False) -> Iterator[list[int]]:
-        """By which somebody else can signal what `frozen` stops."""
+        """Descriptors with which another process can signal what `frozen` stops."""
         with ExitStack() as stack:
             found = []
             process = self.get(name)
@@ -233,7 +239,7 @@ class Processes:
             return self._exits.get(name)
 
     def state(self, name: str) -> str:
-        """As the kernel says: running, paused, or down."""
+        """The state of a process, according to the kernel: running, paused or down."""
         process = self.get(name)
         if process is None:
             return "down"
@@ -254,7 +260,7 @@ def _those(process: Process, heard: bool) -> list[int]:
 
 
 def below(pid: int) -> list[int]:
-    """What a process started and what that started in turn, as far as it lives."""
+    """The living descendants of a process."""
     states, children = {}, defaultdict(list)
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -263,12 +269,12 @@ def below(pid: int) -> list[int]:
             children[int(parent)].append(int(stat.parent.name))
     found = list(children[pid])
     for each in found:
-        found += children[each]  # which are come to in turn
+        found += children[each]  # the loop reaches these too
     return [each for each in found if states[each] not in b"ZX"]
 
 
 def living_in(group: int) -> list[int]:
-    """The processes of a process group, as far as they live."""
+    """The living processes of a process group."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):

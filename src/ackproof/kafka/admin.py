@@ -1,4 +1,4 @@
-"""Making and growing topics, with librdkafka's own administration. Runs where the observer stands."""
+"""Create and grow topics with librdkafka's administration client. It runs where the observer does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ackproof.kafka.protocol.broker import ELECTION_S, Broker, NoAnswer
 
 TIMEOUT_S = 20.0
 ASK_S = 3.0
-KNOWN_S = 5.0  # within which a broker knows a topic that was just made
+KNOWN_S = 5.0  # by then a broker knows a new topic
 
 
 def _admin(bootstrap: str) -> Any:
@@ -28,7 +28,7 @@ def _admin(bootstrap: str) -> Any:
 
 
 class Exists(UsageProblem):
-    """The topic is there already."""
+    """The topic exists already."""
 
 
 def create(
@@ -45,7 +45,7 @@ def create(
         NewTopic(name, num_partitions=partitions, replication_factor=replication or -1, config=dict(config))
         for name in names
     ]
-    admin = _admin(bootstrap)  # its requests end with it: it must outlive their answers
+    admin = _admin(bootstrap)  # its requests end with it, so it must live until they are answered
     futures = admin.create_topics(wanted, operation_timeout=timeout_s, request_timeout=timeout_s)
     shape = f"{partitions} partition{'s' if partitions > 1 else ''}"
     made, problems = [], []
@@ -62,7 +62,7 @@ def create(
 
 
 def ids(bootstrap: str, names: Sequence[str], within_s: float = KNOWN_S) -> dict[str, str]:
-    """Kafka's id of each of these topics, as the first broker that tells of all of them says; else what is known."""
+    """Kafka's ids of these topics, from the first broker that knows all of them, else those that are known."""
     deadline = time.monotonic() + within_s
     found: dict[str, str] = {}
     while len(found) < len(names) and time.monotonic() < deadline:
@@ -97,9 +97,9 @@ def minimums(bootstrap: str, names: Sequence[str]) -> dict[str, int]:
 
 
 def elect(bootstrap: str, partitions: Sequence[tuple[str, int]], unclean: bool) -> list[str]:
-    """Ask the controller for an election; a leader that leads already is an answer, not a problem.
+    """Ask the controller for an election. That the leader leads already is an answer, not an error.
 
-    Over our own connection, for confluent-kafka 2.16's `elect_leaders` cannot be called.
+    It uses our own protocol client, because `elect_leaders` of confluent-kafka 2.16 cannot be called.
     """
     try:
         with _controller(bootstrap) as controller:
@@ -121,7 +121,7 @@ def elect(bootstrap: str, partitions: Sequence[tuple[str, int]], unclean: bool) 
 
 
 def _controller(bootstrap: str) -> Broker:
-    """Who decides: under ZooKeeper the controller; under KRaft any broker, which passes it on."""
+    """The broker to ask: with ZooKeeper the controller; with KRaft any broker, which forwards the request."""
     silences = []
     for address in bootstrap.split(","):
         host, _, port = address.rpartition(":")

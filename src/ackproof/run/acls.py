@@ -1,4 +1,4 @@
-"""The rules of access that a run begins with: set by Kafka's own tool, and waited for at every broker."""
+"""The access rules of a run: Kafka's own tool sets them, and the run waits until every broker knows them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def set_rules(access: AccessPlan, lab: str, directory: Path) -> str:
 
 
 def distinct(rules: list[RulePlan]) -> int:
-    """How many rules of Kafka's these are: each is about one operation, and the same one counts once."""
+    """The number of Kafka's rules for these: one for each operation, and equal rules count once."""
     return len(
         {
             (rule.user, operation, rule.topic, rule.group, rule.from_host, rule.deny)
@@ -40,7 +40,7 @@ def distinct(rules: list[RulePlan]) -> int:
 
 
 def arguments(rule: RulePlan) -> Iterator[str]:
-    """What kafka-acls is told."""
+    """The arguments of kafka-acls for a rule."""
     word = "deny" if rule.deny else "allow"
     yield from ("--add", f"--{word}-principal", f"User:{rule.user}")
     yield from (f"--{word}-host", "*" if rule.from_host is None else client(rule.from_host).address)
@@ -51,7 +51,7 @@ def arguments(rule: RulePlan) -> Iterator[str]:
 
 def _run_tool(lab: str, log: Path, process: str, words: list[str]) -> None:
     plan = kafka_tool.planned(lab, "acls", words)
-    assert isinstance(plan, tools.Plan)  # noqa: S101  # it is no verb of ours
+    assert isinstance(plan, tools.Plan)  # noqa: S101  # `acls` is a tool and no command of the lab
     with kafka_tool.command(lab, plan) as argv:
         control.call(lab, "spawn", process=process, node="observer", argv=argv, output=str(log))
         deadline = time.monotonic() + TOOL_S
@@ -65,7 +65,7 @@ def _run_tool(lab: str, log: Path, process: str, words: list[str]) -> None:
 
 
 def _wait_until_known(lab: str, wanted: int) -> None:
-    """Each broker learns of them for itself, a little later than the one that was asked."""
+    """Wait until each broker knows the rules: the others learn them a little later than the broker that was asked."""
     nodes = [node for node in control.call(lab, "nodes")["nodes"] if node["role"] == "broker"]
     deadline = time.monotonic() + KNOWN_S
     while True:

@@ -1,4 +1,4 @@
-"""Foreign clients as a run sees them: whether their programs are here, what their commands become, and the host."""
+"""External clients of a run: whether their programs are installed, and what the scenario's commands become."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ackproof.model.run_record import ConsumerRecord, ProducerRecord, RunRecord
 from ackproof.model.scenario import ConsumerPlan, ProducerPlan, Scenario
 from ackproof.run.client_files import ClientFiles
 
-ACKS = {"0": "0", "1": "1", "all": "-1"}  # as every client understands it
+ACKS = {"0": "0", "1": "1", "all": "-1"}  # as every client spells it
 
 
 def require_programs(scenario: Scenario) -> None:
-    """Before anything is started: every program that the scenario's commands begin with, or that it says it needs."""
+    """Raise CannotHere if a program is missing that the scenario's commands start, or that it says it needs."""
     commands = [plan.command for plan in scenario.clients if plan.command]
     firsts = [filled(command, {"examples": examples()})[0] for command in commands]
     for program in (*scenario.needs, *(first for first in firsts if not first.startswith(KAFKA_TOOL))):
@@ -35,7 +35,7 @@ def require_programs(scenario: Scenario) -> None:
 
 
 def filled(command: list[str], values: Mapping[str, Any]) -> list[str]:
-    """The command with its placeholders filled in; braces around anything else are the command's own."""
+    """The command with its placeholders filled in. Other words in braces stay as they are."""
     return [PLACEHOLDER.sub(lambda match: str(values.get(match[1], match[0])), word) for word in command]
 
 
@@ -44,7 +44,7 @@ def examples() -> str:
 
 
 class ExternalClients:
-    """What a foreign client's listener is told."""
+    """The configurations of the listeners, which start external clients and read their output."""
 
     def __init__(self, scenario: Scenario, record: RunRecord, files: ClientFiles, lab: str) -> None:
         self._brokers = scenario.cluster.brokers

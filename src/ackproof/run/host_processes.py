@@ -15,10 +15,11 @@ MARK = "ACKPROOF_CLIENT"
 
 
 class HostProcesses:
-    """Listeners of clients that run on the host: children of the run, and gone with it.
+    """The listeners of clients on the host. They are children of the run, and end with it.
 
-    A listener ends all that its client started. One that is killed cannot: so each has a mark in its environment, which
-    whatever it leaves behind has too."""
+    A listener ends everything that its client started. A killed listener cannot, so each has a mark in its environment,
+    which its descendants inherit and by which they are found.
+    """
 
     def __init__(self) -> None:
         self._marks: dict[str, str] = {}
@@ -35,14 +36,14 @@ class HostProcesses:
                 stdout=log,
                 stderr=log,
                 env={**os.environ, MARK: self._marks[name].partition("=")[2]},
-                start_new_session=True,  # Ctrl-C is ours to hear; we end them
+                start_new_session=True,  # Ctrl-C goes to the run alone, which ends them
             )
 
     def __contains__(self, name: str) -> bool:
         return name in self._running
 
     def exits(self) -> dict[str, list[int | None]]:
-        """How each that has ended did: exit code, signal."""
+        """The exit code and the signal of each listener that has ended."""
         codes = {name: process.poll() for name, process in self._running.items()}
         for name, code in codes.items():
             if code is not None and code < 0:
@@ -50,7 +51,7 @@ class HostProcesses:
         return {name: [code, None] if code >= 0 else [None, -code] for name, code in codes.items() if code is not None}
 
     def newly_ended(self) -> Iterator[dict[str, Any]]:
-        """Those that the journal does not know of yet."""
+        """The listeners that have ended since the last call, as rows for the journal."""
         for name, (code, number) in self.exits().items():
             if name not in self._told:
                 self._told.add(name)

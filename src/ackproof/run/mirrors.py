@@ -1,4 +1,4 @@
-"""What a run does with mirrors: waits for their topics, waits until they have caught up, asks where groups go on."""
+"""What a run does with mirrors: wait for their topics, wait until they catch up, ask where groups would continue."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Mirrors:
             self._table.close(seal=False)
 
     def wait_until_made(self) -> None:
-        """A mirror looks for new topics once a second; a client that comes before it would meet none."""
+        """Wait for the mirrored topics: a mirror looks for new topics once a second, and clients need them."""
         wanted = {(name, number) for name in self._scenario.mirrors for number in self._numbers(name)}
         deadline = time.monotonic() + MADE_S
         while wanted:
@@ -62,7 +62,7 @@ class Mirrors:
         return {"nodes": list(pairs), "said": said}
 
     def settle(self, tell: Callable[[str], None]) -> None:
-        """Before the final read: a mirror that is still at work lacks nothing yet. One that stays behind is told."""
+        """Let the mirrors catch up before the final read: unfinished work is no loss. Report one that does not."""
         every = [f"{name}/*" for name in self._scenario.mirrors]
         if not every:
             return
@@ -101,7 +101,7 @@ class Mirrors:
         return f"{self._scenario.mirrors[topic]}/{number}"
 
     def _pairs(self, partitions: list[str]) -> dict[str, Pair]:
-        """By the name of the mirror's partition."""
+        """The partitions of source and mirror, by the name of the mirror's partition."""
         sites = control.call(self._lab, "bootstrap")["sites"]
         pairs = {}
         for name in partitions:

@@ -1,12 +1,12 @@
-"""When the consumers of a run have read what there is.
+"""Wait until the consumers of a run have read everything.
 
-A consumer that is silent for a while may have been stopped, or may wait for its group, so silence proves nothing. Each
-of our consumers asks the leaders where the logs end, and says when it stands there in every partition that it owns. And
-every partition must have an owner as long as the group has members. A foreign consumer cannot say where the log ends:
-it has read everything when it has printed the last message of each partition.
+A silent consumer may have been stopped, or may wait for its group, so silence proves nothing. Each of our consumers
+asks the leaders where the logs end, and reports when it is there in every partition that it owns. And every partition
+must have an owner as long as the group has members. An external consumer cannot ask where the log ends: it has read
+everything when it has printed the last message of each partition.
 
-Every wait ends. What a group still lacks then goes into `run.json`. Where the judge does not know where such a group
-stood, it takes nothing for undelivered.
+Every wait ends. What a group still lacks then goes into `run.json`. If the judge does not know how far such a group
+came, it calls no message undelivered.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ LONGEST_S = 900.0
 
 Lack = Literal["reading", "unowned", "quiet"]
 # How long the run waits while nothing changes: for a consumer that does not read on; for a partition without an owner
-# (longer than the usual session time-out, 45 s); for a foreign consumer that prints nothing new.
+# (longer than the usual session timeout, 45 s); for an external consumer that prints nothing new.
 PATIENCE_S: Mapping[Lack, float] = {"reading": 120.0, "unowned": 60.0, "quiet": 15.0}
 
 
 @dataclass(frozen=True)
 class Member:
-    """A consumer that runs, by its own page."""
+    """A consumer that runs, as it describes itself in its progress page."""
 
     name: str
     group: str
@@ -46,7 +46,7 @@ class Member:
 
 
 def lacking(members: Sequence[Member], partitions: Mapping[str, int]) -> dict[str, tuple[Lack, str]]:
-    """What each group still lacks, and in words; `partitions` says how many each topic has."""
+    """What each group still lacks, as a kind and in words. `partitions`: how many each topic has."""
     groups: dict[str, list[Member]] = defaultdict(list)
     for member in members:
         groups[member.group].append(member)
@@ -70,7 +70,7 @@ def _lacks(group: str, own: Sequence[Member], partitions: Mapping[str, int]) -> 
 
 
 def wait_until_read(members: Callable[[], Sequence[Member]], partitions: Mapping[str, int]) -> dict[str, str]:
-    """Empty once everything is read; else, when the wait is over, what each group lacks, in words."""
+    """Wait until everything is read. Returns what each group still lacks when the wait is over, in words."""
     begun = changed = time.monotonic()
     before: Sequence[Member] = []
     while True:

@@ -1,4 +1,4 @@
-"""What a run does with topics: creates them and looks where they lie on disk, asks for elections, seeks in them."""
+"""What a run does with topics: create them, record where their logs are on disk, ask for elections, resize and seek."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from ackproof.model.scenario import Scenario, TopicPlan
 
 PLACED_S = 20.0
 _LOG = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
-_NO_LOG = "__cluster_metadata-"  # the controllers' own, which is not placed among the others
+_NO_LOG = "__cluster_metadata-"  # the controllers' own log, which is no replica of a topic
 
-Place = tuple[int, int, list[str]]  # a broker, one of its directories, the logs in it
+Place = tuple[int, int, list[str]]  # a broker, one of its log directories, the logs in it
 
 
 class Topics:
@@ -35,7 +35,7 @@ class Topics:
         data = LabDirectory.of(lab).data
         self._brokers = {number: data / name for number, name in record.nodes.items() if name.startswith("kafka")}
         self._directory = directory
-        self._tables: dict[str, Writer] = {}  # most runs need none of them
+        self._tables: dict[str, Writer] = {}  # opened when needed
         self._step = 0
 
     def close(self) -> None:
@@ -54,7 +54,7 @@ class Topics:
     # -- creating --------------------------------------------------------------------------------------------------
 
     def create(self, after: int | None) -> None:
-        """Those whose turn it is: at the beginning, or after a fault."""
+        """Create the topics that are due: at the beginning (None), or after this fault."""
         asked = [topic for topic in self._scenario.topics if topic.after == after and topic.made_by == "lab"]
         looks = self._scenario.cluster.log_dirs > 1 and bool(asked)
         if looks:
@@ -93,7 +93,7 @@ class Topics:
             time.sleep(0.05)
 
     def _look(self) -> list[Place]:
-        """The brokers' disks are the lab's own: nobody outside can see them."""
+        """The logs on the brokers' disks, which can only be seen inside the lab."""
         return control.inside(self._lab, "observer", lambda: list(_places(self._brokers)))
 
     def _journal_places(self) -> None:
@@ -121,7 +121,7 @@ class Topics:
         return {"nodes": list(plan.partitions), "said": said}
 
     def seek(self, fault: int, plan: faults.Seek) -> dict[str, Any]:
-        """In each of its partitions, one after the other; where it landed is for the judge to look at."""
+        """Seek in each partition of the fault, one after the other. The judge decides whether it landed right."""
         said = []
         bootstrap = self._bootstrap()
         for topic, partition in self._named(plan.partitions):

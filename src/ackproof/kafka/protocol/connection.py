@@ -1,11 +1,11 @@
-"""One connection to one node, kept for many questions.
+"""One connection to one node, kept open for many questions.
 
-The two sides agree on the version of each message when the connection is made; a broker that comes back as another
-version is a new connection.
+Both sides agree on the version of each message when the connection is made. A broker that returns with another version
+is a new connection.
 
-After a time-out the connection stays. A paused process accepts connections without looking at them (the kernel does
-it), and a new one for each question would fill its backlog and so change what real clients see. Answers that come
-late are recognised by their number and dropped.
+After a timeout the connection stays open. The kernel accepts connections for a paused process; a new connection for
+each question would fill its backlog, and so change what real clients see. A late answer is recognised by its number
+and dropped.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ackproof.kafka.protocol.responses import ApiVersions, api_versions_of
 T = TypeVar("T")
 Request = Callable[[Make], Any]
 
-# Version 3 is understood by every broker since 2.4, so the first message needs no negotiation.
+# Every broker since 2.4 understands version 3, so the first message needs no negotiation.
 API_VERSIONS = Api(18, "api_versions", 3)
-# A connection that has said nothing for this long is given up, in case it leads to a host that no longer exists.
+# A connection that was silent for so long is closed: its host may no longer exist.
 SILENCE_S_MAX = 10.0
 
 
@@ -46,7 +46,7 @@ class Conversation:
 
     @contextmanager
     def asking(self, timeout_s: float) -> Iterator[float]:
-        """The connection to ourselves. Yields the deadline, which also covers the wait for whoever asked before."""
+        """Take the connection for one caller. Yields the deadline, which includes the wait for the caller before."""
         deadline = deadline_after(timeout_s)
         if not self._turn.acquire(timeout=timeout_s):
             raise NoAnswer(self.peer, "timeout", "an earlier question is still open")
@@ -66,7 +66,7 @@ class Conversation:
             raise NoAnswer(self.peer, "error", f"answered {error}", error)
 
     def _again_if_stale(self, ask: Callable[[], T]) -> T:
-        """An old connection that the peer has closed says nothing about the peer now: ask once more on a new one."""
+        """Ask; if the peer had closed an old connection, ask once more on a new one."""
         reused = self._link is not None
         try:
             return ask()

@@ -1,12 +1,12 @@
 """Whole messages over one TCP connection, each before a deadline.
 
-Kafka and ZooKeeper frame their messages alike: four bytes of length, then the message. What a question needs beyond
-that is a promise about time: however the peer behaves (it refuses, accepts and says nothing, trickles one byte a
-second, announces two gigabytes), the asker is back before the deadline with a message or with one exception that
-says why there is none. A deadline is a point of `time.monotonic()`, so several steps can share one.
+Kafka and ZooKeeper frame messages alike: four bytes of length, then the message. This module adds a promise about time.
+Whatever the peer does (it refuses, accepts and stays silent, sends one byte a second, announces two gigabytes), the
+caller gets, before the deadline, a message or one exception that says why there is none. A deadline is a point of
+`time.monotonic()`, so several steps can share one.
 
-A message that is still incomplete when the deadline passes stays in the buffer: the connection is as good as before,
-and the next question may go on reading.
+A message that is incomplete at the deadline stays in the buffer: the connection is as good as before, and the next
+question can read on.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Literal
 
 Kind = Literal["refused", "timeout", "closed", "garbage", "unsupported", "error"]
 
-# The metadata of 100,000 partitions is about 8 MB; whatever announces more is not speaking this protocol.
+# The metadata of 100,000 partitions is about 8 MB; a peer that announces more does not use this protocol.
 FRAME_BYTES_MAX = 32 * 1024 * 1024
 CHUNK_BYTES = 64 * 1024
 
@@ -45,12 +45,12 @@ def deadline_after(timeout_s: float) -> float:
 
 
 class Link:
-    """One connection to one address. Not for two threads at once."""
+    """One connection to one address. Two threads must not use it at once."""
 
     def __init__(self, host: str, port: int, deadline: float) -> None:
         self.peer = f"{host}:{port}"
         self._received = bytearray()
-        # An address, never a name: looking up a name is a wait without a deadline.
+        # An address and never a name, because a name lookup has no deadline.
         family = socket.AF_INET6 if ipaddress.ip_address(host).version == 6 else socket.AF_INET
         self._socket = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -75,7 +75,7 @@ class Link:
             self._allow(deadline, "send")
             self._socket.sendall(data)
         except TimeoutError:
-            # Half a message may be on its way: nothing that follows would be understood.
+            # Part of a message may have been sent, so the peer would misread what follows.
             self.close()
             raise NoAnswer(self.peer, "closed", "did not take the question before the deadline") from None
         except OSError as why:
@@ -97,7 +97,7 @@ class Link:
         return message
 
     def receive_all(self, bytes_max: int, deadline: float) -> bytes:
-        """Everything until the peer hangs up."""
+        """Everything that the peer sends until it closes the connection."""
         while len(self._received) <= bytes_max:
             try:
                 self._more(deadline)

@@ -1,11 +1,12 @@
-"""Questions to one ZooKeeper server, in ZooKeeper's own protocol: what Kafka keeps there, and who leads the ensemble.
+"""Questions to one ZooKeeper server, in ZooKeeper's own protocol: what Kafka stores there, and which server leads.
 
-Read only, and each question is a connection of its own. `mode` costs the ensemble nothing. The others open a session
-and close it again, which the ensemble agrees on and writes to its log: fine for a verb of a person or for a role
-that is resolved when a fault fires, not for an observer four times a second. A server that lost its quorum hangs up on
-sessions, so what they read is what the ensemble agrees on (or did a moment ago: reads are answered by one server).
+It only reads, and each question has a connection of its own. `mode` costs the ensemble nothing. The other questions
+open and close a session, to which the ensemble must agree and which it writes to its log: fine for a command or for a
+role that is resolved when a fault is injected, but not for an observer four times a second. A server without a quorum
+closes sessions, so an answer is the ensemble's state, or its state a moment ago, because one server answers reads
+alone.
 
-Like the questions to Kafka, each is answered before its deadline or raises `NoAnswer`.
+As with questions to Kafka, each is answered before its deadline or raises `NoAnswer`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ STATUS_BYTES_MAX = 64 * 1024
 
 
 def mode(host: str, port: int, timeout_s: float) -> Mode | None:
-    """The server's part in the ensemble; None while it is in none, because it has no quorum."""
+    """The server's role in the ensemble. None while it has no quorum."""
     deadline = deadline_after(timeout_s)
     link = Link(host, port, deadline)
     try:
@@ -49,14 +50,14 @@ def mode(host: str, port: int, timeout_s: float) -> Mode | None:
 
 
 def controller_id(host: str, port: int, timeout_s: float) -> int | None:
-    """The broker that won the election for Kafka's controller; None while there is none."""
+    """The id of the broker that is Kafka's controller. None while there is none."""
     with _session(host, port, timeout_s) as session:
         registration = session.json("/controller")
         return None if registration is None else _number(registration.get("brokerid"))
 
 
 def broker_ids(host: str, port: int, timeout_s: float) -> tuple[int, ...]:
-    """The brokers whose sessions with ZooKeeper are alive, as the ensemble sees it."""
+    """The ids of the brokers with a live session, as the ensemble sees it."""
     with _session(host, port, timeout_s) as session:
         return session.broker_ids()
 
@@ -120,7 +121,7 @@ class _Session:
         return None if found is None else {str(name): str(value) for name, value in config.items()}
 
     def close(self) -> None:
-        # Left open, the session would live on in the ensemble until its time-out.
+        # Otherwise the session would stay in the ensemble until its timeout.
         with suppress(NoAnswer):
             self._link.send_frame(struct.pack(">ii", self._questions + 1, CLOSE_SESSION), self._deadline)
             self._link.receive_frame(self._deadline)

@@ -8,5 +8,5 @@ Value = str | int | float | bool
 
 
 def kafka_settings(values: dict[str, Value]) -> dict[str, Any]:
-    """As librdkafka takes them: it knows `true`, not Python's True."""
+    """The settings in librdkafka's notation: `true`, not Python's True."""
     return {key: str(value).lower() if isinstance(value, bool) else value for key, value in values.items()}

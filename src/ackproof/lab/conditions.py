@@ -1,18 +1,18 @@
-"""Watches under which conditions the nodes' processes run, and reports what somebody outside the lab does to them.
+"""Watch the conditions under which the nodes' processes run, and report what somebody outside the lab does to them.
 
-A node that somebody stops, traces or starves serves late or not at all, and a run would take that for the effect of
+A node that somebody stops, traces or starves answers late or not at all, and a run would take that for the effect of
 its own fault. So two things are watched:
 
-    the kernel's word    as the parent of each process the supervisor is told of every stop and every continuation,
-                         however short; those that no pause of the lab asked for are somebody else's
-    a look each second   at every thread of a node: stopped, traced, another nice value or scheduling policy, another
-                         cgroup, other processors, and processor time that stands still
+    reports of the kernel  the supervisor is the parent of each process, so the kernel reports every stop and every
+                           continuation to it, however short; those that no pause of the lab caused are somebody else's
+    a sample each second   of every thread of a node: whether it is stopped or traced, its nice value, its scheduling
+                           policy, cgroup and processors, and whether its processor time stands still
 
-The same look sums up how long each thread waited for a processor. A busy machine lets all nodes wait, so that is no
-disturbance of one of them; but the judge has to know it, for Kafka is late then by no fault of its own.
+The samples also tell how long each thread waited for a processor. On a busy machine all nodes wait, so that is no
+disturbance of one node. But the judge has to know it, because Kafka is then late without a fault.
 
-A tracer outside of the lab's pid namespace has no number inside. So the looks go through the /proc of the place from
-which the lab was started, which the supervisor opened before it mounted its own.
+A tracer outside the lab's pid namespace has no pid inside it. So samples are read from the /proc of the place where the
+lab was started, which the supervisor opened before it mounted its own.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from ackproof.host.processes import Processes
 from ackproof.lab.audit_log import Events
 
 LOOK_EVERY_S = 1.0
-# A look that comes later than this after the one before says nothing of a node that stands still: the machine is slow.
+# If two samples are further apart, the machine is slow, and they do not show that a node stands still.
 ON_TIME_S = 2.0
-# An idle JVM uses the processor several times a second, also a node of ZooKeeper without clients.
-# Below a session's 6 s, after which a cluster goes on without the node. At load 29 an idle one stood still for 0.26 s.
+# An idle JVM uses the processor several times a second, even a ZooKeeper node without clients: at load 29 one stood
+# still for 0.26 s. This is less than the 6 s of a session, after which the cluster continues without the node.
 STILL_S = 3.0
-# What is wrong for as long as it lasts, and how it is told that it is over.
+# Disturbances that last, and the words that report their end.
 KINDS = {"traced": "is traced no longer", "stopped": "goes on", "still": "uses processor time again"}
-# A node is short of processors where one of its threads waits for one for so much of the time between two looks.
+# A node lacks processors if one of its threads waits for one for this share of the time between two samples.
 WAITED_SHARE = 0.2
-# Since 6.12 the kernel may count a thread's sleep as a wait. A thread that works runs for more of the time than this.
+# Since Linux 6.12 the kernel may count sleep as waiting. A thread that works runs for more than this share.
 WORKS_SHARE = 0.01
-# Nothing that a client asks for waits for these: the thread that starts the JVM, and those that compile.
+# Threads that delay no client: the one that starts the JVM, and those that compile.
 ASIDE = ("java", "C1 Compiler", "C2 Compiler")
-PF_EXITING = 0x4  # the kernel's flag of a process that ends
+PF_EXITING = 0x4  # the kernel's flag for a process that is ending
 POLICIES = {0: "normal", 1: "FIFO", 2: "round robin", 3: "batch", 5: "idle", 6: "deadline"}
 
 
@@ -52,20 +52,20 @@ class Thread(NamedTuple):
     policy: int
     name: str = ""
     ran_ns: int = 0
-    waited_ns: int = 0  # for a processor, without a wait that still lasts
+    waited_ns: int = 0  # waiting time for a processor, without a wait that is not over
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What one look at a process saw."""
+    """The state of a process at one moment."""
 
     at: float
     threads: Mapping[int, Thread]
     cpu_ns: int
-    tracer: str | None  # the process that traces one of its threads, in words
+    tracer: str | None  # the process that traces one of its threads
     cgroup: str
     processors: str
-    still_s: float = 0.0  # for how long its processor time has stood still while we were on time ourselves
+    still_s: float = 0.0  # how long its processor time has stood still, while samples were on time
 
     @property
     def stopped(self) -> bool:
@@ -73,15 +73,14 @@ class Sample:
 
 
 def following(before: Sample | None, now: Sample) -> Sample:
-    """The later of two samples of one process, with the time for which its processor time has not moved."""
+    """The later of two samples of a process, with the time for which its processor time has stood still."""
     if before is None or now.cpu_ns != before.cpu_ns or now.at - before.at > ON_TIME_S:
         return now
     return replace(now, still_s=before.still_s + now.at - before.at)
 
 
 def waited_ns(before: Sample, now: Sample) -> int:
-    """How long the thread that waited longest for a processor waited between two samples of one process; 0 where that
-    is too little of the time to count."""
+    """The longest wait of a thread for a processor between two samples of a process; 0 if it is too short to count."""
     between_ns = round((now.at - before.at) * 1e9)
     pairs = [(before.threads[tid], now.threads[tid]) for tid in now.threads if tid in before.threads]
     longest_ns = max((_waited_ns(old, new, between_ns) for old, new in pairs), default=0)
@@ -93,13 +92,13 @@ def _waited_ns(old: Thread, new: Thread, between_ns: int) -> int:
     if new.name.startswith(ASIDE):
         return 0
     if old.state == "R":
-        # Its wait may have begun earlier, and the kernel counts a wait when it is over.
+        # The wait may have begun before the first sample, because the kernel counts it when it is over.
         return between_ns if new.state == "R" and ran_ns == 0 else min(counted_ns, between_ns)
     return min(counted_ns, between_ns) if ran_ns >= WORKS_SHARE * between_ns else 0
 
 
 def states(now: Sample, paused: bool) -> dict[str, str]:
-    """What is wrong with a process for as long as it lasts; `paused`: a fault of the lab has stopped it."""
+    """The lasting disturbances of a process. `paused`: a fault of the lab has stopped it."""
     found = {}
     if now.tracer is not None:
         found["traced"] = f"is traced by {now.tracer}"
@@ -111,7 +110,7 @@ def states(now: Sample, paused: bool) -> dict[str, str]:
 
 
 def changes(before: Sample, now: Sample) -> list[str]:
-    """What somebody changed between two samples of one process; the lab changes none of it."""
+    """What somebody changed between two samples of a process. The lab itself changes none of it."""
     pairs = [(before.threads[tid], now.threads[tid]) for tid in now.threads if tid in before.threads]
     reniced = [(old.nice, new.nice) for old, new in pairs if old.nice != new.nice]
     scheduled = [(old.policy, new.policy) for old, new in pairs if old.policy != new.policy]
@@ -134,7 +133,7 @@ def _policy(number: int) -> str:
 
 
 def _first_difference(before: str, now: str) -> str:
-    """Of two files with a cgroup in each line the first new line."""
+    """The first line that is new, of two files with a cgroup in each line."""
     return next((line for line in now.splitlines() if line not in before.splitlines()), "none")
 
 
@@ -142,8 +141,10 @@ def _first_difference(before: str, now: str) -> str:
 
 
 def thread_of(stat: str, schedstat: str = "") -> Thread:
-    """From two files of /proc/PID/task/TID; a thread's name may hold anything, so all counts from its closing bracket.
-    Where the kernel keeps no schedstat, the thread never waits."""
+    """A thread, from two files of /proc/PID/task/TID.
+
+    Its name may contain anything, so fields are counted from its closing bracket. Without schedstat it never waits.
+    """
     before, _, after = stat.rpartition(")")
     words, times = after.split(), schedstat.split() or ["0", "0"]
     name = before.partition("(")[2]
@@ -155,26 +156,26 @@ def _is_ending(stat: str) -> bool:
 
 
 def fields_of(status: str) -> dict[str, str]:
-    """From /proc/PID/status."""
+    """The fields of /proc/PID/status."""
     pairs = (line.partition(":") for line in status.splitlines())
     return {name: value.strip() for name, _, value in pairs}
 
 
 def cpu_ns(pid: int) -> int:
-    """The processor time of all threads of a process, to the nanosecond: the kernel's clock for it."""
+    """The processor time of all threads of a process, in nanoseconds, from the kernel's clock for it."""
     return time.clock_gettime_ns((~pid << 3) | 2)
 
 
 class Proc:
-    """A /proc in which the supervisor has this number; `descriptor`: of one that another is mounted over."""
+    """A /proc in which the supervisor has this pid. `descriptor` opens one over which another is mounted."""
 
     def __init__(self, supervisor: int, descriptor: int | None = None) -> None:
         self._root = Path("/proc" if descriptor is None else f"/proc/self/fd/{descriptor}")
         self._supervisor = supervisor
-        self._pids: dict[int, int] = {}  # inside the lab: here
+        self._pids: dict[int, int] = {}  # the pid here, by the pid inside the lab
 
     def sample(self, pid: int) -> Sample | None:
-        """A look at a child of the supervisor; None where it is gone or ends, or is being made or reaped."""
+        """A sample of a child of the supervisor. None if it has ended or is ending, starting or being reaped."""
         with suppress(OSError, ValueError, IndexError, KeyError):
             folder = self._folder(pid)
             threads, tracer = {}, None
@@ -187,14 +188,16 @@ class Proc:
             processors = fields_of((folder / "status").read_text())["Cpus_allowed_list"]
             cgroup = (folder / "cgroup").read_text()
             if _is_ending((folder / "stat").read_text()):
-                return None  # for such a process the kernel may tell the root cgroup in place of its own
+                return None  # for such a process the kernel may report the root cgroup instead of its own
             return Sample(time.monotonic(), threads, cpu_ns(pid), tracer, cgroup, processors)
-        self._pids.pop(pid, None)  # its number may be another process's now
+        self._pids.pop(pid, None)  # another process may have this pid now
         return None
 
     def _folder(self, pid: int) -> Path:
-        """The folder of a process in this /proc, found among the supervisor's children; where the kernel does not list
-        children, the process's folder in the lab's own /proc."""
+        """The folder of a process in this /proc, found among the children of the supervisor.
+
+        If the kernel does not list children, it is the folder in the lab's own /proc.
+        """
         if pid not in self._pids:
             self._pids = {}
             for children in (self._root / str(self._supervisor) / "task").glob("*/children"):
@@ -221,15 +224,15 @@ def _tracer(proc: Path, status: str) -> str | None:
 
 
 class Conditions:
-    """What is wrong with which process now; the trail is told when it begins and when it is over."""
+    """The present disturbances of each process. Their beginnings and ends go to the audit log."""
 
     def __init__(self, processes: Processes, events: Events, proc: Proc) -> None:
         self._processes = processes
         self._events = events
         self._proc = proc
         self._turn = threading.Lock()
-        self._before: dict[str, tuple[int, Sample]] = {}  # the last sample of each, and of which process: for `look`
-        self._wrong: dict[tuple[str, str], float] = {}  # process and kind: since when
+        self._before: dict[str, tuple[int, Sample]] = {}  # pid and last sample of each, for `look`
+        self._wrong: dict[tuple[str, str], float] = {}  # since when, by process and kind
 
     def look(self, names: Iterable[str]) -> None:
         waited: dict[str, int] = {}
@@ -239,7 +242,7 @@ class Conditions:
                 continue
             paused, pauses = process.paused, process.pauses
             seen = self._proc.sample(process.pid)
-            paused = paused or process.paused or process.pauses != pauses  # also one that began and ended meanwhile
+            paused = paused or process.paused or process.pauses != pauses  # a pause may have begun or ended meanwhile
             if seen is not None and self._processes.get(name) is process:
                 waited[name] = self._take(name, process.pid, seen, paused)
         longest = max(waited, key=waited.__getitem__, default="")
@@ -247,11 +250,11 @@ class Conditions:
             self._events.add("waited", node=longest, waited_ns=waited[longest])
 
     def _take(self, name: str, pid: int, seen: Sample, paused: bool) -> int:
-        """Tell what is wrong with it; returns for how long it waited for a processor."""
+        """Report the disturbances that a sample shows. Returns how long the process waited for a processor."""
         if self._before.get(name, (pid,))[0] != pid:
             self._forget(name)
         _, before = self._before.get(name, (pid, None))
-        now = seen if paused else following(before, seen)  # the time of a pause of ours does not count
+        now = seen if paused else following(before, seen)  # time in a pause of ours does not count
         self._before[name] = pid, now
         found = states(now, paused)
         with self._turn:
@@ -265,7 +268,7 @@ class Conditions:
         return 0 if before is None else waited_ns(before, now)
 
     def stopped(self, name: str) -> None:
-        """By the kernel's own word, and by no fault of ours."""
+        """The kernel reported a stop that no fault of ours caused."""
         with self._turn:
             self._begin(name, "stopped", "is stopped, and no fault of the lab stops it")
 
@@ -276,7 +279,7 @@ class Conditions:
             self._end(name, "stopped")
 
     def _forget(self, name: str) -> None:
-        """Its process has ended, and with it whatever was wrong with that."""
+        """Drop what is known of a process that has ended."""
         self._before.pop(name, None)
         with self._turn:
             for kind in KINDS:

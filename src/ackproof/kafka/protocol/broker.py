@@ -1,12 +1,12 @@
 """Questions to one node, in Kafka's own protocol.
 
 An ordinary client asks the cluster: it follows the leaders, hides which broker answered, and gives up on a broker
-that the others say is gone. A laboratory needs the opposite: what does *this* broker believe, now, about leaders, ISR
+that the others say is gone. A lab needs the opposite: what does *this* broker believe, now, about leaders, ISR
 and its own replica of the log, even while it is cut off from everyone else. So each question here goes to one given
-address and is answered before its deadline or not at all; advertised names are reported, never used. No question
-changes the cluster: none creates a topic.
+address and is answered before its deadline or not at all. Advertised names are reported, never used. No question
+creates a topic.
 
-A whole answer that is an error (this broker is not the coordinator) raises `NoAnswer` with kind `error`; errors of
+If the whole answer is an error (this broker is not the coordinator), `NoAnswer` with kind `error` is raised. Errors of
 single partitions are part of the answer.
 
 A socket belongs to the network namespace of the thread that made it, so ask from a thread inside the namespace that
@@ -72,19 +72,19 @@ DESCRIBE_QUORUM = Api(55, "describe_quorum", 0)
 DESCRIBE_CONSUMER_GROUPS = Api(69, "consumer_group_describe", 0)
 DESCRIBE_TOPIC_PARTITIONS = Api(75, "describe_topic_partitions", 0)
 
-# Who asks for offsets decides what is told: a consumer hears the high watermark, and only from the leader; a debugging
-# replica hears the end of the log, and from any replica.
+# The answer about offsets depends on the asker: a consumer gets the high watermark, and only from the leader; a
+# debugging replica gets the end of the log, and from any replica.
 AS_CONSUMER, AS_DEBUGGER = -1, -2
 LATEST, EARLIEST = -1, -2
 
-ELECTION_S = 10.0  # for which a controller may wait until the election has happened
+ELECTION_S = 10.0  # how long a controller may wait for the election
 
-# What a coordinator may be asked for: the kind of its key, and the topic in which it keeps what it knows.
+# The two kinds of coordinators: the kind of key, and the topic in which they store their data.
 GROUP, TRANSACTION = (0, "__consumer_offsets"), (1, "__transaction_state")
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-TOPIC_SETTINGS = 2  # the kind of resource that settings are asked of
-ANY = 1  # of whatever rules of access can be told apart by
+TOPIC_SETTINGS = 2  # the kind of resource whose settings are asked for
+ANY = 1  # matches every access rule
 
 
 class Broker:
@@ -110,7 +110,7 @@ class Broker:
         self.close()
 
     def close(self) -> None:
-        """Ends the connection; the next question makes a new one."""
+        """Close the connection. The next question makes a new one."""
         self._talk.close()
 
     def api_versions(self) -> ApiVersions:
@@ -129,12 +129,12 @@ class Broker:
         return True
 
     def metadata(self, topics: Sequence[str] | None = None) -> Metadata:
-        """Brokers, leaders and ISR as this broker knows them: of these topics, or of all."""
+        """Brokers, leaders and ISR of these topics, or of all, as this broker knows them."""
         with self._talk.asking(self.timeout_s) as deadline:
             return self._metadata(topics, deadline)
 
     def offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Offsets]:
-        """The log of this very replica of each partition."""
+        """The offsets of this broker's own replica of each partition."""
         wanted = tuple(partitions)
         with self._talk.asking(self.timeout_s) as deadline:
             # In this order, so that a log that grows meanwhile still shows start <= high watermark <= end.
@@ -144,9 +144,9 @@ class Broker:
         return {each: answers.offsets_of(each, start.get(each), watermark.get(each), end.get(each)) for each in wanted}
 
     def settings(self, topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str | None]]:
-        """These settings of each topic as this broker goes by them, whether its own or the topic's.
+        """These settings of each topic, as this broker applies them, whether they are its own or the topic's.
 
-        For KRaft: a broker that keeps them in ZooKeeper asks there, and one that does not reach it never answers.
+        Only with KRaft: with ZooKeeper a broker asks ZooKeeper, and if it does not reach it, it never answers.
         """
 
         def request(make: Make) -> Any:
@@ -169,7 +169,7 @@ class Broker:
             return answers.settings_of(self._talk.ask(DESCRIBE_CONFIGS, request, deadline))
 
     def eligible(self, topics: Sequence[str]) -> dict[TopicPartition, Eligible]:
-        """Who may lead without being in sync, as Kafka 4's controllers keep it (KIP-966); older ones know no answer."""
+        """The replicas that may lead without being in sync (KIP-966). Only Kafka 4 and newer knows the answer."""
 
         def request(make: Make) -> Any:
             return make(
@@ -183,9 +183,9 @@ class Broker:
             return answers.eligible_of(self._talk.ask(DESCRIBE_TOPIC_PARTITIONS, request, deadline))
 
     def last_stable(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
-        """Where the first open transaction of each partition begins, or else its high watermark: only the leader tells.
+        """The last stable offset of each partition: the start of the first open transaction, else the high watermark.
 
-        A reader of committed messages comes as far as this, and no further.
+        Only the leader answers. A reader of committed messages reads up to this offset.
         """
         if not (wanted := tuple(partitions)):
             return {}
@@ -194,10 +194,10 @@ class Broker:
         return {each: answers.stable_of(found.get(each)) for each in wanted}
 
     def quorum(self) -> Quorum:
-        """Who leads the KRaft quorum. Controllers other than the leader answer with NOT_LEADER_OR_FOLLOWER; a broker
-        passes the question on, so a broker that is cut off from the controllers runs into the deadline.
+        """The leader of the KRaft quorum. Other controllers answer with NOT_LEADER_OR_FOLLOWER.
 
-        A leader that was cut off may still believe in itself: of several answers the highest epoch counts.
+        A broker forwards the question, so a broker that is cut off from the controllers misses the deadline. A leader
+        that was cut off may still claim to lead: of several answers the highest epoch counts.
         """
 
         def request(make: Make) -> Any:
@@ -214,7 +214,7 @@ class Broker:
         raise NoAnswer(self.peer, "garbage", "described no quorum")
 
     def elect(self, partitions: Iterable[TopicPartition], unclean: bool) -> dict[TopicPartition, str | None]:
-        """Have leaders elected: the preferred ones, or any replica. The answer holds each one's error, by name."""
+        """Ask for elections: of preferred leaders or, if unclean, of any replica. Returns each partition's error."""
         wanted: dict[str, list[int]] = {}
         for topic, partition in partitions:
             wanted.setdefault(topic, []).append(partition)
@@ -234,7 +234,7 @@ class Broker:
         }
 
     def rules(self) -> int:
-        """How many rules of access this broker goes by: one for each principal, host, operation and resource."""
+        """The number of access rules that this broker knows: one for each principal, host, operation and resource."""
 
         def request(make: Make) -> Any:
             return make(
@@ -265,10 +265,10 @@ class Broker:
         return answers.listed_groups(response)
 
     def group(self, group: str) -> Group | None:
-        """A group that this broker coordinates; None where there is no classic or consumer group of this name."""
+        """A group that this broker coordinates; None if there is no classic or consumer group of this name."""
         with self._talk.asking(self.timeout_s) as deadline:
             classic = self._described(DESCRIBE_GROUPS, group, deadline)
-            # Brokers before 4.0 call a group that they do not know dead.
+            # Brokers before 4.0 report an unknown group as dead.
             if classic is not None and classic.group_state != "Dead":
                 return answers.classic_group_of(classic)
             try:
@@ -287,7 +287,7 @@ class Broker:
             return make("FindCoordinatorRequest", key_type=kind, key=key, coordinator_keys=(key,))
 
         with self._talk.asking(self.timeout_s) as deadline:
-            # Asked for a coordinator, a broker creates the topic of the groups where it is missing.
+            # A broker that is asked for a coordinator creates the internal topic if it is missing.
             if not self._metadata([topic], deadline).partitions:
                 error = "COORDINATOR_NOT_AVAILABLE"
                 raise NoAnswer(self.peer, "error", f"no topic {topic} yet, so no coordinator", error)
@@ -354,7 +354,7 @@ class Broker:
 
 
 def ask_all(brokers: Mapping[str, Broker], question: Callable[[Broker], T]) -> dict[str, T | NoAnswer]:
-    """The same question to all of them at once; as slow as the slowest, so bounded by its deadline."""
+    """Ask all of them the same question at once. It takes as long as the slowest, so at most the deadline."""
 
     def one(broker: Broker) -> T | NoAnswer:
         try:

@@ -2,9 +2,9 @@
 
 The shapes of all messages come from kio, generated from Kafka's own definitions: for each version of each message a
 dataclass whose fields carry their wire type. Requests are written by kio. Answers are read here, because kio's reader
-reserves memory for as many array elements as the bytes announce and aborts the whole process where the kernel says
-no: one answer that is not what it should be must not end the supervisor of a lab. This reader takes element by
-element, so it never holds more than the bytes hold.
+reserves memory for as many array elements as the bytes announce, and aborts the whole process if the kernel refuses.
+One damaged answer must not end the supervisor of a lab. This reader reads element by element, so it never holds more
+than the bytes do.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Reader = Callable[["Cursor"], Any]
 
 
 class Malformed(Exception):
-    """The bytes are not the message that they should be."""
+    """The bytes are not the expected message."""
 
 
 class Api(NamedTuple):
@@ -49,7 +49,7 @@ class Api(NamedTuple):
 
 
 class Make:
-    """Makes messages of one version from more fields than it may have: what the version does not know is left out."""
+    """Makes messages of one version. Fields that this version does not have are left out."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -99,11 +99,11 @@ def error_name(code: int) -> str | None:
     try:
         return ErrorCode(code).name.upper()
     except ValueError:
-        return f"ERROR_{code}"  # from a broker newer than our table
+        return f"ERROR_{code}"  # of a broker that is newer than our table
 
 
 def assigned_partitions(assignment: bytes) -> tuple[tuple[str, int], ...]:
-    """What a member of a classic consumer group was given; the broker keeps these bytes without reading them."""
+    """The partitions assigned to a member of a classic consumer group. The broker stores these bytes unread."""
     if not assignment:  # a member that waits for its first assignment
         return ()
     cursor = Cursor(assignment)
@@ -116,7 +116,7 @@ def assigned_partitions(assignment: bytes) -> tuple[tuple[str, int], ...]:
 
 
 class Cursor:
-    """A place in a message."""
+    """A position in a message."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -212,7 +212,7 @@ def _nullable_reader(kind: Any, wire_type: str | None, flexible: bool) -> Reader
 
 
 def _if_there(reader: Reader) -> Reader:
-    """A part that may be null has a byte before it that says so."""
+    """Read a part that may be null: a byte before it says whether it is."""
     return lambda cursor: None if cursor.number(INT8) < 0 else reader(cursor)
 
 
@@ -229,7 +229,7 @@ def _required(reader: Reader) -> Reader:
 def _array_reader(reader: Reader, flexible: bool) -> Reader:
     def read(cursor: Cursor) -> tuple[Any, ...] | None:
         count = _length(cursor, flexible, INT32)
-        # Element by element, without reserving for the count: a lie about it ends with the bytes.
+        # Element by element, without reserving memory for the count: a false count ends with the bytes.
         return None if count < 0 else tuple(reader(cursor) for _ in range(count))
 
     return read
@@ -257,5 +257,5 @@ def _text_reader(flexible: bool) -> Reader:
 
 
 def _length(cursor: Cursor, flexible: bool, layout: struct.Struct) -> int:
-    """Null is -1: so in the old encoding, and in the compact one, which stores one more than the length."""
+    """Read a length; null is -1. The compact encoding stores the length plus one."""
     return cursor.varint() - 1 if flexible else cursor.number(layout)

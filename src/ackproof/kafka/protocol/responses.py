@@ -51,11 +51,11 @@ class Metadata(msgspec.Struct, frozen=True):
     partitions: tuple[Partition, ...]
     topic_errors: dict[str, str]
     topic_ids: dict[str, str] = msgspec.field(default_factory=dict)
-    """As Kafka writes them; a topic that is made anew has another. None from brokers before 2.8."""
+    """Topic ids in Kafka's notation. A topic that is created again has a new one. None from brokers before 2.8."""
 
 
 class Eligible(msgspec.Struct, frozen=True):
-    """Replicas that are not in sync and hold all that was acknowledged; and who they were before none was left."""
+    """Replicas out of sync that hold all acknowledged messages; and the last of them before none was left."""
 
     replicas: tuple[int, ...]
     last_known: tuple[int, ...]
@@ -71,10 +71,10 @@ class Offsets(msgspec.Struct, frozen=True):
     log_end: int | None
     log_end_epoch: int | None
     error: str | None
-    """Why the replica does not tell the ends of its log."""
+    """Why the replica does not report the ends of its log."""
     high_watermark: int | None
     high_watermark_error: str | None
-    """NOT_LEADER_OR_FOLLOWER on followers: only the leader tells the high watermark."""
+    """NOT_LEADER_OR_FOLLOWER on followers: only the leader reports the high watermark."""
 
 
 class Replica(msgspec.Struct, frozen=True):
@@ -95,7 +95,7 @@ class ListedGroup(msgspec.Struct, frozen=True):
     protocol: str
     state: str | None
     type: str | None
-    """`classic`, `consumer`, `share`, `streams`; brokers before 3.8 do not tell."""
+    """`classic`, `consumer`, `share`, `streams`; brokers before 3.8 do not report it."""
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -103,7 +103,7 @@ class Member(msgspec.Struct, frozen=True):
     client_id: str
     host: str
     assigned: tuple[TopicPartition, ...] | None
-    """None where the group's members agreed on an assignment in a language of their own, as Connect's workers do."""
+    """None if the members use an assignment format of their own, as Connect's workers do."""
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -166,7 +166,7 @@ def kafka_id(own: UUID) -> str:
 
 
 def settings_of(response: Any) -> dict[str, dict[str, str | None]]:
-    """By resource; one that the broker does not know, or does not tell of, is left out."""
+    """The settings by resource, without resources that the broker does not know or does not report."""
     return {
         result.resource_name: {each.name: each.value for each in result.configs}
         for result in response.results
@@ -207,7 +207,7 @@ def offsets_of(where: TopicPartition, start: Any, watermark: Any, end: Any) -> O
 
 
 def stable_of(listed: Any) -> int | None:
-    """A partition's last stable offset; None where this broker does not lead it."""
+    """A partition's last stable offset; None if this broker does not lead it."""
     return None if listed is None or error_name(listed.error_code) else known(listed.offset)
 
 
@@ -238,7 +238,7 @@ def listed_groups(response: Any) -> tuple[ListedGroup, ...]:
 
 def classic_group_of(group: Any) -> Group:
     def assigned(member: Any) -> tuple[TopicPartition, ...] | None:
-        # Only members of the consumer protocol speak the language that we can read.
+        # Only members of the consumer protocol use the format that we can read.
         if group.protocol_type != "consumer":
             return None
         try:

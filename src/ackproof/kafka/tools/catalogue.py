@@ -1,8 +1,8 @@
 """Every tool of Kafka's distribution, 3.x and 4.x, as data: what its shell script would start.
 
 A tool's main class moved between releases (from `kafka.admin` and `kafka.tools` to `org.apache.kafka.tools`), so each
-lists its candidates, newest first; the jars at hand decide. `bootstrap` says how the tool is told where the cluster
-is. Tools that Kafka has dropped, and words that people try, answer with what took their place.
+lists its candidates, newest first; the jars at hand decide. `bootstrap` says how the tool takes the address of the
+cluster. For tools that Kafka dropped, and names that people try, it names the replacement.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class Tool(msgspec.Struct, frozen=True):
     classes: tuple[str, ...]
     bootstrap: Bootstrap = "server"
     also: tuple[str, ...] = ()
-    """Other options that say where to connect to; with one of them nothing is filled in."""
+    """Other options that name the cluster. If one of them is given, no address is filled in."""
     alone: bool = False
-    """Does its work with nothing but the bootstrap server. The others show their usage when called bare."""
+    """Whether the tool needs no arguments but the bootstrap server. Others print their usage without arguments."""
     heap_mb: int = 256
     since: str | None = None
     instead: str | None = None
-    """What to do where this Kafka no longer has the tool."""
+    """What to do if this Kafka no longer has the tool."""
 
 
 def _moved(name: str, old_package: str, new_package: str = "org.apache.kafka.tools") -> tuple[str, ...]:
@@ -212,7 +212,7 @@ TROGDOR: dict[str, str] = {
     "coordinator": "org.apache.kafka.trogdor.coordinator.Coordinator",
 }
 
-# Kafka's own scripts for starting and stopping servers are verbs of the lab.
+# Kafka's scripts that start and stop servers are commands of the lab.
 VERBS: dict[str, Literal["start", "stop"]] = {
     "server-start": "start",
     "server-stop": "stop",
@@ -223,7 +223,7 @@ VERBS: dict[str, Literal["start", "stop"]] = {
 _CREATE = "`ackproof kafka topics --create --topic orders --partitions 3 --replication-factor 3`"
 _REASSIGN = "`ackproof kafka reassign-partitions --reassignment-json-file plan.json --verify`"
 
-# What Kafka had once, and what took its place.
+# Tools that Kafka no longer has, and their replacements.
 DROPPED: dict[str, str] = {
     "add-partitions": "kafka-topics took its place: `ackproof kafka topics --alter --topic orders --partitions 6`",
     "check-reassignment-status": f"kafka-reassign-partitions took its place: {_REASSIGN}",

@@ -2,8 +2,7 @@
 
 A plan is made from data (`catalogue`) and from the jars at hand, and starts nothing. It fills in what a person inside a
 lab would have to look up, the bootstrap server or ZooKeeper's connect string, and leaves everything else as given; an
-argument that already says where to connect to is never touched. A tool that this Kafka lacks is answered with what
-took its place.
+argument that already names the cluster is never changed. For a tool that this Kafka lacks, it names the replacement.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Verb(msgspec.Struct, frozen=True):
-    """Not a tool but a verb of the lab, on these nodes."""
+    """A command of the lab, on these nodes, in place of a tool."""
 
     verb: Literal["start", "stop"]
     nodes: tuple[str, ...]
@@ -63,7 +62,7 @@ class Listed(msgspec.Struct, frozen=True):
 def plan(tool: str, args: Sequence[str], jars: Path, bootstrap: str, zookeeper: str | None = None) -> Plan | Verb:
     """How to run a tool of the Kafka whose jars are in this directory.
 
-    `bootstrap` and `zookeeper` are filled in where `args` leave them out; `zookeeper` is None in a lab without it.
+    `bootstrap` and `zookeeper` are filled in if `args` do not have them. `zookeeper` is None in a lab without it.
     """
     name = _plain(tool)
     if name in VERBS:
@@ -84,7 +83,7 @@ def plan(tool: str, args: Sequence[str], jars: Path, bootstrap: str, zookeeper: 
 
 
 def tools(jars: Path) -> list[Listed]:
-    """What this Kafka can run, by name."""
+    """The tools that this Kafka has, by name."""
     listed = [
         Listed(name, tool.summary) for name, tool in TOOLS.items() if any(_has(jars, each) for each in tool.classes)
     ]
@@ -159,7 +158,7 @@ def _absent(name: str, tool: Tool, jars: Path) -> UsageProblem:
 
 
 def _refuse_old_options(name: str, tool: Tool, args: Sequence[str], jars: Path) -> None:
-    """Options that old recipes still show, and that the tool itself would only call unrecognized."""
+    """Refuse options from old recipes, which the tool would only call unrecognized."""
     given = set(_options(args))
     release = _release(jars)
     example = f"leave it out, the lab fills in the bootstrap server: `ackproof kafka {name} ...`"
@@ -175,7 +174,7 @@ def _filled(
     """The arguments with the address of the cluster, unless they have one."""
     given = set(_options(args))
     told = given & {"--bootstrap-server", "--zookeeper.connect", *tool.also}
-    # Asked for help, or called bare, a tool shows its usage, which an address would turn into a complaint.
+    # With `--help` or without arguments a tool prints its usage; with an address it would complain instead.
     usage = given & HELP or not args
     if tool.bootstrap == "none" or told or (usage and not (tool.bootstrap == "zookeeper" or (tool.alone and not args))):
         return list(args)
@@ -211,7 +210,7 @@ def _producer(args: Sequence[str], release: tuple[int, ...], bootstrap: str) -> 
 
 
 def _positional(args: Sequence[str], bootstrap: str) -> list[str]:
-    if args[0].startswith("--"):  # the newer way to say it
+    if args[0].startswith("--"):  # the newer option
         return ["--bootstrap-server", bootstrap, *args]
     return list(args) if ADDRESS.fullmatch(args[0]) else [bootstrap, *args]
 

@@ -20,7 +20,7 @@ from ackproof.host import namespaces as kernel
 from ackproof.lab.directory import LabDirectory
 from ackproof.model.run_record import read_record
 from ackproof.model.verdict import read_verdict
-from ackproof.run.execution import GRACE_S
+from ackproof.run.fault_lifecycle import GRACE_S
 from tests.support.lab_network import in_a_child
 from tests.support.proving import size
 from tests.support.real_lab import (

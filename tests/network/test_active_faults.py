@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,9 +33,12 @@ from ackproof.lab import client as control
 from ackproof.lab.audit_log import Events
 from ackproof.lab.cluster import Cluster
 from ackproof.lab.faults import active as lab_module
-from ackproof.lab.faults import network as faults
+from ackproof.lab.faults import clients as client_faults
+from ackproof.lab.faults import links
+from ackproof.lab.faults import nodes as node_faults
 from ackproof.lab.faults.active import Lab
-from ackproof.lab.faults.network import Held
+from ackproof.lab.faults.injection import Injection
+from ackproof.lab.faults.proof import FaultProof
 from ackproof.lab.network import probes
 from ackproof.lab.network.nftables import Match
 from ackproof.lab.network.router import NOT_ONLY_OURS, Network
@@ -47,7 +50,8 @@ from ackproof.lab.spec import LabSpec, Node
 from ackproof.lab.topology import severed_between
 from ackproof.model.faults import Fault, Kill
 from ackproof.model.run_record import write_record
-from ackproof.run.execution import Ongoing
+from ackproof.run.execution import RunExecution
+from ackproof.run.lab_trail import LabTrail
 from ackproof.scenario.load import load
 from ackproof.scenario.source import find
 from tests.support.lab_network import (
@@ -117,13 +121,13 @@ def in_a_lab(work: Callable[[Lab], None]) -> None:
     in_a_lab_network(inside)
 
 
-def paused(lab: Lab, name: str = "kafka1") -> lab_module.Standing:
-    return lab.begin(lab.next_name(), "pause", [name], node_verbs._paused(lab, lab.cluster.nodes[name], True))
+def paused(lab: Lab, name: str = "kafka1") -> lab_module.ActiveFault:
+    return lab.begin(lab.next_name(), "pause", [name], node_faults.paused(lab, lab.cluster.nodes[name], True))
 
 
-def cut(lab: Lab, for_s: float | None = None) -> lab_module.Standing:
+def cut(lab: Lab, for_s: float | None = None) -> lab_module.ActiveFault:
     name = lab.next_name()
-    fault = faults.severed(lab.network, name, sorted(LINKS), Match(), for_s)
+    fault = links.severed(lab.network, name, sorted(LINKS), Match(), for_s)
     return lab.begin(name, "cut", ["kafka1", "kafka2"], fault, links=LINKS, for_s=for_s)
 
 
@@ -143,7 +147,7 @@ def test_a_pause_stops_every_thread_and_leaves_the_others_alone() -> None:
         assert lab.processes.state("kafka2") == "running"
         assert not lab.cluster.state.answers(lab.cluster.nodes["kafka1"], 0.1)
         assert lab.cluster.state.answers(lab.cluster.nodes["kafka2"])
-        standing.held.prove()
+        standing.proof.prove()
         lab.end(standing.name)
         assert lab.processes.state("kafka1") == "running"
         assert lab.cluster.state.answers(lab.cluster.nodes["kafka1"])
@@ -159,7 +163,7 @@ def test_a_pause_that_somebody_else_ended_is_found_out() -> None:
         assert process is not None
         os.kill(process.pid, signal.SIGCONT)
         with pytest.raises(NotProved, match="not every thread is stopped"):
-            standing.held.prove()
+            standing.proof.prove()
 
     in_a_lab(work)
 
@@ -173,7 +177,7 @@ def test_a_pause_of_a_process_that_died_is_found_out() -> None:
         os.kill(process.pid, signal.SIGKILL)
         wait_until(lambda: reaped(lab, "kafka1"), "it is reaped")
         with pytest.raises(NotProved):
-            standing.held.prove()
+            standing.proof.prove()
         assert told(lab, "exited")[0]["by_itself"] is True
 
     in_a_lab(work)
@@ -181,7 +185,7 @@ def test_a_pause_of_a_process_that_died_is_found_out() -> None:
 
 @pytest.mark.proves("D1")
 @pytest.mark.parametrize("fault", [paused, cut])
-def test_a_node_that_is_restarted_behind_a_fault_is_found_out(fault: Callable[[Lab], lab_module.Standing]) -> None:
+def test_a_node_that_is_restarted_behind_a_fault_is_found_out(fault: Callable[[Lab], lab_module.ActiveFault]) -> None:
     def work(lab: Lab) -> None:
         standing = fault(lab)
         keep_proving(lab)
@@ -195,7 +199,7 @@ def test_a_node_that_is_restarted_behind_a_fault_is_found_out(fault: Callable[[L
             if standing.kind == "pause":
                 wait_until(lambda: bool(told(lab, "no longer holds")), "the pause is found out")
             else:
-                standing.held.prove()  # the network's fault holds for whoever stands there
+                standing.proof.prove()  # the network's fault holds for whoever stands there
 
     in_a_lab(work)
 
@@ -232,7 +236,7 @@ def test_a_fault_is_looked_at_once_more_right_before_it_is_healed(sabotaged: boo
             remove_rules(lab.network)
         with suppress(NotProved):  # of rules that are not ours alone nothing can be said afterwards
             asked(lab, verbs.heal, faults=[standing.name])
-        assert lab.standing == {}
+        assert lab.active == {}
         assert [len(told(lab, event)) for event in ("held", "no longer holds")] == [not sabotaged, sabotaged]
 
     in_a_lab(work)
@@ -261,7 +265,7 @@ def test_that_somebody_else_changed_the_rules_is_told_once_of_each_fault_and_aga
 def deaf(lab: Lab) -> Iterator[None]:
     """Signals are sent and nobody hears them; nor does whoever waits for their effect wait for long."""
     send, lab.processes.send = lab.processes.send, lambda *_, **__: True  # type: ignore[method-assign]
-    node_verbs.KILL_S = run_verbs.END_S = processes.FREEZE_S = 0.2
+    node_faults.KILL_S = client_faults.END_S = processes.FREEZE_S = 0.2
     try:
         yield
     finally:
@@ -269,20 +273,42 @@ def deaf(lab: Lab) -> Iterator[None]:
 
 
 def asked(lab: Lab, verb: Callable[[Any, Request], Any], directory: object = None, **arguments: Any) -> Any:
-    server = SimpleNamespace(lab=lab, lab_names=lambda text: [text], directory=directory)
+    server = SimpleNamespace(lab=lab, injection=lambda _, **how: NamesAsTheyAre(lab, cast(Any, directory), **how))
     return verb(server, Request(arguments, print))
+
+
+class NamesAsTheyAre(Injection):
+    """In a lab whose nodes have no roles."""
+
+    def named(self, names: Sequence[str]) -> list[str]:
+        return list(names)
+
+
+def kill(server: Any, request: Request) -> Any:
+    return verbs.inject(server, Request({"fault": {"kind": "kill", "targets": request.get("nodes")}}, print))
+
+
+def pause(server: Any, request: Request) -> Any:
+    return verbs.inject(server, Request({"fault": {"kind": "pause", "targets": request.get("nodes")}}, print))
+
+
+def disturb(lab: Lab, kind: str, *, heard: bool = False, directory: object = None, for_s: float | None = None) -> Any:
+    """A fault at the client of `a_client`."""
+    fault = {"kind": kind, "targets": ["producer:1"]}
+    clients = {"processes": ["producer1"], "heard": ["producer1"] * heard}
+    return asked(lab, run_verbs.disturb, directory, fault=fault, for_s=for_s, **clients)
 
 
 @pytest.mark.proves("D1")
 @pytest.mark.parametrize(
     ("verb", "said"),
-    [(node_verbs.kill, "still there"), (node_verbs.stop, "still there"), (node_verbs.pause, "not every thread")],
+    [(kill, "still there"), (node_verbs.stop, "still there"), (pause, "not every thread")],
 )
 def test_a_node_whose_signal_does_nothing_is_found_out(verb: Callable[[Any, Request], Any], said: str) -> None:
     def work(lab: Lab) -> None:
         with deaf(lab), pytest.raises(NotProved, match=said):
             asked(lab, verb, nodes=["kafka1"], timeout_s=0.2)
-        assert (told(lab, "proved"), lab.standing) == ([], {})
+        assert (told(lab, "proved"), lab.active) == ([], {})
         assert lab.processes.state("kafka1") == "running"
 
     in_a_lab(work)
@@ -303,7 +329,7 @@ def test_a_node_that_was_killed_must_be_reached_and_refuse(there: bool) -> None:
             lab.network.detach(node.name)
         keep_reaping(lab)
         with pytest.raises(NotProved, match="somebody serves on its port" if there else "so is its network"):
-            asked(lab, node_verbs.kill, nodes=[node.name])
+            asked(lab, kill, nodes=[node.name])
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
 
@@ -316,7 +342,7 @@ def ended(lab: Lab, verb: Callable[[Any, Request], Any]) -> processes.Exit:
 
 
 @pytest.mark.proves("D1")
-@pytest.mark.parametrize("verb", [node_verbs.kill, node_verbs.stop])
+@pytest.mark.parametrize("verb", [kill, node_verbs.stop])
 def test_that_somebody_serves_on_the_port_of_a_dead_node_is_told_once(verb: Callable[[Any, Request], Any]) -> None:
     def work(lab: Lab) -> None:
         keep_reaping(lab)
@@ -341,13 +367,13 @@ def test_a_dead_node_that_the_lab_starts_is_nobody_else() -> None:
     def work(lab: Lab) -> None:
         lab.cluster.launch = lambda node: launch(lab, node)  # type: ignore[method-assign]
         keep_reaping(lab)
-        before = ended(lab, node_verbs.kill)
+        before = ended(lab, kill)
         asked(lab, node_verbs.start, nodes=["kafka1"], wait=False)
         assert lab.down == {}
         lab._knock("kafka1", before)
         asked(lab, node_verbs.restart, nodes=["kafka1"], kill=True, wait=False)
         assert lab.down == {}
-        ended(lab, node_verbs.kill)
+        ended(lab, kill)
         with started_by_somebody(lab, lab.cluster.nodes["kafka1"]):
             wait_until(lambda: lab.cluster.state.answers(lab.cluster.nodes["kafka1"]), "it answers")
             lab._knock("kafka1", before)
@@ -367,7 +393,7 @@ def test_a_node_that_was_started_before_its_end_was_proved_is_not_looked_at() ->
 def test_what_stands_in_for_a_dead_node_in_a_proof_of_ours_is_nobody_else() -> None:
     def work(lab: Lab) -> None:
         keep_reaping(lab)
-        how = ended(lab, node_verbs.kill)
+        how = ended(lab, kill)
         looking = threading.Thread(target=lab._knock, args=("kafka1", how))
         with probes.served(lab.network, "kafka1", 9092) as stand_in:
             assert stand_in is not None
@@ -426,8 +452,8 @@ def test_a_client_whose_signal_does_nothing_is_found_out(kind: str, said: str) -
         pid = a_client(lab, ["/bin/sleep", "60"])
         with ended_afterwards(lab, pid):
             with deaf(lab), pytest.raises(NotProved, match=said):
-                asked(lab, run_verbs.disturb, processes=["producer1"], kind=kind, heard=[])
-            assert (told(lab, "proved"), lab.standing) == ([], {})
+                disturb(lab, kind)
+            assert (told(lab, "proved"), lab.active) == ([], {})
 
     in_a_lab(work)
 
@@ -441,7 +467,7 @@ def test_a_client_whose_pause_somebody_else_ended_is_found_out(heard: bool) -> N
         pid = a_client(lab, ["/bin/sh", "-c", "sleep 60; true"])
         with ended_afterwards(lab, pid):
             wait_until(lambda: bool(processes.below(pid)), "it has started its own")
-            asked(lab, run_verbs.disturb, processes=["producer1"], kind="pause", heard=["producer1"] * heard)
+            disturb(lab, "pause", heard=heard)
             keep_proving(lab)
             wait_until(lambda: bool(told(lab, "held")), "it is proved again")
             os.kill(processes.below(pid)[0] if heard else pid, signal.SIGCONT)
@@ -459,8 +485,8 @@ def test_a_client_that_is_still_stopped_when_its_pause_was_healed_is_found_out(h
         with ended_afterwards(lab, pid):
             wait_until(lambda: len(processes.below(pid)) == 2, "it has started its own")
             those = processes.below(pid) if heard else [pid]
-            asked(lab, run_verbs.disturb, processes=["producer1"], kind="pause", heard=["producer1"] * heard)
-            (name,) = lab.standing
+            disturb(lab, "pause", heard=heard)
+            (name,) = lab.active
             standing = lab.mend(name)
             assert standing is not None
             for each in those:
@@ -484,10 +510,10 @@ def test_of_several_clients_none_stays_paused_if_not_all_of_them_are() -> None:
 
         pid = a_client(lab, ["/bin/sleep", "60"])
         with ended_afterwards(lab, pid):
-            run_verbs.wake_in_time = fails  # type: ignore[attr-defined]
+            client_faults.wake_in_time = fails  # type: ignore[attr-defined]
             with pytest.raises(NotProved):
-                asked(lab, run_verbs.disturb, processes=["producer1"], kind="pause", heard=[], for_s=60.0)
-            assert lab.standing == {}
+                disturb(lab, "pause", for_s=60.0)
+            assert lab.active == {}
             wait_until(lambda: not processes.stopped_threads(pid), "it is awake")
 
     in_a_lab(work)
@@ -501,15 +527,7 @@ def test_a_client_that_is_paused_for_a_time_wakes_though_nobody_looks(heard: boo
         directory = SimpleNamespace(events=tmp_path / "events.jsonl", supervisor_log=tmp_path / "supervisor.log")
         with ended_afterwards(lab, pid):
             wait_until(lambda: len(processes.below(pid)) == 2, "it has started its own")
-            asked(
-                lab,
-                run_verbs.disturb,
-                directory=directory,
-                processes=["producer1"],
-                kind="pause",
-                heard=["producer1"] * heard,
-                for_s=1.0,
-            )
+            disturb(lab, "pause", heard=heard, directory=directory, for_s=1.0)
             those = processes.below(pid) if heard else [pid]
             assert [processes.stopped_threads(each) for each in those] == [True] * len(those)
             wait_until(lambda: not any(map(processes.stopped_threads, those)), "all of them are awake")
@@ -526,7 +544,7 @@ def text_of(path: Path) -> str:
 
 
 @contextmanager
-def a_run(lab: Lab, *faults_of_run: Fault) -> Iterator[Ongoing]:
+def a_run(lab: Lab, *faults_of_run: Fault) -> Iterator[RunExecution]:
     """A run of a scenario with one fault, to which this lab belongs."""
     scenario = load(find("acks1-leader-isolated"))
     scenario = replace(scenario, faults=[*faults_of_run] or scenario.faults)
@@ -538,12 +556,12 @@ def a_run(lab: Lab, *faults_of_run: Fault) -> Iterator[Ongoing]:
         )  # fmt: skip
         record = new_record(wanted, SPEC, directory)
         write_record(directory, record)
-        ongoing = Ongoing(scenario, record, directory, "none", lambda _: None)
-        ongoing._trail = lab.events
+        ongoing = RunExecution(scenario, record, directory, "none", lambda _: None)
+        ongoing._trail = LabTrail(lab.events)
         yield ongoing
 
 
-def what_the_judge_says(ongoing: Ongoing) -> tuple[list[str], bool, str]:
+def what_the_judge_says(ongoing: RunExecution) -> tuple[list[str], bool, str]:
     """What the journal tells of the fault, whether that is evidence, and the sentence about it."""
     ongoing.close()
     with opened(ongoing.directory) as source:
@@ -585,7 +603,7 @@ def test_a_dead_node_where_somebody_came_and_went_reaches_the_judge_by_the_runs_
     def work(lab: Lab) -> None:
         with a_run(lab, Kill(["kafka1"], at_messages=1)) as ongoing:
             keep_reaping(lab)
-            control.call = lambda *_, **__: asked(lab, node_verbs.kill, nodes=["kafka1"])
+            control.call = lambda *_, **__: asked(lab, kill, nodes=["kafka1"])
             ongoing.faults[0].begin()
             keep_proving(lab)
             if sabotaged:
@@ -674,8 +692,8 @@ def test_a_proof_that_breaks_in_an_unforeseen_way_does_not_end_the_proving_of_ot
             raise KeyError("198.18.1.9")
 
         @contextmanager
-        def fault() -> Iterator[Held]:
-            yield Held("held", breaks, breaks)
+        def fault() -> Iterator[FaultProof]:
+            yield FaultProof("held", breaks, breaks)
 
         standing = lab.begin("f0", "odd", ["kafka1"], fault())
         lab._look_after(standing)
@@ -792,11 +810,11 @@ def test_fifty_cuts_leave_as_many_open_descriptors_as_before() -> None:
 def test_a_cut_upon_a_cut_of_new_connections_breaks_neither() -> None:
     def work(lab: Lab) -> None:
         name, match = lab.next_name(), Match(new_connections=True)
-        fault = faults.severed(lab.network, name, sorted(LINKS), match)
+        fault = links.severed(lab.network, name, sorted(LINKS), match)
         first = lab.begin(name, "cut", ["kafka1", "kafka2"], fault, links=LINKS, match=match)
         second = cut(lab)
-        first.held.prove()
+        first.proof.prove()
         lab.end(second.name)
-        first.held.prove()
+        first.proof.prove()
 
     in_a_lab(work)

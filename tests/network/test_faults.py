@@ -33,14 +33,15 @@ from ackproof.core.errors import NotProved, Problem
 from ackproof.host import namespaces as kernel
 from ackproof.lab.audit_log import Events
 from ackproof.lab.cluster import Cluster
-from ackproof.lab.faults import network as faults
+from ackproof.lab.faults import delay
+from ackproof.lab.faults import links as link_faults
+from ackproof.lab.faults import nodes as node_faults
 from ackproof.lab.faults.active import Lab
-from ackproof.lab.faults.network import Held
+from ackproof.lab.faults.proof import FaultProof
 from ackproof.lab.network import probes
 from ackproof.lab.network.nftables import TABLE, Match, Rules
 from ackproof.lab.network.router import NOT_ONLY_OURS, PROBE_PORT, Network
 from ackproof.lab.server import commands as verbs
-from ackproof.lab.server import node_commands as node_verbs
 from ackproof.lab.server.commands import Request, Server
 from ackproof.lab.spec import LabSpec
 from ackproof.lab.topology import Link, links_of, severed_between, severed_by_groups
@@ -133,12 +134,12 @@ def test_each_kind_proves_itself_again_and_again_and_leaves_no_rule(rootless: bo
     def work(network: Network) -> None:
         before = rule_set(network)
         for match in KINDS.values():
-            with faults.severed(network, "f1", BOTH, match) as held:
+            with link_faults.severed(network, "f1", BOTH, match) as held:
                 assert held.proved
                 for _ in range(3):
                     held.prove()
                 assert rule_set(network) != before
-            assert "open again" in faults.prove_open(network, BOTH, match)
+            assert "open again" in link_faults.prove_open(network, BOTH, match)
             assert rule_set(network) == before
         assert open_pairs(network) == ALL_PAIRS
 
@@ -147,7 +148,7 @@ def test_each_kind_proves_itself_again_and_again_and_leaves_no_rule(rootless: bo
 
 def test_rules_that_differ_in_one_value_are_not_the_same_for_these_tests() -> None:
     def work(network: Network) -> None:
-        with faults.severed(network, "f1", BOTH, Match(port=PORT)):
+        with link_faults.severed(network, "f1", BOTH, Match(port=PORT)):
             before = rule_set(network)
             move_to_port(network, "f1", BOTH, PORT + 1)
             assert rule_set(network) != before
@@ -160,7 +161,7 @@ def test_rules_that_differ_in_one_value_are_not_the_same_for_these_tests() -> No
 
 def test_a_cut_stops_both_directions_and_nothing_else(rootless: bool) -> None:
     def work(network: Network) -> None:
-        with faults.severed(network, "f1", BOTH, Match()):
+        with link_faults.severed(network, "f1", BOTH, Match()):
             for link in permutations(NODES, 2):
                 assert datagram_arrives(network, link) == (link not in BOTH), link
                 assert connects(network, link) == ("silent" if link in BOTH else "connected"), link
@@ -171,7 +172,7 @@ def test_a_cut_stops_both_directions_and_nothing_else(rootless: bool) -> None:
 
 def test_a_one_way_cut_leaves_the_way_back() -> None:
     def work(network: Network) -> None:
-        with faults.severed(network, "f1", [("kafka1", "kafka2")], Match()) as held:
+        with link_faults.severed(network, "f1", [("kafka1", "kafka2")], Match()) as held:
             assert "kafka2 → kafka1 still gets through" in held.proved
             assert not datagram_arrives(network, ("kafka1", "kafka2"))
             assert datagram_arrives(network, ("kafka2", "kafka1"))
@@ -182,7 +183,7 @@ def test_a_one_way_cut_leaves_the_way_back() -> None:
 
 def test_a_cut_of_a_port_stops_it_at_either_end_and_leaves_all_others() -> None:
     def work(network: Network) -> None:
-        with faults.severed(network, "f1", BOTH, Match(port=PORT)):
+        with link_faults.severed(network, "f1", BOTH, Match(port=PORT)):
             for link in BOTH:
                 assert not datagram_arrives(network, link, port=PORT)
                 assert not datagram_arrives(network, link, source_port=PORT)
@@ -200,7 +201,7 @@ def test_a_cut_of_a_port_that_a_program_uses_for_datagrams_is_proved_or_told() -
             taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         with taken, suppress(Problem):
             taken.bind((network.endpoints["kafka2"].address, PORT))
-            with faults.severed(network, "f1", BOTH, Match(port=PORT)):
+            with link_faults.severed(network, "f1", BOTH, Match(port=PORT)):
                 pass
 
     in_a_lab_network(work)
@@ -208,7 +209,7 @@ def test_a_cut_of_a_port_that_a_program_uses_for_datagrams_is_proved_or_told() -
 
 def test_a_node_can_take_its_port_while_its_new_connections_are_cut() -> None:
     def work(network: Network) -> None:
-        with faults.severed(network, "f1", BOTH, Match(port=PORT, new_connections=True)):
+        with link_faults.severed(network, "f1", BOTH, Match(port=PORT, new_connections=True)):
             node = network.endpoints["kafka2"]
             with kernel.inside(node.namespace):
                 socket.create_server((node.address, PORT)).close()
@@ -219,7 +220,7 @@ def test_a_node_can_take_its_port_while_its_new_connections_are_cut() -> None:
 def test_new_connections_are_dropped_and_old_ones_go_on() -> None:
     def work(network: Network) -> None:
         with closing(probes.connect(network, ("kafka1", "kafka2"))) as old:
-            with faults.severed(network, "f1", BOTH, Match(new_connections=True)) as held:
+            with link_faults.severed(network, "f1", BOTH, Match(new_connections=True)) as held:
                 assert "2 from before still carry data" in held.proved
                 assert connects(network, ("kafka1", "kafka2")) == "silent"
                 assert probes.carries(old) == "carries"
@@ -235,9 +236,9 @@ def test_however_often_new_connections_are_cut_the_next_cut_is_proved_and_healed
     def work(network: Network) -> None:
         match = Match(new_connections=True)
         for number in range(40):
-            with faults.severed(network, f"f{number}", BOTH, match):
+            with link_faults.severed(network, f"f{number}", BOTH, match):
                 pass
-            faults.prove_open(network, BOTH, match)
+            link_faults.prove_open(network, BOTH, match)
         for name in ("kafka1", "kafka2"):
             assert len(network.endpoints[name].accepted) <= 2  # those of the last
 
@@ -248,7 +249,7 @@ def test_a_reset_refuses_at_once_and_breaks_old_connections() -> None:
     def work(network: Network) -> None:
         with (
             closing(probes.connect(network, ("kafka1", "kafka2"))) as old,
-            faults.severed(network, "f1", BOTH, Match(reset=True)),
+            link_faults.severed(network, "f1", BOTH, Match(reset=True)),
         ):
             assert connects(network, ("kafka1", "kafka2")) == "refused"
             assert connects(network, ("kafka1", "kafka3")) == "connected"
@@ -263,7 +264,7 @@ def test_loss_takes_about_its_share_of_the_tests_own_datagrams(share: float) -> 
     def work(network: Network) -> None:
         links = sorted(links_of(["kafka2"], NODES))
         sent = 1000
-        with faults.severed(network, "f1", links, Match(loss=share)):
+        with link_faults.severed(network, "f1", links, Match(loss=share)):
             lost = sent - _arrivals(network, ("kafka1", "kafka2"), sent)
             spread = 6 * (sent * share * (1 - share)) ** 0.5
             assert abs(lost - sent * share) <= spread
@@ -286,9 +287,9 @@ def test_what_others_send_on_a_flaky_link_is_not_taken_for_lost_probes() -> None
         others.start()
         try:
             for share in (0.3, 1.0):
-                with faults.severed(network, "f1", BOTH, Match(loss=share)) as held:
+                with link_faults.severed(network, "f1", BOTH, Match(loss=share)) as held:
                     held.prove()
-                    with faults.severed(network, "f2", BOTH, Match()):
+                    with link_faults.severed(network, "f2", BOTH, Match()):
                         held.prove()
         finally:
             over.set()
@@ -317,7 +318,7 @@ def _arrivals(network: Network, link: Link, count: int) -> int:
 
 def test_a_delay_is_proved_or_refused_and_leaves_nothing() -> None:
     def work(network: Network) -> None:
-        with suppress(NoNetem), _or_no_netem(), faults.delayed(network, ["kafka2"], 60) as held:
+        with suppress(NoNetem), _or_no_netem(), delay.delayed(network, ["kafka2"], 60) as held:
             assert "kafka2" in held.proved
             begun = time.monotonic()
             assert datagram_arrives(network, ("kafka1", "kafka2"))
@@ -349,7 +350,7 @@ def _or_no_netem() -> Iterator[None]:
 def refuted(network: Network, match: str | None = None) -> Iterator[None]:
     """The proof within fails, and a probe tells it: not only that somebody else changed the rules. It need not be
     patient: what was sabotaged does not come back."""
-    faults._PATIENCE_S = IMPATIENT_S
+    link_faults._PATIENCE_S = delay._PATIENCE_S = IMPATIENT_S
     probes.carries = partial(probes.carries, patience_s=IMPATIENT_S)
     probes.try_links = partial(probes.try_links, patience_s=IMPATIENT_S)
     with pytest.raises(NotProved, match=match) as told:
@@ -361,7 +362,7 @@ def refuted(network: Network, match: str | None = None) -> Iterator[None]:
 @each_kind
 def test_a_fault_whose_rules_were_removed_is_found_out(match: Match) -> None:
     def work(network: Network) -> None:
-        with faults.severed(network, "f1", BOTH, match) as held:
+        with link_faults.severed(network, "f1", BOTH, match) as held:
             remove_rules(network)
             with refuted(network):
                 held.prove()
@@ -373,7 +374,7 @@ def test_a_fault_whose_rules_were_removed_is_found_out(match: Match) -> None:
 @each_kind
 def test_a_fault_that_lost_one_of_its_links_is_found_out(match: Match) -> None:
     def work(network: Network) -> None:
-        with faults.severed(network, "f1", BOTH, match) as held:
+        with link_faults.severed(network, "f1", BOTH, match) as held:
             remove_links(network, "f1", [BOTH[1]])
             with refuted(network, match="kafka2 → kafka1"):
                 held.prove()
@@ -385,7 +386,7 @@ def test_a_fault_that_lost_one_of_its_links_is_found_out(match: Match) -> None:
 @pytest.mark.parametrize("kind", ["cut", "reset", "loss"])
 def test_a_fault_whose_whole_table_is_gone_is_found_out(kind: str) -> None:
     def work(network: Network) -> None:
-        with faults.severed(network, "f1", BOTH, KINDS[kind]) as held:
+        with link_faults.severed(network, "f1", BOTH, KINDS[kind]) as held:
             remove_table(network)
             with refuted(network):
                 held.prove()
@@ -397,7 +398,7 @@ def test_a_fault_whose_whole_table_is_gone_is_found_out(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["port", "new connections of a port", "reset of a port"])
 def test_a_cut_that_stands_on_the_wrong_port_is_found_out(kind: str) -> None:
     def work(network: Network) -> None:
-        with faults.severed(network, "f1", BOTH, KINDS[kind]) as held:
+        with link_faults.severed(network, "f1", BOTH, KINDS[kind]) as held:
             move_to_port(network, "f1", BOTH, PORT + 1)
             with refuted(network):
                 held.prove()
@@ -417,7 +418,7 @@ def test_a_fault_whose_rules_stand_in_another_namespace_is_found_out(match: Matc
 
         before = rule_set(network)
         network.rules = network._ask(in_the_nodes)
-        with refuted(network), faults.severed(network, "f1", BOTH, match):
+        with refuted(network), link_faults.severed(network, "f1", BOTH, match):
             pass
         assert rule_set(network) == before
         with kernel.inside(node):
@@ -429,7 +430,7 @@ def test_a_fault_whose_rules_stand_in_another_namespace_is_found_out(match: Matc
 @pytest.mark.proves("D1")
 def test_a_cut_of_a_port_that_cuts_every_port_is_found_out() -> None:
     def work(network: Network) -> None:
-        with faults.severed(network, "f1", BOTH, Match(port=PORT)) as held:
+        with link_faults.severed(network, "f1", BOTH, Match(port=PORT)) as held:
             network.rules.add("stray", Match(), [network._addresses(link) for link in BOTH])
             with refuted(network, match="so is every other"):
                 held.prove()
@@ -440,7 +441,7 @@ def test_a_cut_of_a_port_that_cuts_every_port_is_found_out() -> None:
 @pytest.mark.proves("D1")
 def test_a_one_way_cut_that_cuts_both_ways_is_found_out() -> None:
     def work(network: Network) -> None:
-        with faults.severed(network, "f1", [("kafka1", "kafka2")], Match()) as held:
+        with link_faults.severed(network, "f1", [("kafka1", "kafka2")], Match()) as held:
             network.rules.add("stray", Match(), [network._addresses(("kafka2", "kafka1"))])
             with refuted(network, match="more is cut than was asked"):
                 held.prove()
@@ -451,7 +452,7 @@ def test_a_one_way_cut_that_cuts_both_ways_is_found_out() -> None:
 @pytest.mark.proves("D1")
 def test_new_connections_only_that_stops_old_ones_too_is_found_out() -> None:
     def work(network: Network) -> None:
-        with faults.severed(network, "f1", BOTH, Match(new_connections=True)) as held:
+        with link_faults.severed(network, "f1", BOTH, Match(new_connections=True)) as held:
             network.rules.add("stray", Match(), [network._addresses(link) for link in BOTH])
             with refuted(network, match="no longer carries data"):
                 held.prove()
@@ -462,7 +463,7 @@ def test_new_connections_only_that_stops_old_ones_too_is_found_out() -> None:
 @pytest.mark.proves("D1")
 def test_a_reset_that_is_silent_is_found_out() -> None:
     def work(network: Network) -> None:
-        with faults.severed(network, "f1", BOTH, Match(reset=True)) as held:
+        with link_faults.severed(network, "f1", BOTH, Match(reset=True)) as held:
             network.rules.add("stray", Match(), [network._addresses(link) for link in BOTH])
             with refuted(network):
                 held.prove()
@@ -474,7 +475,7 @@ def test_a_reset_that_is_silent_is_found_out() -> None:
 @pytest.mark.parametrize("wrong", [0.02, 0.9])
 def test_a_loss_of_another_share_is_found_out(wrong: float) -> None:
     def work(network: Network) -> None:
-        with faults.severed(network, "f1", BOTH, Match(loss=0.3)) as held:
+        with link_faults.severed(network, "f1", BOTH, Match(loss=0.3)) as held:
             network.rules.remove("f1")
             network.rules.add("f1", Match(loss=wrong), [network._addresses(link) for link in BOTH])
             with refuted(network):
@@ -487,7 +488,7 @@ def test_a_loss_of_another_share_is_found_out(wrong: float) -> None:
 def test_a_delay_that_does_not_delay_is_found_out() -> None:
     def work(network: Network) -> None:
         network.delay = network.undelay = lambda *_: None  # type: ignore[method-assign,assignment]
-        with refuted(network), faults.delayed(network, ["kafka2"], 100):
+        with refuted(network), delay.delayed(network, ["kafka2"], 100):
             pass
 
     in_a_lab_network(work)
@@ -498,7 +499,7 @@ def test_a_delay_that_is_taken_away_while_it_stands_is_found_out() -> None:
     def work(network: Network) -> None:
         if not has_netem(network):
             stand_in_for_netem(network)
-        with faults.delayed(network, ["kafka2"], 1000) as held:
+        with delay.delayed(network, ["kafka2"], 1000) as held:
             held.prove()
             network.undelay("kafka2")
             with refuted(network, match="no delay of 1000 ms"):
@@ -513,7 +514,7 @@ def test_a_short_delay_that_is_taken_away_is_found_out_though_the_machine_is_as_
     def work(network: Network) -> None:
         if not has_netem(network):
             stand_in_for_netem(network)
-        with faults.delayed(network, ["kafka2"], 1) as held:
+        with delay.delayed(network, ["kafka2"], 1) as held:
             held.prove()
             network.delayed_ends = lambda _: left  # type: ignore[method-assign,assignment]
             with refuted(network, match="does not stand in both directions"):
@@ -549,7 +550,7 @@ def stand_in_for_netem(network: Network) -> None:
 @pytest.mark.proves("D1")
 def test_a_fault_on_a_node_that_was_taken_away_is_told() -> None:
     def work(network: Network) -> None:
-        with faults.severed(network, "f1", BOTH, Match()) as held:
+        with link_faults.severed(network, "f1", BOTH, Match()) as held:
             network.detach("kafka2")  # as an `add` that failed does
             with refuted(network):
                 held.prove()
@@ -560,7 +561,7 @@ def test_a_fault_on_a_node_that_was_taken_away_is_told() -> None:
 @pytest.mark.proves("D1")
 def test_silence_at_a_node_whose_network_is_gone_proves_nothing() -> None:
     def work(network: Network) -> None:
-        with faults.severed(network, "f1", BOTH, Match()) as held:
+        with link_faults.severed(network, "f1", BOTH, Match()) as held:
             with kernel.inside(network.endpoints["kafka2"].namespace), IPRoute() as node_side:
                 node_side.link("set", index=node_side.link_lookup(ifname="eth0")[0], state="down")
             with refuted(network, match="proves nothing"):
@@ -573,7 +574,7 @@ def test_a_mended_link_on_which_nothing_gets_through_is_told() -> None:
     def work(network: Network) -> None:
         network.rules.add("stray", Match(), [network._addresses(BOTH[0])])
         with refuted(network, match="nothing gets through"):
-            faults.prove_open(network, BOTH, Match())
+            link_faults.prove_open(network, BOTH, Match())
 
     in_a_lab_network(work)
 
@@ -589,7 +590,7 @@ def test_a_fault_that_cannot_be_proved_is_undone() -> None:
             remove_rules(network)
 
         network.sever = lame  # type: ignore[method-assign,assignment]
-        with refuted(network), faults.severed(network, "f1", BOTH, Match()):
+        with refuted(network), link_faults.severed(network, "f1", BOTH, Match()):
             pass
         assert rule_set(network) == before
         assert not network.cuts
@@ -601,7 +602,10 @@ def test_a_fault_that_cannot_be_proved_is_undone() -> None:
 def test_a_rule_of_somebody_else_that_no_probe_meets_is_found_out(rootless: bool) -> None:
     def work(network: Network) -> None:
         far = sorted(severed_between(["kafka3"], ["client"]))
-        with faults.severed(network, "f1", BOTH, Match()) as near, faults.severed(network, "f2", far, Match()) as other:
+        with (
+            link_faults.severed(network, "f1", BOTH, Match()) as near,
+            link_faults.severed(network, "f2", far, Match()) as other,
+        ):
             let_connections_through(network)
             assert connects(network, BOTH[0]) == "connected"
             assert not datagram_arrives(network, BOTH[0])
@@ -614,7 +618,7 @@ def test_a_rule_of_somebody_else_that_no_probe_meets_is_found_out(rootless: bool
 @each_kind
 def test_a_fault_that_was_opened_between_two_probes_is_found_out(match: Match) -> None:
     def work(network: Network) -> None:
-        with faults.severed(network, "f1", BOTH, match) as held:
+        with link_faults.severed(network, "f1", BOTH, match) as held:
             held.prove()
             let_connections_through_for_a_moment(network)
             assert_nothing_is_proved(network, held)
@@ -622,15 +626,15 @@ def test_a_fault_that_was_opened_between_two_probes_is_found_out(match: Match) -
     in_a_lab_network(work)
 
 
-def assert_nothing_is_proved(network: Network, *standing: Held) -> None:
+def assert_nothing_is_proved(network: Network, *standing: FaultProof) -> None:
     """Not what stands, nor that it is healed, nor a fault to come, whatever we change ourselves."""
     for held in standing * 2:
         with pytest.raises(NotProved, match=NOT_ONLY_OURS):
             held.prove()
     with pytest.raises(NotProved, match=NOT_ONLY_OURS):
-        faults.prove_open(network, BOTH, Match())
+        link_faults.prove_open(network, BOTH, Match())
     network.mend("f1")
-    with pytest.raises(NotProved, match=NOT_ONLY_OURS), faults.severed(network, "f3", BOTH, Match()):
+    with pytest.raises(NotProved, match=NOT_ONLY_OURS), link_faults.severed(network, "f3", BOTH, Match()):
         pass
     assert "f3" not in network.rules.names()
 
@@ -638,7 +642,7 @@ def assert_nothing_is_proved(network: Network, *standing: Held) -> None:
 @pytest.mark.proves("D1")
 def test_a_change_of_somebody_else_just_before_one_of_ours_is_found_out() -> None:
     def work(network: Network) -> None:
-        with faults.severed(network, "f1", BOTH, Match()) as held:
+        with link_faults.severed(network, "f1", BOTH, Match()) as held:
             let_connections_through_for_a_moment(network)
             network.retime("f1", LONG_S)
             assert_nothing_is_proved(network, held)
@@ -650,12 +654,12 @@ def test_what_we_change_the_kernel_ends_and_others_read_or_change_elsewhere_is_n
     rootless: bool,
 ) -> None:
     def work(network: Network) -> None:
-        with faults.severed(network, "f1", BOTH, Match()) as first:
+        with link_faults.severed(network, "f1", BOTH, Match()) as first:
             for number, match in enumerate(KINDS.values(), start=2):
-                with faults.severed(network, f"f{number}", BOTH, match, for_s=LONG_S):
+                with link_faults.severed(network, f"f{number}", BOTH, match, for_s=LONG_S):
                     first.prove()
                 first.prove()
-            with faults.severed(network, "short", BOTH, Match(), for_s=BRIEFLY_S):
+            with link_faults.severed(network, "short", BOTH, Match(), for_s=BRIEFLY_S):
                 wait_until(lambda: network.taken("short") == {}, "the kernel has forgotten it")
                 first.prove()
             with pytest.raises(NetlinkError):
@@ -664,7 +668,7 @@ def test_what_we_change_the_kernel_ends_and_others_read_or_change_elsewhere_is_n
             with kernel.inside(network.endpoints["kafka1"].namespace):
                 Rules().close()
             first.prove()
-        faults.prove_open(network, BOTH, Match())
+        link_faults.prove_open(network, BOTH, Match())
 
     in_a_lab_network(work, rootless=rootless)
 
@@ -677,12 +681,12 @@ def test_overlapping_cuts_are_their_union_and_healing_one_leaves_the_other(rootl
     def work(network: Network) -> None:
         group = sorted(severed_by_groups([["kafka1"]], NODES))
         with ExitStack() as outer:
-            outer.enter_context(faults.severed(network, "f1", BOTH, Match()))
-            with faults.severed(network, "f2", group, Match()) as second:
+            outer.enter_context(link_faults.severed(network, "f1", BOTH, Match()))
+            with link_faults.severed(network, "f2", group, Match()) as second:
                 assert open_pairs(network) == ALL_PAIRS - set(BOTH) - set(group)
                 second.prove()
             assert open_pairs(network) == ALL_PAIRS - set(BOTH)
-            assert faults.prove_open(network, BOTH, Match()) == "mended; other faults still stand on all its links"
+            assert link_faults.prove_open(network, BOTH, Match()) == "mended; other faults still stand on all its links"
         assert open_pairs(network) == ALL_PAIRS
 
     in_a_lab_network(work, rootless=rootless)
@@ -690,9 +694,9 @@ def test_overlapping_cuts_are_their_union_and_healing_one_leaves_the_other(rootl
 
 def test_every_kind_holds_on_links_that_are_cut_already() -> None:
     def work(network: Network) -> None:
-        with faults.severed(network, "f1", BOTH, Match()) as first:
+        with link_faults.severed(network, "f1", BOTH, Match()) as first:
             for match in KINDS.values():
-                with faults.severed(network, "f2", BOTH, match):
+                with link_faults.severed(network, "f2", BOTH, match):
                     first.prove()
         assert open_pairs(network) == ALL_PAIRS
 
@@ -706,7 +710,7 @@ def test_the_kernel_ends_every_kind_by_itself_when_its_time_is_up(rootless: bool
         kinds = [match for name, match in KINDS.items() if name in ("cut", "port", "new connections", "reset", "loss")]
         with ExitStack() as stack:
             held = [
-                stack.enter_context(faults.severed(network, f"f{number}", links, match, for_s=1.0))
+                stack.enter_context(link_faults.severed(network, f"f{number}", links, match, for_s=1.0))
                 for number, (match, links) in enumerate(zip(kinds, pairs, strict=False))
             ]
             # Nobody mends: the rules and the sets stay, the kernel forgets what is in them.
@@ -724,8 +728,8 @@ def test_the_kernel_ends_every_kind_by_itself_when_its_time_is_up(rootless: bool
 def test_a_time_out_does_not_touch_another_fault_on_the_same_links() -> None:
     def work(network: Network) -> None:
         with (
-            faults.severed(network, "f1", BOTH, Match()) as first,
-            faults.severed(network, "f2", BOTH, Match(), for_s=0.3),
+            link_faults.severed(network, "f1", BOTH, Match()) as first,
+            link_faults.severed(network, "f2", BOTH, Match(), for_s=0.3),
         ):
             wait_until(lambda: network.taken("f2") == {}, "the kernel has forgotten the second fault")
             first.prove()
@@ -789,7 +793,7 @@ def test_any_sequence_of_faults_and_heals_is_the_union_of_what_stands(rootless: 
                 assert open_pairs(network) == ALL_PAIRS
                 assert {lab.processes.state(name) for name in NODES[:2]} == {"running"}
             finally:
-                for name in list(lab.standing):
+                for name in list(lab.active):
                     lab.mend(name)
             played.update(sequences=1, operations=len(operations))
 
@@ -838,7 +842,7 @@ class Play:
             self._cut(operation)
         elif operation not in self._paused():
             name, node = self._lab.next_name(), self._lab.cluster.nodes[operation]
-            self._lab.begin(name, "pause", [operation], node_verbs._paused(self._lab, node, False))
+            self._lab.begin(name, "pause", [operation], node_faults.paused(self._lab, node, False))
             self._standing[name] = operation
 
     def _heal(self, *names: str) -> None:
@@ -848,11 +852,12 @@ class Play:
 
     def heal_all(self) -> None:
         self._heal()
-        assert (self._standing, self._lab.standing) == ({}, {})
+        assert (self._standing, self._lab.active) == ({}, {})
 
     def _cut(self, cut: Cut) -> None:
-        told = verbs._sever(self._server, asked(for_s=cut.for_s), "cut", sorted(NODES), cut.links, cut.match)
-        name = told["fault"]
+        name = self._lab.next_name()
+        severed = link_faults.severed(self._network, name, sorted(cut.links), cut.match, cut.for_s)
+        self._lab.begin(name, "cut", sorted(NODES), severed, links=cut.links, match=cut.match, for_s=cut.for_s)
         assert (self._network.left_s(name) or 0) > (LONG_S / 2 if cut.for_s == LONG_S else -1)
         if cut.for_s == BRIEFLY_S:
             wait_until(lambda: self._network.taken(name) == {}, f"the kernel has ended {name}")
@@ -869,7 +874,7 @@ class Play:
         """Again, whatever the kernel has not ended."""
         for name, what in self._standing.items():
             if isinstance(what, str) or what.links:
-                self._lab.standing[name].held.prove()
+                self._lab.active[name].proof.prove()
 
     def expect(self) -> None:
         """Datagrams arrive where no fault takes them, and nowhere else; where some are lost, either will do."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ackproof.lab.faults import network as faults
+from ackproof.lab.faults import links
 from ackproof.lab.network.nftables import Match
 from ackproof.lab.network.router import Network
 from tests.support.furnished_host import on_a_host
@@ -19,7 +19,7 @@ Told = Callable[[str, object], None]
 
 def two_faults(network: Network) -> int:
     pair = [("kafka1", "kafka2"), ("kafka2", "kafka1")]
-    with faults.severed(network, "f1", pair, Match()), faults.severed(network, "f2", pair[:1], Match(reset=True)):
+    with links.severed(network, "f1", pair, Match()), links.severed(network, "f2", pair[:1], Match(reset=True)):
         pass
     return len(NODES)
 

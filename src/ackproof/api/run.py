@@ -61,7 +61,7 @@ class RunListener(Protocol):
     def tell(self, said: str) -> None:
         """Something happened, in a sentence."""
 
-    def follow(self, run: running.Ongoing) -> None:
+    def follow(self, run: running.RunExecution) -> None:
         """The lab serves, and the load is about to begin."""
 
     def counts(self, now: dict[str, int]) -> None:
@@ -83,7 +83,7 @@ class _Log:
     def began(self, request: RunRequest, result: RunResult) -> None:
         self.tell(f"the run directory is {result.directory}")
 
-    def follow(self, run: running.Ongoing) -> None:
+    def follow(self, run: running.RunExecution) -> None:
         pass
 
     def counts(self, now: dict[str, int]) -> None:
@@ -147,7 +147,7 @@ def carry_out(request: RunRequest, found: launch.Ingredients, listener: RunListe
             if spec.expose:
                 listener.tell(f"each broker has a port on 127.0.0.1: {OPEN_TO_ALL}")
             with _down_afterwards(launched, request.keep, listener.tell, afterwards):
-                ongoing = running.Ongoing(request.scenario, record, directory.resolve(), spec.name, listener.tell)
+                ongoing = running.RunExecution(request.scenario, record, directory.resolve(), spec.name, listener.tell)
                 _run_load(request, ongoing, listener, judging)
             doubts = ongoing.doubts()
             result.exit_code = 3 if doubts else 0
@@ -219,7 +219,9 @@ def _tell_if_unclean(down: Future[None], tell: Tell) -> None:
         tell(f"unclean: {problem}")
 
 
-def _run_load(request: RunRequest, ongoing: running.Ongoing, listener: RunListener, judging: list[Judging]) -> None:
+def _run_load(
+    request: RunRequest, ongoing: running.RunExecution, listener: RunListener, judging: list[Judging]
+) -> None:
     def start_judge() -> None:
         if request.judge_starts_early and not judging:
             judging.append(_early_judge(request))

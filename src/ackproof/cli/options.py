@@ -47,7 +47,7 @@ def _lab_names() -> list[str]:
         return []
 
 
-def _targets(context: typer.Context, incomplete: str) -> list[str]:
+def complete_targets(context: typer.Context, incomplete: str) -> list[str]:
     """Complete a target in the shell: the nodes of the lab, and the roles."""
     from ackproof.lab.targets import ROLES
 
@@ -69,12 +69,14 @@ For = Annotated[
 Target = Annotated[
     str,
     typer.Argument(
-        help="A node, a glob, a role such as leader:orders/0, or several with commas.", autocompletion=_targets
+        help="A node, a glob, a role such as leader:orders/0, or several with commas.", autocompletion=complete_targets
     ),
 ]
 Targets = Annotated[
     list[str],
-    typer.Argument(help="Nodes: names, globs ('kafka*'), or roles such as leader:orders/0.", autocompletion=_targets),
+    typer.Argument(
+        help="Nodes: names, globs ('kafka*'), or roles such as leader:orders/0.", autocompletion=complete_targets
+    ),
 ]
 Timeout = Annotated[str | None, typer.Option("--timeout", help="How long to wait.")]
 

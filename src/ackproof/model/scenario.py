@@ -14,7 +14,9 @@ from typing import ClassVar, Literal, cast
 import msgspec
 
 from ackproof.core.sites import FIRST_SITE, SECOND_SITE, Mirror, named, placed
-from ackproof.model.faults import Fault, LastingFault, Resize, Start
+from ackproof.model.fault import LastingFault
+from ackproof.model.faults import Fault, Start
+from ackproof.model.steps import Resize
 
 Expected = Literal["required", "allowed", "forbidden"]
 Mode = Literal["zookeeper", "kraft"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -13,6 +12,9 @@ from ackproof.clients.runtime import Progress, write_whole
 from ackproof.core.errors import CannotHere, Problem, UsageProblem
 from ackproof.core.sites import FIRST_SITE
 from ackproof.lab import client as control
+from ackproof.lab.requests import InjectAtClients, Injected, inject_at_clients
+from ackproof.model.fault import AnyFault
+from ackproof.model.faults import Kill, Pause, Restart, Start, Stop
 from ackproof.model.run_record import RunRecord
 from ackproof.model.scenario import ConsumerPlan, ProducerPlan, Scenario
 from ackproof.run.client_configs import FLUSH_S, ClientConfigs, Entrances
@@ -134,22 +136,24 @@ class Clients:
             self._exited = set(self.raise_if_one_died())
         return self._exited.issuperset(names)
 
-    def disturb(self, kind: str, targets: list[str], for_s: float | None = None) -> dict[str, Any]:
-        """Carry out a fault at clients: `consumer:2` is the process consumer2."""
-        names = [target.replace(":", "") for target in targets]
-        if kind == "restart":
-            stopped, started = self.disturb("stop", targets), self.disturb("start", targets)
-            return {"nodes": names, "said": [*stopped["said"], *started["said"]]}
-        if kind == "start":
-            return {"nodes": names, "said": self._start_again(names)}
-        if kind != "pause":
-            self._disturbed |= set(names)
-        result: dict[str, Any] = control.call(
-            self._lab, "disturb", kind=kind, processes=names, heard=self._external, for_s=for_s
-        )
-        return result
+    def disturb(self, fault: AnyFault, for_s: float | None = None) -> Injected:
+        """Inject a fault at clients: `consumer:2` is the process consumer2."""
+        names = [target.replace(":", "") for target in fault.asked]
+        match fault:
+            case Restart():
+                stopped, started = self.disturb(Stop(fault.targets)), self._start_again(names)
+                return Injected(names, [*stopped.said, *started.said])
+            case Start():
+                return self._start_again(names)
+            case Kill() | Stop() | Pause():
+                if not isinstance(fault, Pause):
+                    self._disturbed |= set(names)
+                request = InjectAtClients(fault=fault, processes=names, heard=self._external, for_s=for_s)
+                return inject_at_clients(self._lab, request)
+            case _:
+                raise UsageProblem(f"{fault.kind} cannot hit a client")
 
-    def _start_again(self, names: list[str]) -> list[str]:
+    def _start_again(self, names: list[str]) -> Injected:
         ended = self.processes.exits()
         if running := [name for name in names if name in self.processes.started and name not in ended]:
             raise UsageProblem(f"{running[0]} runs: there is nothing to start")
@@ -160,7 +164,7 @@ class Clients:
         self.processes.wait_until_ready(first)
         for name in first:
             self._tell_to_go(name, time.monotonic_ns())
-        return [f"{name}: started{'' if name in first else ' again'}" for name in names]
+        return Injected(names, [f"{name}: started{'' if name in first else ' again'}" for name in names])
 
     def raise_if_one_died(self) -> dict[str, Ended]:
         """How each process that has ended did. CannotHere if one ended by itself that the run needs to the end.

@@ -20,8 +20,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from ackproof.core.errors import FULL, CannotHere, Ended, Problem, UsageProblem, no_space
-from ackproof.host.processes import wait_until
+from ackproof.core.errors import FULL, CannotHere, Ended, Problem, no_space
 from ackproof.journal.compaction import merge_small_files
 from ackproof.journal.files import rows_sealed
 from ackproof.journal.seal import seal_all
@@ -29,35 +28,30 @@ from ackproof.journal.writer import Writer
 from ackproof.lab import client as control
 from ackproof.lab.audit_log import Events
 from ackproof.lab.directory import LabDirectory
-from ackproof.model.faults import (
-    TAKE_DOWN,
-    AddDirectory,
-    CaughtUp,
-    Cut,
-    Elect,
-    Fault,
-    Flaky,
-    Isolate,
-    Kill,
-    LastingFault,
-    Partition,
-    Pause,
-    Replace,
-    Resize,
-    Restart,
-    Seek,
-    Slow,
-    Start,
-    Stop,
-    Translated,
-)
+from ackproof.model.faults import Fault
 from ackproof.model.run_record import Clock, RunRecord, write_record
 from ackproof.model.scenario import Scenario
 from ackproof.run.acls import set_rules
 from ackproof.run.client_processes import ended_how
 from ackproof.run.clients import Clients
 from ackproof.run.exports import export_outboxes
+from ackproof.run.fault_lifecycle import FaultLifecycle
 from ackproof.run.health_check import HealthFeed
+from ackproof.run.lab_trail import (
+    Asked,
+    Disturbed,
+    Event,
+    Exited,
+    Expired,
+    Failed,
+    GoesOn,
+    Healed,
+    Held,
+    LabTrail,
+    NoLongerHolds,
+    Refused,
+    Waited,
+)
 from ackproof.run.mirrors import Mirrors
 from ackproof.run.topics import Topics
 
@@ -66,15 +60,12 @@ SETTLE_S = 120.0
 FULL_BYTES = 1 << 20  # left on a disk
 STOP_S = 8.0  # of the 15 that an interrupted run may take
 ANSWER_S = 3.0  # likewise, for a lab whose supervisor may be stopped
-GRACE_S = 5.0  # after which a fault that should be over ends by itself: nobody was there to end it
-ENDED_BY_ITSELF = ("the kernel", "watchdog", "its time")  # as the lab's trail says who ended it
-TOLD_S = 5.0  # more than the lab takes to prove that such a fault is over
 
 Tell = Callable[[str], None]
 
 
-class Ongoing:
-    """A run under way: the record as it stands, the lab, the clients, and the faults."""
+class RunExecution:
+    """A run that goes on: its record, its lab, its clients and its faults."""
 
     def __init__(self, scenario: Scenario, record: RunRecord, directory: Path, lab: str, tell: Tell) -> None:
         self.scenario = scenario
@@ -86,13 +77,12 @@ class Ongoing:
         self.topics = Topics(scenario, record, directory, lab)
         self._health = HealthFeed(scenario.health, directory, tell)
         self.mirrors = Mirrors(scenario, record, directory, lab)
-        self.faults = [ActiveFault(number, plan, self) for number, plan in enumerate(scenario.faults, start=1)]
+        self.faults = [FaultLifecycle(number, plan, self) for number, plan in enumerate(scenario.faults, start=1)]
         self._faults_table = Writer(directory, "faults", record.run, "run")
         self._probes_table = Writer(directory, "probes", record.run, "run")
         self._nodes_table = Writer(directory, "nodes", record.run, "run")
         self._lateness_table = Writer(directory, "lateness", record.run, "nodes")
-        self._trail = Events(LabDirectory.of(lab).events)
-        self._told = 0
+        self._trail = LabTrail(Events(LabDirectory.of(lab).events))
         self._died: list[str] = []  # servers, by themselves
         self._disturbed: list[str] = []  # servers, by somebody outside of the lab
 
@@ -103,64 +93,82 @@ class Ongoing:
         self.record = msgspec.structs.replace(self.record, **changes)
         write_record(self.directory, self.record)
 
-    def journal_fault(self, fault: ActiveFault, event: str, **facts: Any) -> None:
+    def add_problem(self, text: str) -> None:
+        self.note(problems=[*self.record.problems, text])
+
+    def journal_fault(self, fault: FaultLifecycle, event: str, **facts: Any) -> None:
         plan = fault.plan
         row = {"fault": fault.number, "event": event, "kind": plan.kind, "asked": plan.asked, "targets": fault.targets}
         self._faults_table.add(**{"at_ns": time.monotonic_ns(), **row, **facts})
         self._faults_table.flush()
 
+    # -- what the lab's trail says ---------------------------------------------------------------------------------
+
     def follow_lab(self) -> None:
-        """Bring the lab's own trail into the journal: proofs that hold or do not, nodes that end."""
-        names = {name: fault for fault in self.faults for name in fault.names}
-        events, self._told = self._trail.read_from(self._told)
-        for event in events:
-            kind, at_ns = event["event"], event["at_ns"]
-            fault = names.get(event.get("fault", "")) or self._who_ended(event.get("node", ""))
-            if kind in ("held", "no longer holds") and fault is not None:
-                held, text = kind == "held", event["proof" if kind == "held" else "problem"]
-                self._probes_table.add(fault=fault.number, at_ns=at_ns, held=held, text=text)
-                if not held:
-                    self.journal_fault(fault, "broken", at_ns=at_ns, text=text)
-                    fault.tell_broken(text)
-            elif kind in ("expired", "healed") and fault is not None:
-                fault.hear(event)
-            elif kind in ("asked", "refused", "failed"):
-                self._hear_others(event)
-            elif kind == "exited":
-                self._journal_exit(at_ns, {name: event.get(name) for name in ("node", "code", "signal", "by_itself")})
-            elif kind in ("disturbed", "goes on"):
-                self._journal_disturbance(event)
-            elif kind == "waited":
-                self._lateness_table.add(client=event["node"], at_ns=at_ns, behind_ns=event["waited_ns"])
+        """Bring the lab's trail into the journal: proofs that hold or do not, and nodes that end."""
+        for event in self._trail.new_events():
+            self._hear(event)
         for ended in self.clients.processes.on_host.newly_ended():
-            self._journal_exit(time.monotonic_ns(), ended)
-        self._probes_table.flush_if_due()
-        self._nodes_table.flush_if_due()
-        self._lateness_table.flush_if_due()
+            self._journal_exit(Exited(at_ns=time.monotonic_ns(), **ended))
+        for table in (self._probes_table, self._nodes_table, self._lateness_table):
+            table.flush_if_due()
         self._health.follow()
 
-    def _who_ended(self, node: str) -> ActiveFault | None:
-        """The last fault that took a node down: the lab has no name for such a one, and tells of the node."""
-        those = [fault for fault in self.faults if fault.plan.kind in TAKE_DOWN and node in fault.targets]
+    def _hear(self, event: Event) -> None:
+        match event:
+            case Held():
+                if fault := self._fault(event.fault):
+                    self._probes_table.add(fault=fault.number, at_ns=event.at_ns, held=True, text=event.proof)
+            case NoLongerHolds():
+                if fault := self._fault(event.fault) or self._who_ended(event.node):
+                    self._probes_table.add(fault=fault.number, at_ns=event.at_ns, held=False, text=event.problem)
+                    self.journal_fault(fault, "broken", at_ns=event.at_ns, text=event.problem)
+                    fault.report_broken(event.problem)
+            case Expired() | Healed():
+                if fault := self._fault(event.fault):
+                    fault.note_end(event)
+            case Asked() | Refused() | Failed():
+                self._hear_others(event)
+            case Exited():
+                self._journal_exit(event)
+            case Disturbed():
+                self._journal_disturbance(event, event.problem)
+                if self.record.is_server(event.node):
+                    self._disturbed.append(event.node)
+            case GoesOn():
+                self._journal_disturbance(event, event.text)
+            case Waited():
+                self._lateness_table.add(client=event.node, at_ns=event.at_ns, behind_ns=event.waited_ns)
+            case _:
+                assert_never(event)
+
+    def _fault(self, name: str | None) -> FaultLifecycle | None:
+        """Return the fault that the lab calls by a name."""
+        return next((fault for fault in self.faults if name in fault.names), None)
+
+    def _who_ended(self, node: str | None) -> FaultLifecycle | None:
+        """Return the last fault that took a node down. For such a fault the lab's trail has no name but the node's."""
+        those = [fault for fault in self.faults if fault.plan.about.takes_down and node in fault.targets]
         return max(those, key=lambda fault: fault.begun_at or 0.0, default=None)
 
-    def _hear_others(self, event: dict[str, Any]) -> None:
-        """Whoever else changes the lab makes another experiment of the run."""
-        if str(event["by"]).endswith(f"pid {os.getpid()}"):
+    def _hear_others(self, event: Asked | Refused | Failed) -> None:
+        """Note what somebody else asked of the lab: the run is another experiment then."""
+        if event.by.endswith(f"pid {os.getpid()}"):
             return
-        what, others = f"{event['asked']} ({event['by']})", list(self.record.others)
-        if event["event"] == "asked":
-            self.tell(f"somebody else asks something of the lab of this run: {what}")
-            others.append(what)
-        elif event["event"] == "failed":
-            self.tell(f"it failed, and something may have come of it all the same: {what}")
-        elif what in others:
-            self.tell(f"it was refused, so nothing came of it: {what}")
-            others.remove(what)
+        what, others = f"{event.asked} ({event.by})", list(self.record.others)
+        match event:
+            case Asked():
+                self.tell(f"somebody else asks something of the lab of this run: {what}")
+                others.append(what)
+            case Failed():
+                self.tell(f"it failed, and may have had effects all the same: {what}")
+            case Refused() if what in others:
+                self.tell(f"it was refused, so it had no effect: {what}")
+                others.remove(what)
         self.note(others=others)
 
     def doubts(self) -> list[str]:
-        """What was seen already for which the judge would call the run unfit."""
+        """Return what was seen already for which the judge would call the run unfit."""
         broken = {fault.number: "did not hold" for fault in self.faults if fault.broken}
         unproved = {fault.number: "was not proved" for fault in self.faults if fault.unproved}
         others = ["somebody else changed the lab"] if self.record.others else []
@@ -169,30 +177,28 @@ class Ongoing:
         faults = [f"fault {number} {what}" for number, what in (unproved | broken).items()]
         return [*faults, *died, *disturbed, *others]
 
-    def _journal_disturbance(self, event: dict[str, Any]) -> None:
-        """Journal what somebody did to a process, and when that was over.
+    def _journal_disturbance(self, event: Disturbed | GoesOn, text: str) -> None:
+        """Journal what somebody did to a process, or that it is over.
 
         It counts before the load as well: a server that was stopped then may still be catching up, and a changed
         priority, cgroup or set of processors stays for the whole run.
         """
-        node, kind = event["node"], event["event"]
-        text = event["problem" if kind == "disturbed" else "text"]
-        self._nodes_table.add(at_ns=event["at_ns"], node=node, event=kind, by_itself=False, text=text)
+        kind = "disturbed" if isinstance(event, Disturbed) else "goes on"
+        self._nodes_table.add(at_ns=event.at_ns, node=event.node, event=kind, by_itself=False, text=text)
         self.tell(text)
-        if kind == "disturbed" and self.record.is_server(node):
-            self._disturbed.append(node)
 
-    def _journal_exit(self, at_ns: int, ended: dict[str, Any]) -> None:
-        self._nodes_table.add(at_ns=at_ns, event="exited", **ended)
+    def _journal_exit(self, ended: Exited) -> None:
+        how = {"code": ended.code, "signal": ended.signal, "by_itself": ended.by_itself}
+        self._nodes_table.add(at_ns=ended.at_ns, event="exited", node=ended.node, **how)
         clients = (*self.clients.producers, *self.clients.consumers)
-        died = bool(ended["by_itself"]) and self.record.is_server(ended["node"])
+        died = ended.by_itself and self.record.is_server(ended.node)
         if died:
-            self._died.append(ended["node"])
-        if died or (ended["by_itself"] and ended["code"] != 0 and ended["node"] in clients):
-            self.tell(f"{ended['node']} ended by itself ({ended_how(ended['code'], ended['signal'])})")
+            self._died.append(ended.node)
+        if died or (ended.by_itself and ended.code != 0 and ended.node in clients):
+            self.tell(f"{ended.node} ended by itself ({ended_how(ended.code, ended.signal)})")
 
     def resolved(self, plan: Fault) -> Fault:
-        """`target:N` is whatever fault N hit."""
+        """Return the fault with each `target:N` replaced by the nodes that fault N hit."""
 
         def nodes(names: list[str]) -> list[str]:
             found = []
@@ -212,202 +218,10 @@ class Ongoing:
         self.mirrors.close()
 
 
-class ActiveFault:
-    """One fault of the scenario: not begun, standing, or over."""
-
-    def __init__(self, number: int, plan: Fault, run: Ongoing) -> None:
-        self.number = number
-        self.plan = plan
-        self.names: list[str] = []  # what the lab calls it
-        self.targets: list[str] = []
-        self.begun_at: float | None = None
-        self.done_at: float | None = None  # it stands, or is over
-        self.over = False
-        self.broken = False  # it was found not to hold, and that was told
-        self.unproved = False  # that it began, or that it was healed
-        self._run = run
-        self._for_s: float | None = None  # after which it ends though nobody ends it
-        self._healed: dict[str, str] = {}  # of its names, those that are over by the lab's own word, and the proof
-        self._expired: tuple[int, str] | None = None  # when its time was up, and who ended it then
-        self._epoch_before: int | None = None
-
-    def due(self, elapsed_s: float, sent: int) -> bool:
-        if self.begun_at is not None:
-            return False
-        if self.plan.at_messages is not None:
-            return sent >= self.plan.at_messages
-        if self.plan.after_s is not None:
-            done_at = self._run.faults[self.number - 2].done_at
-            return done_at is not None and time.monotonic() - done_at >= self.plan.after_s
-        return elapsed_s >= (self.plan.at_s or 0)
-
-    def begin(self) -> None:
-        run, plan = self._run, self.plan
-        self.begun_at = time.monotonic()
-        if isinstance(plan, LastingFault) and plan.not_before_new_epoch:
-            self._epoch_before = run.clients.leaders.epoch(plan.not_before_new_epoch)
-        run.journal_fault(self, "asked")
-        try:
-            result = self._done()
-            self.done_at = time.monotonic()
-        except Problem as problem:
-            self.done_at = time.monotonic()
-            self.over = True
-            if plan.may_fail and isinstance(problem, CannotHere):  # a bug of ours refuses nothing
-                run.journal_fault(self, "proved", text=f"refused, as it may be: {problem.message}")
-                run.journal_fault(self, "healed", by="done", text="nothing was done")
-                run.tell(f"{plan.kind} was refused: {problem.message}")
-                return
-            self.unproved = True
-            run.journal_fault(self, "not proved", text=problem.message)
-            run.note(problems=[*run.record.problems, f"{plan.kind}: {problem.message}"])
-            run.tell(f"{plan.kind} could not be proved: {problem.message}")
-            return
-        self.names = result.get("faults", [])
-        self.targets = result.get("nodes") or result.get("hit") or []
-        self.over = not plan.lasting
-        run.journal_fault(self, "proved", text="; ".join(result["said"]))
-        if self.over:
-            run.journal_fault(self, "healed", by="done", text="it does not last")
-        run.tell("; ".join(result["said"]))
-
-    def _done(self) -> dict[str, Any]:
-        run, plan = self._run, self.plan
-        match plan:
-            case Elect():
-                return run.topics.elect(plan)
-            case Resize():
-                return run.topics.resize(plan)
-            case Seek():
-                return run.topics.seek(self.number, plan)
-            case CaughtUp():
-                return run.mirrors.wait_until_caught_up(plan.partitions)
-            case Translated():
-                return run.mirrors.tell_group(plan)
-        self._for_s = self._lasts_s()
-        if plan.on_clients:
-            return run.clients.disturb(plan.kind, plan.asked, self._for_s)
-        verb, arguments = _verb(run.resolved(plan))
-        result: dict[str, Any] = control.call(run.lab, verb, **arguments, for_s=self._for_s)
-        return result
-
-    def _lasts_s(self) -> float | None:
-        """For how long it stands if nobody ends it: without `until_s`, for as long as the scenario may take. Before the
-        load begins nobody knows when that is."""
-        plan, load_begun_ns = self.plan, self._run.record.marks.load_begun_ns
-        if not isinstance(plan, LastingFault) or load_begun_ns is None:
-            return None
-        until_s = self._run.scenario.timeout_s if plan.until_s is None else plan.until_s
-        left_s = until_s - (time.monotonic_ns() - load_begun_ns) / 1e9
-        return max(left_s, plan.not_before_max_s if plan.not_before_new_epoch else 0.0) + GRACE_S
-
-    def ends(self, elapsed_s: float, sent: int, load_ended: bool) -> bool:
-        plan = self.plan
-        if self.begun_at is None or self.over or not isinstance(plan, LastingFault):
-            return False
-        if plan.until_messages is not None:
-            due = sent >= plan.until_messages or load_ended
-        else:
-            due = load_ended if plan.until else elapsed_s >= (plan.until_s or 0)
-        return due and self._may_end(plan)
-
-    def _may_end(self, plan: LastingFault) -> bool:
-        """Healed too early, nothing fails over and nothing is lost."""
-        if plan.not_before_new_epoch is None or time.monotonic() - (self.begun_at or 0) >= plan.not_before_max_s:
-            return True
-        now = self._run.clients.leaders.epoch(plan.not_before_new_epoch)
-        return now is not None and self._epoch_before is not None and now > self._epoch_before
-
-    def tell_broken(self, seen: str) -> None:
-        """Once, though it has several names: the lab finds out of each by itself."""
-        if not self.broken:
-            self.broken = True
-            self._run.tell(f"{self.plan.kind} {' '.join(self.targets)} no longer holds: {seen}")
-
-    def hear(self, event: dict[str, Any]) -> None:
-        """What the lab tells of its end."""
-        if event["event"] == "healed":
-            self._healed[event["fault"]] = event["proof"]
-        if self._expired is None and event["by"] in ENDED_BY_ITSELF:
-            self._expired = event.get("over_ns", event["at_ns"]), event["by"]
-
-    def _ended_by_itself(self) -> tuple[int, str] | None:
-        """When, and by whom, once the lab has proved that it is over."""
-        self._run.follow_lab()
-        return self._expired if self._healed.keys() >= set(self.names) else None
-
-    def _wait_until_told(self) -> bool:
-        """Its time is up, and the lab is about to say so, if it is not stuck."""
-        return wait_until(lambda: self._ended_by_itself() is not None, TOLD_S)
-
-    def _should_be_over(self) -> bool:
-        return self._for_s is not None and time.monotonic() > (self.done_at or 0.0) + self._for_s
-
-    def end(self, by: str = "the scenario", stuck: Problem | None = None) -> None:
-        run = self._run
-        if stuck is None and self._should_be_over():
-            self._wait_until_told()
-        itself = self._ended_by_itself()
-        self.over = True
-        healing_ns, by = itself or (time.monotonic_ns(), by)
-        run.journal_fault(self, "healing", at_ns=healing_ns, by=by)
-        try:
-            said = [] if itself else self.heal(stuck)
-        except Problem as problem:
-            stands_no_longer = isinstance(problem, UsageProblem) and stuck is None
-            if not stands_no_longer or not self._wait_until_told():
-                self.unproved = True
-                run.journal_fault(self, "not healed", by=by, text=problem.message)
-                run.note(problems=[*run.record.problems, f"healing {self.plan.kind}: {problem.message}"])
-                run.tell(f"healing {self.plan.kind} could not be proved: {problem.message}")
-                return
-        healed_ns = time.monotonic_ns()
-        if itself := self._ended_by_itself():
-            healed_ns, by = itself
-            said = [f"its time was up ({by})", *(f"{name}: {proof}" for name, proof in self._healed.items())]
-        run.journal_fault(self, "healed", at_ns=max(healing_ns, healed_ns), by=by, text="; ".join(said))
-        run.tell("healed: " + "; ".join(said))
-
-    def heal(self, stuck: Problem | None = None) -> list[str]:
-        """What the lab says of it; `stuck` is why it cannot be asked."""
-        if stuck is not None:
-            raise stuck
-        said: list[str] = control.call(self._run.lab, "heal", faults=self.names)["said"]
-        return said
-
-
-def _verb(plan: Fault) -> tuple[str, dict[str, Any]]:
-    """The lab's verb and its arguments for a fault of a scenario."""
-    targets = ",".join(plan.asked)
-    match plan:
-        case Kill() | Stop() | Start() | Restart() | Pause():
-            return plan.kind, {"nodes": plan.targets}
-        case Replace():
-            return "restart", {"nodes": plan.targets, "kill": True, "wipe": True}
-        case AddDirectory():
-            return "restart", {"nodes": plan.targets, "add_log_dir": True}
-        case Isolate() if not plan.apart_from:
-            return "partition", {"groups": [targets]}
-        case Isolate() | Cut():
-            names = ("one_way", "port", "new_connections", "reset")
-            options = {name: getattr(plan, name) for name in names}
-            return "cut", {"left": targets, "right": ",".join(plan.apart_from), **options}
-        case Partition():
-            return "partition", {"groups": plan.asked}
-        case Flaky():
-            return "flaky", {"nodes": targets, "loss": plan.loss}
-        case Slow():
-            return "slow", {"nodes": targets, "delay_ms": plan.delay_ms}
-        case Elect() | Resize() | Seek() | CaughtUp() | Translated():
-            raise AssertionError(f"{plan.kind} is not done by the lab")
-        case _:
-            assert_never(plan)
-
-
 # -- the run ---------------------------------------------------------------------------------------------------------
 
 
-def carry_out(run: Ongoing, watch: Callable[[dict[str, int]], None], under_way: Callable[[], None]) -> None:
+def carry_out(run: RunExecution, watch: Callable[[dict[str, int]], None], under_way: Callable[[], None]) -> None:
     """From a lab that serves to a run directory that is complete, or says what it lacks."""
     try:
         _prepare(run)
@@ -432,7 +246,7 @@ def carry_out(run: Ongoing, watch: Callable[[dict[str, int]], None], under_way: 
         _put_away(run)
 
 
-def _why(run: Ongoing, problem: Exception) -> Exception:
+def _why(run: RunExecution, problem: Exception) -> Exception:
     """What stands behind it: clients die with their lab, and on a full disk they cannot even say of what they died."""
     if not LabDirectory.of(run.lab).alive():
         others = [what for what in run.record.others if what.startswith("down")]
@@ -447,7 +261,7 @@ def _is_full(place: Path) -> bool:
     return place.exists() and shutil.disk_usage(place).free < FULL_BYTES
 
 
-def _put_away(run: Ongoing) -> None:
+def _put_away(run: RunExecution) -> None:
     """What cannot be sealed stays as it was flushed."""
     try:
         run.close()
@@ -464,7 +278,7 @@ def _all_sent(counts: Mapping[str, int]) -> str:
     return f"the load is over ({told}); the final read waits until every replica is in sync"
 
 
-def _prepare(run: Ongoing) -> None:
+def _prepare(run: RunExecution) -> None:
     run.topics.create(after=None)
     if run.scenario.cluster.access is not None:
         run.tell(set_rules(run.scenario.cluster.access, run.lab, run.directory))
@@ -477,7 +291,7 @@ def _prepare(run: Ongoing) -> None:
     run.clients.start(where["sites"], where["users"])
 
 
-def _timeline(run: Ongoing, watch: Callable[[dict[str, int]], None], under_way: Callable[[], None]) -> None:
+def _timeline(run: RunExecution, watch: Callable[[dict[str, int]], None], under_way: Callable[[], None]) -> None:
     """Each fault begins and ends when it is due; the load ends with the last send, never with the last outcome."""
     scenario, faults = run.scenario, run.faults
     begun = run.clients.go()
@@ -512,7 +326,7 @@ def _timeline(run: Ongoing, watch: Callable[[dict[str, int]], None], under_way: 
     run.mark(healed_ns=time.monotonic_ns())
 
 
-def _final_read(run: Ongoing) -> None:
+def _final_read(run: RunExecution) -> None:
     """Nodes that the scenario left dead come back: what they hold belongs to the answer."""
     status = control.call(run.lab, "status")
     dead = [node["name"] for node in status["nodes"] if node["state"] == "down"]
@@ -526,7 +340,7 @@ def _final_read(run: Ongoing) -> None:
     run.note(unread=run.clients.stop_watching(run.tell))
 
 
-def _heal_quickly(run: Ongoing) -> None:
+def _heal_quickly(run: RunExecution) -> None:
     """The load stops, faults end, the journal gets what it can; nothing here may stand in the way of the rest."""
     stuck = _stuck(run.lab)
     with suppress(Problem, OSError):
@@ -539,7 +353,8 @@ def _heal_quickly(run: Ongoing) -> None:
                 try:
                     fault.end(by="the interrupt", stuck=stuck)
                 except OSError:  # the disk takes no more rows
-                    run.tell("healed: " + "; ".join(fault.heal(stuck)))
+                    fault.heal(stuck)
+                    run.tell(f"healed {fault.plan.kind}")
 
 
 def _stuck(lab: str) -> Problem | None:

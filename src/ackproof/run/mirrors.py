@@ -14,9 +14,10 @@ from ackproof.core.errors import CannotHere
 from ackproof.core.sites import placed
 from ackproof.journal.writer import Writer
 from ackproof.lab import client as control
-from ackproof.model.faults import Translated
+from ackproof.lab.requests import Injected
 from ackproof.model.run_record import RunRecord
 from ackproof.model.scenario import Scenario
+from ackproof.model.steps import Translated
 
 MADE_S = 60.0
 CAUGHT_UP_S = 60.0
@@ -46,20 +47,20 @@ class Mirrors:
                 raise CannotHere(f"the mirror did not make {names} within {MADE_S:.0f} s: logs/mirror.log says why")
             time.sleep(0.1)
 
-    def wait_until_caught_up(self, partitions: list[str]) -> dict[str, Any]:
+    def wait_until_caught_up(self, partitions: list[str]) -> Injected:
         pairs = self._pairs(partitions)
         if lacking := self._inside(partial(mirror.behind, list(pairs.values()), CAUGHT_UP_S)):
             names = ", ".join(f"{pair.mirror}/{pair.partition}" for pair in lacking)
             raise CannotHere(f"the mirror had not caught up in {names} after {CAUGHT_UP_S:.0f} s")
         said = [f"{name}: ends with the same record as {self._source(name)}" for name in pairs]
-        return {"nodes": list(pairs), "said": said}
+        return Injected(list(pairs), said)
 
-    def tell_group(self, plan: Translated) -> dict[str, Any]:
+    def tell_group(self, plan: Translated) -> Injected:
         group, pairs = plan.group, self._pairs(plan.partitions)
         found = self._inside(partial(mirror.settled_group_offsets, group, list(pairs.values()), STILL_S))
         self._journal(group, list(pairs), found)
         said = [f"{name}: {_told(group, each, self._source(name))}" for name, each in zip(pairs, found, strict=True)]
-        return {"nodes": list(pairs), "said": said}
+        return Injected(list(pairs), said)
 
     def settle(self, tell: Callable[[str], None]) -> None:
         """Let the mirrors catch up before the final read: unfinished work is no loss. Report one that does not."""

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ackproof.clients.seek import SeekRequest, SeekResult, seek
 from ackproof.core.errors import CannotHere
@@ -16,7 +15,8 @@ from ackproof.journal.writer import Writer
 from ackproof.kafka import admin as topics
 from ackproof.lab import client as control
 from ackproof.lab.directory import LabDirectory
-from ackproof.model import faults
+from ackproof.lab.requests import Injected
+from ackproof.model import steps
 from ackproof.model.run_record import RunRecord
 from ackproof.model.scenario import Scenario, TopicPlan
 
@@ -106,21 +106,21 @@ class Topics:
 
     # -- elections and seeking -------------------------------------------------------------------------------------
 
-    def elect(self, plan: faults.Elect) -> dict[str, Any]:
+    def elect(self, plan: steps.Elect) -> Injected:
         places = list(self._named(plan.partitions))
         bootstrap = self._bootstrap()
         said = control.inside(self._lab, "observer", lambda: topics.elect(bootstrap, places, plan.unclean))
-        return {"nodes": [f"{topic}/{number}" for topic, number in places], "said": said}
+        return Injected([f"{topic}/{number}" for topic, number in places], said)
 
-    def resize(self, plan: faults.Resize) -> dict[str, Any]:
+    def resize(self, plan: steps.Resize) -> Injected:
         bootstrap, count = self._bootstrap(), plan.to_partitions
         said = []
         for name in plan.partitions:
             topic = name.removesuffix("/*")
             said += control.inside(self._lab, "observer", lambda topic=topic: topics.resize(bootstrap, topic, count))  # type: ignore[misc]
-        return {"nodes": list(plan.partitions), "said": said}
+        return Injected(list(plan.partitions), said)
 
-    def seek(self, fault: int, plan: faults.Seek) -> dict[str, Any]:
+    def seek(self, fault: int, plan: steps.Seek) -> Injected:
         """Seek in each partition of the fault, one after the other. The judge decides whether it landed right."""
         said = []
         bootstrap = self._bootstrap()
@@ -138,7 +138,7 @@ class Topics:
             if plan.gone and landed.log_start <= asked.to < landed.log_end:
                 raise CannotHere(f"{topic}/{partition}: offset {asked.to:,} is still there, so nothing is shown")
             said.append(landed.describe(asked))
-        return {"nodes": list(plan.partitions), "said": said}
+        return Injected(list(plan.partitions), said)
 
     def _journal_seek(self, fault: int, asked: SeekRequest, landed: SeekResult) -> None:
         self._table("seeks").add(

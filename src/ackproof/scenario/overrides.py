@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ackproof.core.errors import UsageProblem
-from ackproof.model.faults import BEGINNINGS, ENDS
+from ackproof.model.fault import BEGINNINGS, ENDS
 from ackproof.scenario.source import parsed
 
 PLURALS = {name: f"{name}s" for name in ("producer", "consumer", "topic", "fault", "claim", "alert")}

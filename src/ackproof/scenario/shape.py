@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import msgspec
 
 from ackproof.core.errors import did_you_mean
-from ackproof.model.faults import ENDS, FAULTS, AnyFault, kind_of
+from ackproof.model.fault import ENDS, AnyFault, kind_of
+from ackproof.model.faults import FAULTS
 from ackproof.model.scenario import Scenario
 
 _FAULT_KEYS = {field.name for fault in FAULTS.values() for field in msgspec.structs.fields(fault)}

@@ -25,6 +25,7 @@ from ackproof.judge import worker as judging
 from ackproof.lab import client as control
 from ackproof.lab import ingredients, launch
 from ackproof.lab.node_config import MEMORY_MB
+from ackproof.model.faults import Cut, Flaky, Kill, Partition, Slow
 from tests.support.command_line import AIMED_AT_A_LAB, BAD_LINES, LEAVES, Run, commands, run, state
 
 __all__ = ["run", "state"]  # the fixtures
@@ -326,34 +327,33 @@ def test_results_go_to_standard_output_and_json_is_alone_there(run: Run, monkeyp
         return {"said": [f"{verb} {arguments['nodes']}"], "nodes": arguments["nodes"]}
 
     monkeypatch.setattr(control, "call", call)
-    code, out, err = run("kill", "kafka1", "--json")
+    code, out, err = run("stop", "kafka1", "--json")
     assert (code, json.loads(out)["nodes"]) == (0, ["kafka1"])
     assert "half way" in err
-    assert run("kill", "kafka1")[1] == "kill ['kafka1']\n"
+    assert run("stop", "kafka1")[1] == "stop ['kafka1']\n"
 
 
-def test_times_and_shares_reach_the_lab_as_numbers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: dict[str, Any] = {}
+FAULTS = {
+    "kill kafka1 leader:orders/0": (Kill(["kafka1", "leader:orders/0"]), None),
+    "flaky kafka1 --loss 5% --for 1m": (Flaky(["kafka1"], loss=0.05), 60.0),
+    "slow kafka1 --delay 50ms": (Slow(["kafka1"], delay_ms=50.0), None),
+    "cut kafka1 zk* --one-way --port 2181 --for 1500ms": (Cut(["kafka1"], ["zk*"], one_way=True, port=2181), 1.5),
+    "cut kafka1,kafka2 client --reset": (Cut(["kafka1", "kafka2"], ["client"], reset=True), None),
+    "partition kafka1,kafka2 kafka3": (Partition([["kafka1", "kafka2"], ["kafka3"]]), None),
+}
+
+
+@pytest.mark.parametrize("line", FAULTS)
+def test_a_command_asks_the_lab_for_its_fault(line: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, Any, Any]] = []
 
     def call(_: str, verb: str, __: object, **arguments: object) -> dict[str, Any]:
-        asked[verb] = arguments
+        asked.append((verb, arguments["fault"], arguments.get("for_s")))
         return {"said": []}
 
     monkeypatch.setattr(control, "call", call)
-    run("flaky", "kafka1", "--loss", "5%", "--for", "1m")
-    run("slow", "kafka1", "--delay", "50ms")
-    run("cut", "kafka1", "zk*", "--one-way", "--port", "2181", "--for", "1500ms")
-    run("partition", "kafka1,kafka2", "kafka3")
-    assert asked["flaky"] == {"nodes": "kafka1", "loss": 0.05, "for_s": 60.0}
-    assert asked["slow"] == {"nodes": "kafka1", "delay_ms": 50.0}
-    assert {key: value for key, value in asked["cut"].items() if value} == {
-        "left": "kafka1",
-        "right": "zk*",
-        "one_way": True,
-        "port": 2181,
-        "for_s": 1.5,
-    }
-    assert asked["partition"] == {"groups": ["kafka1,kafka2", "kafka3"]}
+    run(*line.split())
+    assert asked == [("inject", *FAULTS[line])]
 
 
 @pytest.mark.proves("E3")

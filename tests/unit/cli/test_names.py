@@ -21,7 +21,7 @@ from ackproof.lab.directory import LabDirectory
 from ackproof.model.run_record import read_record, write_record
 from ackproof.report import write_index, write_report
 from ackproof.run.client_configs import ClientConfigs, Entrances
-from ackproof.run.execution import Ongoing
+from ackproof.run.execution import RunExecution
 from ackproof.scenario.load import load
 from ackproof.scenario.source import find
 from tests.support.command_line import Run, run, state
@@ -127,7 +127,7 @@ def all_that_a_run_writes(file: Path) -> Path:
     directory = make_run_directory(asked).resolve()
     record = new_record(asked, asked.lab("run"), directory)
     write_record(directory, record)
-    ongoing = Ongoing(scenario, record, directory, "no-lab", lambda _: None)
+    ongoing = RunExecution(scenario, record, directory, "no-lab", lambda _: None)
     clients, entrances = ongoing.clients, Entrances(dict.fromkeys(SITES, "kafka1:9092"), None, [])
     clients.configs = ClientConfigs(scenario, record, clients.files, "no-lab", entrances)
     for client in (*clients.producers, *clients.consumers):

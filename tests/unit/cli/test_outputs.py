@@ -190,7 +190,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "launch", lambda *_, **__: SimpleNamespace(directory=directory, close=lambda: None))
     monkeypatch.setattr(api_run, "_run_load", lambda *_: None)
     monkeypatch.setattr(api_run, "remove_dead_runs", lambda: None)
-    monkeypatch.setattr(running, "Ongoing", lambda *_: SimpleNamespace(doubts=list))
+    monkeypatch.setattr(running, "RunExecution", lambda *_: SimpleNamespace(doubts=list))
     monkeypatch.setattr(control, "down", lambda _: None)
     monkeypatch.setattr(report, "write_report", lambda directory: directory / "report.html")
 

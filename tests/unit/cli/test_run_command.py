@@ -53,7 +53,7 @@ def test_a_lab_whose_run_cannot_begin_goes_down_unless_it_is_kept(
     def full(*_: Any) -> None:
         raise CannotHere("no space left on the disk")
 
-    monkeypatch.setattr(running, "Ongoing", full)
+    monkeypatch.setattr(running, "RunExecution", full)
     outcome = runner.CommandResults(as_json=True)
     runner.run_one(asked(tmp_path, keep), outcome)
     assert outcome.exit_code() == 4
@@ -64,7 +64,7 @@ def test_a_lab_whose_run_is_interrupted_goes_down(tmp_path: Path, monkeypatch: p
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(running, "Ongoing", interrupted)
+    monkeypatch.setattr(running, "RunExecution", interrupted)
     with pytest.raises(KeyboardInterrupt):
         runner.run_one(asked(tmp_path), runner.CommandResults(as_json=True))
     assert lab.down == [lab.directory.name]
@@ -102,7 +102,7 @@ def test_a_run_that_is_not_judged_ends_with_its_lab_and_reports_faults_that_did_
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     run = SimpleNamespace(mark=lambda **_: None, faults=[], doubts=lambda: doubts)
-    monkeypatch.setattr(running, "Ongoing", lambda *_: run)
+    monkeypatch.setattr(running, "RunExecution", lambda *_: run)
     carried_out: list[Any] = []
     monkeypatch.setattr(running, "carry_out", lambda ongoing, *_: carried_out.append(ongoing))
     outcome = runner.CommandResults(as_json=True)
@@ -120,7 +120,7 @@ def test_a_failed_clean_up_is_reported_and_keeps_the_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab: Any, capsys: pytest.CaptureFixture[str], problem: Exception
 ) -> None:
     run = SimpleNamespace(mark=lambda **_: None, faults=[], doubts=list)
-    monkeypatch.setattr(running, "Ongoing", lambda *_: run)
+    monkeypatch.setattr(running, "RunExecution", lambda *_: run)
     monkeypatch.setattr(running, "carry_out", lambda *_: None)
 
     def fails(_: str) -> None:
@@ -140,7 +140,7 @@ def test_a_run_that_is_interrupted_during_its_report_is_not_called_unjudged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lab: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = SimpleNamespace(mark=lambda **_: None, faults=[], doubts=list)
-    monkeypatch.setattr(running, "Ongoing", lambda *_: run)
+    monkeypatch.setattr(running, "RunExecution", lambda *_: run)
     monkeypatch.setattr(running, "carry_out", lambda *_: None)
     verdict: Any = SimpleNamespace(result="confirmed")
     judge = SimpleNamespace(judge=lambda *_: [verdict], close=lambda: None)

@@ -20,10 +20,11 @@ from ackproof.lab.audit_log import Events
 from ackproof.lab.directory import LabDirectory
 from ackproof.model.run_record import Marks
 from ackproof.run import execution as running
+from ackproof.run import fault_lifecycle
 from ackproof.scenario.load import load
 from ackproof.scenario.source import find
 
-PROVED = {"faults": ["f1"], "hit": ["kafka1"], "said": ["f1: severed"]}
+PROVED = {"faults": ["f1"], "nodes": ["kafka1"], "said": ["f1: severed"]}
 STUCK = "the lab does not answer"
 
 
@@ -37,11 +38,15 @@ class StandIn:
         directory.path.mkdir(parents=True)
         self.trail = Events(directory.events)
         self.answers: dict[str, Callable[[], dict[str, Any]]] = {
-            "partition": lambda: PROVED,
-            "heal": lambda: {"said": ["f1: open again"]},
+            "inject": lambda: PROVED,
+            "heal": self._heal,
             "processes": lambda: {"exits": {}},
         }
         monkeypatch.setattr(control, "call", self._call)
+
+    def _heal(self) -> dict[str, Any]:
+        self.trail.add("healed", fault="f1", by="heal", proof="open again")
+        return {"said": ["f1: open again"]}
 
     def _call(self, _: str, verb: str, **arguments: Any) -> dict[str, Any]:
         self.asked.append((verb, arguments))
@@ -57,12 +62,12 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
 
 
 @pytest.fixture
-def run(tmp_path: Path, lab: StandIn) -> running.Ongoing:
+def run(tmp_path: Path, lab: StandIn) -> running.RunExecution:
     """Under way, with one fault that was asked for and proved."""
     return under_way(tmp_path)
 
 
-def under_way(tmp_path: Path, load_begun_ns: int | None = None, **changes: Any) -> running.Ongoing:
+def under_way(tmp_path: Path, load_begun_ns: int | None = None, **changes: Any) -> running.RunExecution:
     scenario = load(find("acks1-leader-isolated"))
     scenario = replace(scenario, faults=[replace(scenario.faults[0], **changes)])
     asked = RunRequest(
@@ -72,23 +77,23 @@ def under_way(tmp_path: Path, load_begun_ns: int | None = None, **changes: Any) 
     directory = tmp_path / "run"
     directory.mkdir()
     record = replace(new_record(asked, asked.lab("run"), directory), marks=Marks(load_begun_ns=load_begun_ns))
-    run = running.Ongoing(scenario, record, directory, "stand-in", lambda _: None)
+    run = running.RunExecution(scenario, record, directory, "stand-in", lambda _: None)
     run.faults[0].begin()
     return run
 
 
-def rows(run: running.Ongoing) -> list[dict[str, Any]]:
+def rows(run: running.RunExecution) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = read_stream(run.directory / "journal" / "faults" / "run.arrows")[0].to_pylist()
     return found
 
 
-def journaled(run: running.Ongoing) -> list[tuple[str, str | None]]:
+def journaled(run: running.RunExecution) -> list[tuple[str, str | None]]:
     """How the fault ended."""
     run.close()
     return [(row["event"], row["by"]) for row in rows(run) if row["event"] not in ("asked", "proved")]
 
 
-def test_an_interrupted_run_does_not_wait_for_a_lab_that_is_stopped(run: running.Ongoing, lab: StandIn) -> None:
+def test_an_interrupted_run_does_not_wait_for_a_lab_that_is_stopped(run: running.RunExecution, lab: StandIn) -> None:
     lab.stuck = True
     lab.asked.clear()
     run.clients.processes.started.update({"observer", "producer1"})
@@ -99,7 +104,7 @@ def test_an_interrupted_run_does_not_wait_for_a_lab_that_is_stopped(run: running
     assert run.record.problems == [f"healing isolate: {STUCK}"]
 
 
-def test_an_interrupted_run_ends_its_faults(run: running.Ongoing, lab: StandIn) -> None:
+def test_an_interrupted_run_ends_its_faults(run: running.RunExecution, lab: StandIn) -> None:
     running._heal_quickly(run)
     assert ("heal", {"faults": ["f1"]}) in lab.asked
     assert journaled(run) == [("healing", "the interrupt"), ("healed", "the interrupt")]
@@ -107,7 +112,7 @@ def test_an_interrupted_run_ends_its_faults(run: running.Ongoing, lab: StandIn) 
 
 def test_a_fault_that_no_longer_holds_is_told_at_once_and_only_once(tmp_path: Path, lab: StandIn) -> None:
     said: list[str] = []
-    lab.answers["partition"] = lambda: {**PROVED, "faults": ["f1", "f2"]}
+    lab.answers["inject"] = lambda: {**PROVED, "faults": ["f1", "f2"]}
     run = under_way(tmp_path)
     run.tell = said.append
     lab.trail.add("held", fault="f1", proof="6 links severed")
@@ -122,7 +127,7 @@ def test_a_fault_that_no_longer_holds_is_told_at_once_and_only_once(tmp_path: Pa
     assert [event for event, _ in journaled(run)] == ["broken", "broken", "healing", "healed"]
 
 
-def test_how_long_nodes_waited_for_a_processor_is_journaled(run: running.Ongoing, lab: StandIn) -> None:
+def test_how_long_nodes_waited_for_a_processor_is_journaled(run: running.RunExecution, lab: StandIn) -> None:
     lab.trail.add("waited", node="kafka2", waited_ns=400)
     run.follow_lab()
     run.close()
@@ -130,7 +135,7 @@ def test_how_long_nodes_waited_for_a_processor_is_journaled(run: running.Ongoing
     assert [(row["client"], row["behind_ns"]) for row in told] == [("kafka2", 400)]
 
 
-def test_a_fault_whose_healing_is_not_proved_is_told(run: running.Ongoing, lab: StandIn) -> None:
+def test_a_fault_whose_healing_is_not_proved_is_told(run: running.RunExecution, lab: StandIn) -> None:
     def refuse() -> dict[str, Any]:
         raise NotProved("nothing gets through")
 
@@ -164,12 +169,12 @@ def test_a_fault_of_a_run_is_to_end_by_itself_soon_after_it_should(
 ) -> None:
     run = under_way(tmp_path, load_begun_ns=time.monotonic_ns() - int(AGO_S * 1e9), **plan)
     ((_, arguments),) = lab.asked
-    assert 0 <= until_s - AGO_S + running.GRACE_S - arguments["for_s"] < LATE_S
-    assert arguments["for_s"] >= running.GRACE_S
+    assert 0 <= until_s - AGO_S + fault_lifecycle.GRACE_S - arguments["for_s"] < LATE_S
+    assert arguments["for_s"] >= fault_lifecycle.GRACE_S
     run.close()
 
 
-def test_a_fault_from_before_the_load_has_no_end_that_is_known(run: running.Ongoing, lab: StandIn) -> None:
+def test_a_fault_from_before_the_load_has_no_end_that_is_known(run: running.RunExecution, lab: StandIn) -> None:
     ((_, arguments),) = lab.asked
     assert arguments["for_s"] is None
     run.close()
@@ -180,7 +185,9 @@ def over(lab: StandIn, by: str, **facts: Any) -> None:
 
 
 @pytest.mark.proves("A4")
-def test_one_that_was_over_before_the_run_came_to_it_is_not_healed_again(run: running.Ongoing, lab: StandIn) -> None:
+def test_one_that_was_over_before_the_run_came_to_it_is_not_healed_again(
+    run: running.RunExecution, lab: StandIn
+) -> None:
     over(lab, "the kernel", over_ns=17)
     run.faults[0].end()
     assert "heal" not in [verb for verb, _ in lab.asked]
@@ -191,7 +198,7 @@ def test_one_that_was_over_before_the_run_came_to_it_is_not_healed_again(run: ru
 @pytest.mark.proves("A4")
 @pytest.mark.parametrize("refused", [True, False])
 def test_one_that_ended_while_its_lab_was_stopped_is_told_as_that(
-    run: running.Ongoing, lab: StandIn, refused: bool
+    run: running.RunExecution, lab: StandIn, refused: bool
 ) -> None:
     """The lab goes on, with the heal that was asked of it: either it comes first, or the lab's own look does."""
     ended: list[int] = []
@@ -216,7 +223,7 @@ def test_a_run_that_comes_too_late_waits_for_the_word_of_a_lab_that_was_stopped_
     tmp_path: Path, lab: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = {"until": None, "until_s": 1.0, "not_before_new_epoch": None}
-    monkeypatch.setattr(running, "GRACE_S", 0.0)
+    monkeypatch.setattr(fault_lifecycle, "GRACE_S", 0.0)
     run = under_way(tmp_path, load_begun_ns=time.monotonic_ns() - int(AGO_S * 1e9), **plan)
     looks, follow_lab = itertools.count(1), run.follow_lab
 
@@ -232,7 +239,7 @@ def test_a_run_that_comes_too_late_waits_for_the_word_of_a_lab_that_was_stopped_
 
 
 @pytest.mark.proves("A4")
-def test_a_pause_that_its_watchdog_ended_is_told_as_that(run: running.Ongoing, lab: StandIn) -> None:
+def test_a_pause_that_its_watchdog_ended_is_told_as_that(run: running.RunExecution, lab: StandIn) -> None:
     lab.trail.add("expired", fault="f1", by="watchdog")
     over(lab, "heal")
     run.faults[0].end()
@@ -240,20 +247,22 @@ def test_a_pause_that_its_watchdog_ended_is_told_as_that(run: running.Ongoing, l
 
 
 def test_one_that_stands_no_longer_though_its_time_was_not_up_is_not_healed(
-    run: running.Ongoing, lab: StandIn, monkeypatch: pytest.MonkeyPatch
+    run: running.RunExecution, lab: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse() -> dict[str, Any]:
         raise UsageProblem("no fault f1 stands")
 
     lab.answers["heal"] = refuse
     over(lab, "heal")  # somebody's own
-    monkeypatch.setattr(running, "TOLD_S", 0)
+    monkeypatch.setattr(fault_lifecycle, "TOLD_S", 0)
     run.faults[0].end()
     assert journaled(run) == [("healing", "the scenario"), ("not healed", "the scenario")]
 
 
 @pytest.mark.proves("D2")
-def test_a_server_that_dies_by_itself_is_told_at_once_and_leaves_a_doubt(run: running.Ongoing, lab: StandIn) -> None:
+def test_a_server_that_dies_by_itself_is_told_at_once_and_leaves_a_doubt(
+    run: running.RunExecution, lab: StandIn
+) -> None:
     said: list[str] = []
     run.tell = said.append
     how = {"code": None, "signal": 9}
@@ -271,7 +280,7 @@ def test_a_server_that_dies_by_itself_is_told_at_once_and_leaves_a_doubt(run: ru
 
 
 def test_a_lab_that_somebody_else_took_down_is_told_as_that(
-    run: running.Ongoing, monkeypatch: pytest.MonkeyPatch
+    run: running.RunExecution, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(LabDirectory, "alive", lambda _: False)
     why = "the lab ended in the middle of the run: "
@@ -283,7 +292,7 @@ def test_a_lab_that_somebody_else_took_down_is_told_as_that(
 
 
 @pytest.mark.proves("B2")
-def test_the_record_says_how_many_rows_were_sealed(run: running.Ongoing) -> None:
+def test_the_record_says_how_many_rows_were_sealed(run: running.RunExecution) -> None:
     running._put_away(run)
     assert run.record.rows == {"faults": 2}
     assert run.record.ended_at is not None

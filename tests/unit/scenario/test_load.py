@@ -15,8 +15,10 @@ import msgspec
 import pytest
 
 from ackproof.core.errors import UsageProblem
-from ackproof.model.faults import CaughtUp, Cut, Elect, Fault, LastingFault, Pause, Seek, Start, Translated
+from ackproof.model.fault import LastingFault
+from ackproof.model.faults import Cut, Fault, Pause, Start
 from ackproof.model.scenario import Scenario
+from ackproof.model.steps import CaughtUp, Elect, Seek, Translated
 from ackproof.scenario.json_schema import json_schema
 from ackproof.scenario.load import load
 from ackproof.scenario.overrides import merged

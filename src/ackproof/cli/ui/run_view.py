@@ -15,7 +15,8 @@ from ackproof.api.run_request import RunRequest
 from ackproof.cli.ui.console import aloud, bar, console
 from ackproof.core.text import plain
 from ackproof.model.scenario import Scenario
-from ackproof.run.execution import ActiveFault, Ongoing
+from ackproof.run.execution import RunExecution
+from ackproof.run.fault_lifecycle import FaultLifecycle
 
 _PLAIN_EVERY_S = 5.0
 _DRAW_EVERY_S = 0.1
@@ -29,7 +30,7 @@ class RunView:
         self._prints = any(producer.print for producer in scenario.producers)
         self._begun = time.monotonic()
         self._drawn = 0.0
-        self._run: Ongoing
+        self._run: RunExecution
         self._rates: list[tuple[float, int]] = []
         self._spoken: dict[Path, int] = {}
         self._leaders: dict[str, Any] = {}
@@ -43,7 +44,7 @@ class RunView:
         scenario = request.scenario
         self._line(f"{scenario.name} ({request.mode}, {request.shape}): {scenario.title}")
 
-    def follow(self, run: Ongoing) -> None:
+    def follow(self, run: RunExecution) -> None:
         self._run = run
 
     def tell(self, said: str) -> None:
@@ -133,9 +134,9 @@ class RunView:
             self._status = None
 
 
-def _words(fault: ActiveFault) -> str:
+def _words(fault: FaultLifecycle) -> str:
     return f"{fault.plan.kind} {' '.join(fault.targets)}{' NO LONGER HOLDS' if fault.broken else ''}"
 
 
-def _stands(fault: ActiveFault) -> bool:
+def _stands(fault: FaultLifecycle) -> bool:
     return fault.begun_at is not None and not fault.over

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ackproof.cli.ui.console import say
 from ackproof.lab.spec import LabSpec
-from ackproof.model.faults import AnyFault, LastingFault
+from ackproof.model.fault import AnyFault, LastingFault
 from ackproof.model.scenario import Scenario
 from ackproof.scenario.executes import what_it_executes
 

@@ -23,12 +23,13 @@ from ackproof.host.processes import Exit, Halt, Processes
 from ackproof.lab.audit_log import Events
 from ackproof.lab.cluster import Cluster
 from ackproof.lab.conditions import LOOK_EVERY_S, Conditions, Proc
-from ackproof.lab.faults import network as faults
+from ackproof.lab.faults.proof import FaultProof
 from ackproof.lab.network import probes
 from ackproof.lab.network.nftables import Match
 from ackproof.lab.network.router import Network
 from ackproof.lab.spec import Node
 from ackproof.lab.topology import Link
+from ackproof.model.faults import FREEZE
 
 PROVE_EVERY_S = 1.0
 # After a fault's time is up, before we look: the kernel forgets a link on time, a watchdog wakes and writes first.
@@ -38,13 +39,13 @@ _KNOCK_S = 0.2  # within a node's own namespace, where a port refuses or takes a
 
 
 @dataclass
-class Standing:
+class ActiveFault:
     """A fault that stands, as asked for and as it became."""
 
     name: str
     kind: str
     targets: list[str]
-    held: faults.Held
+    proof: FaultProof
     stack: ExitStack
     links: frozenset[Link] = frozenset()
     match: Match = field(default_factory=Match)
@@ -66,7 +67,7 @@ class Standing:
             "targets": self.targets,
             "links": sorted(self.links),
             "only": {name: value for name, value in asdict(self.match).items() if value},
-            "proved": self.held.proved,
+            "proved": self.proof.proved,
             "for_s": round(time.monotonic() - self.since, 3),
             "left_s": None if self.until is None else round(max(0.0, self.until - time.monotonic()), 3),
             "broken": self.broken,
@@ -81,7 +82,7 @@ class Lab:
         self.conditions = Conditions(self.processes, events, proc or Proc(os.getpid()))
         self.cluster: Cluster  # set once, by the supervisor, before anybody can ask
         self.turn = threading.RLock()  # one change of a node's state at a time
-        self.standing: dict[str, Standing] = {}
+        self.active: dict[str, ActiveFault] = {}
         self.down: dict[str, Exit] = {}  # nodes that a verb ended and none has started since
         self.clients: set[str] = set()  # programs of a run's
         self._count = 0
@@ -109,11 +110,11 @@ class Lab:
 
     def _tell_if_woken(self, name: str) -> None:
         """A pause that is to be healed no longer stands among the faults, and one whose time is up is not due."""
-        for standing in list(self.standing.values()):
-            its_pause = standing.kind == "pause" and standing.targets == [name]
-            if its_pause and standing.broken is None and self._still_due(standing):
-                standing.broken = f"somebody let {name} go on"
-                self.events.add("no longer holds", fault=standing.name, problem=standing.broken)
+        for active in list(self.active.values()):
+            its_pause = active.kind in FREEZE and active.targets == [name]
+            if its_pause and active.broken is None and self._still_due(active):
+                active.broken = f"somebody let {name} go on"
+                self.events.add("no longer holds", fault=active.name, problem=active.broken)
 
     # -- nodes that are down ---------------------------------------------------------------------------------------
 
@@ -153,56 +154,71 @@ class Lab:
         name: str,
         kind: str,
         targets: list[str],
-        fault: AbstractContextManager[faults.Held],
+        fault: AbstractContextManager[FaultProof],
         *,
         links: Collection[Link] = (),
         match: Match | None = None,
         for_s: float | None = None,
-    ) -> Standing:
+    ) -> ActiveFault:
         """Enter the fault; it stands from here on, and its time counts from here on."""
         with ExitStack() as stack:
             held = stack.enter_context(fault)
             left_s = self.network.left_s(name) if links and for_s is not None else for_s
             until = None if for_s is None else time.monotonic() + (left_s or 0.0)  # its time may be up already
-            standing = Standing(name, kind, targets, held, stack.pop_all(), frozenset(links), match or Match(), until)
+            active = ActiveFault(name, kind, targets, held, stack.pop_all(), frozenset(links), match or Match(), until)
         with self.turn:
-            self.standing[name] = standing
+            self.active[name] = active
         self.events.add("proved", fault=name, kind=kind, targets=targets, proof=held.proved, for_s=for_s)
-        return standing
+        return active
+
+    def heal(self, names: Collection[str]) -> list[str]:
+        """Mend all first, prove afterwards: a link that two faults cut is open only when both are gone."""
+        said, problems = [], []
+        for name in names:
+            self.look_once_more(name)
+        mended = {name: self.mend(name) for name in names}
+        for name, active in mended.items():
+            try:
+                said.append(f"{name}: {self.prove_over(active, 'heal') if active else 'is over already'}")
+            except NotProved as problem:
+                problems.append(problem.message)
+        if problems:
+            raise NotProved(problems[0], problems[1:])
+        return said
 
     def end(self, name: str, by: str = "heal") -> str:
         """Leave the fault and prove that it is over. What was mended stays mended whatever the proof says."""
-        standing = self.mend(name)
-        return f"{name} is over already" if standing is None else self.prove_over(standing, by)
+        active = self.mend(name)
+        return f"{name} is over already" if active is None else self.prove_over(active, by)
 
     def look_once_more(self, name: str) -> None:
         """Right before it is ended by somebody: what broke since the last look would never be seen."""
-        standing = self.standing.get(name)
-        if standing is not None and self._still_due(standing):
-            self._look_after(standing)
+        active = self.active.get(name)
+        if active is not None and self._still_due(active):
+            self._look_after(active)
 
-    def mend(self, name: str) -> Standing | None:
+    def mend(self, name: str) -> ActiveFault | None:
         with self.turn:
-            standing = self.standing.pop(name, None)
-        if standing is not None:
-            expired = standing.until is not None and time.monotonic() >= standing.until
-            standing.ended_by_kernel = expired and bool(standing.links) and not self._taken(name)
+            active = self.active.pop(name, None)
+        if active is not None:
+            expired = active.until is not None and time.monotonic() >= active.until
+            active.ended_by_kernel = expired and bool(active.links) and not self._taken(name)
             # First its watchdog, which must not end some later fault.
             self.processes.send(f"watchdog-{name}", signal.SIGKILL, ends=True)
-            standing.stack.close()
-        return standing
+            active.stack.close()
+        return active
 
-    def prove_over(self, standing: Standing, by: str) -> str:
-        name = standing.name
-        by = "the kernel" if standing.ended_by_kernel else by
+    def prove_over(self, active: ActiveFault, by: str) -> str:
+        name = active.name
+        by = "the kernel" if active.ended_by_kernel else by
         try:
-            proof = standing.held.prove_over()
+            proof = active.proof.prove_over()
         except (NotProved, OSError) as problem:
             self.events.add("not healed", fault=name, by=by, problem=str(problem))
-            raise NotProved(f"{name} ({standing.kind}): {problem}") from problem
+            raise NotProved(f"{name} ({active.kind}): {problem}") from problem
         # The kernel tells nobody: that it was over, and when, is found when somebody looks.
-        over_ns = int(standing.until * 1e9) if standing.ended_by_kernel and standing.until is not None else None
-        self.events.add("healed", fault=name, kind=standing.kind, by=by, proof=proof, over_ns=over_ns)
+        over_ns = int(active.until * 1e9) if active.ended_by_kernel and active.until is not None else None
+        self.events.add("healed", fault=name, kind=active.kind, by=by, proof=proof, over_ns=over_ns)
         return proof
 
     def _taken(self, name: str) -> dict[Link, int]:
@@ -210,17 +226,17 @@ class Lab:
 
     def find(self, names: Collection[str]) -> list[str]:
         with self.turn:
-            if unknown := [name for name in names if name not in self.standing]:
-                standing = ", ".join(self.standing) or "none"
-                raise UsageProblem(f"no fault {', '.join(unknown)} stands; standing: {standing}")
-            return list(names) or list(self.standing)
+            if unknown := [name for name in names if name not in self.active]:
+                known = ", ".join(self.active) or "none"
+                raise UsageProblem(f"no fault {', '.join(unknown)} stands; standing: {known}")
+            return list(names) or list(self.active)
 
     def keep_proving(self) -> None:
         """The thread's life: end what has run its time, prove the rest again, and that who was ended stays down."""
         while True:
             begun = time.monotonic()
-            for standing in list(self.standing.values()):
-                self._look_after(standing)
+            for active in list(self.active.values()):
+                self._look_after(active)
             for name, how in list(self.down.items()):
                 self._knock(name, how)
             time.sleep(max(0.1, self._next_wake(begun) - time.monotonic()))
@@ -234,19 +250,19 @@ class Lab:
             time.sleep(max(0.1, begun + LOOK_EVERY_S - time.monotonic()))
 
     def _next_wake(self, begun: float) -> float:
-        return min([begun + PROVE_EVERY_S, *(standing.over for standing in list(self.standing.values()))])
+        return min([begun + PROVE_EVERY_S, *(active.over for active in list(self.active.values()))])
 
-    def _look_after(self, standing: Standing) -> None:
+    def _look_after(self, active: ActiveFault) -> None:
         try:
-            if time.monotonic() >= standing.over:
-                self.end(standing.name, by="its time")
-            elif standing.name in self.standing and standing.broken is None and self._still_due(standing):
-                self.events.add("held", fault=standing.name, proof=standing.held.prove())
+            if time.monotonic() >= active.over:
+                self.end(active.name, by="its time")
+            elif active.name in self.active and active.broken is None and self._still_due(active):
+                self.events.add("held", fault=active.name, proof=active.proof.prove())
         except Exception as problem:  # noqa: BLE001  # a proof that breaks, however, must not end the proving of others
-            if standing.name in self.standing and self._still_due(standing):
-                standing.broken = str(problem)
-                self.events.add("no longer holds", fault=standing.name, problem=str(problem))
+            if active.name in self.active and self._still_due(active):
+                active.broken = str(problem)
+                self.events.add("no longer holds", fault=active.name, problem=str(problem))
 
-    def _still_due(self, standing: Standing) -> bool:
+    def _still_due(self, active: ActiveFault) -> bool:
         """A proof that failed because the fault's time ran out meanwhile says nothing against it."""
-        return standing.until is None or time.monotonic() < standing.until
+        return active.until is None or time.monotonic() < active.until

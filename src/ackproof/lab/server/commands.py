@@ -15,28 +15,32 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from ackproof.core.errors import CannotHere, NotProved, Problem, Refused, UsageProblem
+from ackproof.core.errors import Problem, Refused, UsageProblem
 from ackproof.core.sites import FIRST_SITE
 from ackproof.host.processes import resident_mb
 from ackproof.lab.directory import LabDirectory, Started
-from ackproof.lab.faults import network as faults
+from ackproof.lab.faults import injection
 from ackproof.lab.faults.active import Lab
+from ackproof.lab.faults.injection import Injection
 from ackproof.lab.network import probes
-from ackproof.lab.network.nftables import Match
 from ackproof.lab.network.router import OBSERVER
+from ackproof.lab.requests import Inject
 from ackproof.lab.roles import resolvers
 from ackproof.lab.server import node_commands as node_verbs
 from ackproof.lab.server import run_commands as run_verbs
 from ackproof.lab.targets import resolve
-from ackproof.lab.topology import Link, groups_of, links_of, severed_between, severed_by_groups
+from ackproof.lab.topology import groups_of
+from ackproof.model.fault import kind_of
+from ackproof.model.faults import Partition
 
 REQUEST_BYTES_MAX = 1 << 20
 
 Result = dict[str, Any]
+Kind = TypeVar("Kind")
 
 
 class Request:
@@ -48,6 +52,9 @@ class Request:
 
     def get(self, name: str, default: Any = None) -> Any:
         return self._arguments.get(name, default)
+
+    def as_struct(self, kind: type[Kind]) -> Kind:
+        return msgspec.convert(self._arguments, kind)
 
 
 class Server:
@@ -98,7 +105,9 @@ class Server:
             return self._enter(connection, arguments["node"])
         if verb not in VERBS:
             raise UsageProblem(f"the lab knows no verb {verb!r}")
-        who = {"verb": verb, "asked": arguments.get("asked"), "by": arguments.get("by")}
+        fault = arguments.get("fault") if verb == "inject" else None
+        done = fault.get("kind", verb) if isinstance(fault, dict) else verb
+        who = {"verb": done, "asked": arguments.get("asked"), "by": arguments.get("by")}
         if verb not in READS:
             self.lab.events.add("asked", **who)
         try:
@@ -123,6 +132,9 @@ class Server:
                 os.close(descriptor)
         return {"node": node}
 
+    def injection(self, request: Request, **how: Any) -> Injection:
+        return Injection(self.lab, self.directory, progress=request.progress, **how)
+
     def lab_names(self, text: str, one: bool = False) -> list[str]:
         names = resolve(text, self.lab.network.names(), resolvers(self.lab.cluster.state))
         if one and len(names) != 1:
@@ -143,114 +155,26 @@ def _receive(connection: socket.socket) -> dict[str, Any]:
     return request
 
 
-# -- faults of the network -------------------------------------------------------------------------------------------
+# -- faults ----------------------------------------------------------------------------------------------------------
 
 
-def _sever(
-    server: Server,
-    request: Request,
-    kind: str,
-    targets: list[str],
-    links: frozenset[Link],
-    match: Match,
-    hit: list[str] | None = None,
-) -> Result:
-    """`hit`: the nodes that were meant, where `targets` names both sides."""
-    lab, for_s = server.lab, request.get("for_s")
-    name = lab.next_name()
-    standing = lab.begin(
-        name,
-        kind,
-        targets,
-        faults.severed(lab.network, name, sorted(links), match, for_s),
-        links=links,
-        match=match,
-        for_s=for_s,
-    )
-    said = f"{name}: {kind} {' '.join(targets)}: {standing.held.proved}"
-    return {**standing.told(), "hit": hit or targets, "faults": [name], "said": [said]}
-
-
-def partition(server: Server, request: Request) -> Result:
-    groups = [server.lab_names(group) for group in request.get("groups")]
-    links = severed_by_groups(groups, server.lab.network.names())
-    if not links:
-        raise UsageProblem("these groups cut nothing: every pair of nodes shares one")
-    return _sever(server, request, "partition", [",".join(group) for group in groups], links, Match(), groups[0])
-
-
-def cut(server: Server, request: Request) -> Result:
-    left, right = server.lab_names(request.get("left")), server.lab_names(request.get("right"))
-    links = severed_between(left, right, request.get("one_way", False))
-    if not links:
-        raise UsageProblem(
-            f"{request.get('left')} and {request.get('right')} are the same node: there is no link to cut"
-        )
-    match = Match(
-        port=request.get("port"),
-        new_connections=request.get("new_connections", False),
-        reset=request.get("reset", False),
-    )
-    return _sever(server, request, "cut", [",".join(left), ",".join(right)], links, match, left)
-
-
-def flaky(server: Server, request: Request) -> Result:
-    names = server.lab_names(request.get("nodes"))
-    links = links_of(names, server.lab.network.names())
-    return _sever(server, request, "flaky", names, links, Match(loss=request.get("loss")))
-
-
-def slow(server: Server, request: Request) -> Result:
-    lab, names, for_s = server.lab, server.lab_names(request.get("nodes")), request.get("for_s")
-    if busy := [
-        name for fault in lab.standing.values() if fault.kind == "slow" for name in fault.targets if name in names
-    ]:
-        raise UsageProblem(f"{', '.join(busy)}: slow already; heal that first")
-    name = lab.next_name()
+def inject(server: Server, request: Request) -> Result:
     try:
-        standing = lab.begin(
-            name, "slow", names, faults.delayed(lab.network, names, request.get("delay_ms")), for_s=for_s
-        )
-    except OSError as problem:
-        raise CannotHere(
-            f"this kernel cannot delay packets ({problem.strerror}): it needs netem (CONFIG_NET_SCH_NETEM, "
-            "module sch_netem); `flaky` and `cut` work without it"
-        ) from problem
-    if for_s is not None:
-        endpoints = [lab.network.endpoints[each] for each in names]
-        descriptors = {number: each.namespace for number, each in enumerate(endpoints, start=200)}
-        where = [
-            text for number, each in zip(descriptors, endpoints, strict=True) for text in (each.interface, str(number))
-        ]
-        node_verbs.start_watchdog(server, standing, ["undelay", *where], descriptors)
-    said = f"{name}: slow {' '.join(names)}: {standing.held.proved}"
-    return {**standing.told(), "hit": names, "faults": [name], "said": [said]}
+        asked = request.as_struct(Inject)
+    except msgspec.ValidationError as problem:
+        raise UsageProblem(f"not a fault: {problem}") from problem
+    how = server.injection(request, for_s=asked.for_s)
+    return injection.inject(how, asked.fault).answer()
 
 
 def join(server: Server, _: Request) -> Result:
-    names = [name for name, fault in list(server.lab.standing.items()) if fault.kind == "partition"]
-    return _end(server, names) if names else {"healed": [], "said": ["no partition stands"]}
+    names = [name for name, fault in list(server.lab.active.items()) if fault.kind == kind_of(Partition)]
+    return {"healed": names, "said": server.lab.heal(names) or ["no partition stands"]}
 
 
 def heal(server: Server, request: Request) -> Result:
     names = server.lab.find(request.get("faults", []))
-    return _end(server, names) if names else {"healed": [], "said": ["no fault stands"]}
-
-
-def _end(server: Server, names: list[str]) -> Result:
-    """Mend all first, prove afterwards: a link that two of them cut is open only when both are gone."""
-    said, problems = [], []
-    for name in names:
-        server.lab.look_once_more(name)
-    mended = {name: server.lab.mend(name) for name in names}
-    for name, standing in mended.items():
-        try:
-            said.append(f"{name}: {server.lab.prove_over(standing, 'heal') if standing else 'is over already'}")
-        except NotProved as problem:
-            problems.append(problem.message)
-    if problems:
-        raise NotProved(problems[0], problems[1:])
-    return {"healed": names, "said": said}
+    return {"healed": names, "said": server.lab.heal(names) or ["no fault stands"]}
 
 
 # -- looking ---------------------------------------------------------------------------------------------------------
@@ -261,7 +185,7 @@ def status(server: Server, request: Request) -> Result:
     reachable = probes.reachable(lab.network)
     partitions = lab.cluster.state.partitions(offsets=request.get("offsets", False))
     with lab.turn:
-        standing = [fault.told() for fault in lab.standing.values()]
+        standing = [fault.told() for fault in lab.active.values()]
     brokers = [node for node in lab.cluster.brokers if node.site == FIRST_SITE]
     bootstrap = ",".join(f"{node.name}:{node.port}" for node in brokers)
     exposed = ",".join(f"127.0.0.1:{started.exposed[n.name]}" for n in lab.cluster.brokers if n.name in started.exposed)
@@ -329,20 +253,15 @@ READS = frozenset(
     {"spawn", "processes", "signal", "leaders", "nodes", "status", "partitions", "groups", "bootstrap", "resolve"}
 )
 VERBS: dict[str, Callable[[Server, Request], Result]] = {
-    "kill": node_verbs.kill,
-    "stop": node_verbs.stop,
+    "inject": inject,
     "start": node_verbs.start,
+    "stop": node_verbs.stop,
     "restart": node_verbs.restart,
-    "pause": node_verbs.pause,
     "resume": node_verbs.resume,
     "add": node_verbs.add,
     "reset": node_verbs.reset,
-    "partition": partition,
     "join": join,
-    "cut": cut,
     "heal": heal,
-    "flaky": flaky,
-    "slow": slow,
     "status": status,
     "partitions": partitions,
     "groups": groups,

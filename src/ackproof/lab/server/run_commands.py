@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ackproof.core.errors import NotProved, UsageProblem
 from ackproof.core.sites import FIRST_SITE, SITES
-from ackproof.host.processes import KILL_CLIENT
-from ackproof.lab.faults.network import Held
+from ackproof.lab.faults.clients import inject_at_clients
 from ackproof.lab.network.router import OBSERVER
-from ackproof.lab.server.node_commands import wake_in_time
+from ackproof.lab.requests import InjectAtClients
 from ackproof.lab.spec import USERS_PORT
 
 if TYPE_CHECKING:
-    from ackproof.lab.faults.active import Lab
     from ackproof.lab.server.commands import Request, Server
-
-END_S = 30.0
 
 Result = dict[str, Any]
 
@@ -69,38 +61,9 @@ def signal_process(server: Server, request: Request) -> Result:
 
 
 def disturb(server: Server, request: Request) -> Result:
-    """Kill, stop or pause programs of a run's, of those in `heard` the client that they hear."""
-    lab, names, kind, heard = server.lab, *(request.get(each) for each in ("processes", "kind", "heard"))
-    for_s = request.get("for_s")
-    for name in names:
-        if lab.processes.get(name) is None:
-            raise UsageProblem(f"{name} does not run: there is nothing to {kind}")
-    if kind == "pause":
-        standing = []
-        try:
-            for name in names:
-                held = _stopped(lab, name, name in heard)
-                standing.append(lab.begin(lab.next_name(), kind, [name], held, for_s=for_s))
-                wake_in_time(server, standing[-1], heard=name in heard)
-        except BaseException:  # none of them, if not all of them
-            for each in standing:
-                lab.mend(each.name)
-            raise
-        said = [f"{each.name}: pause {each.targets[0]}: {each.held.proved}" for each in standing]
-        return {"nodes": names, "faults": [each.name for each in standing], "said": said}
-    for name in names:
-        kill = KILL_CLIENT if name in heard else signal.SIGKILL
-        lab.processes.send(name, kill if kind == "kill" else signal.SIGTERM, ends=True)
-    for name in names:
-        if not lab.processes.wait_for_exit(name, time.monotonic() + END_S):
-            raise NotProved(f"{name} is still there after {END_S:.0f} s")
-    return {"nodes": names, "said": [f"{name}: {lab.processes.last_exit(name)}" for name in names]}
-
-
-@contextmanager
-def _stopped(lab: Lab, name: str, heard: bool) -> Iterator[Held]:
-    with lab.processes.frozen(name, heard=heard) as (prove, prove_over):
-        yield Held(prove(), prove, prove_over)
+    """Kill, stop or pause programs of a run."""
+    asked = request.as_struct(InjectAtClients)
+    return inject_at_clients(server.injection(request, for_s=asked.for_s), asked).answer()
 
 
 def nodes(server: Server, _: Request) -> Result:

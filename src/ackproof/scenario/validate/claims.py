@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ackproof.core.errors import did_you_mean
-from ackproof.model.faults import AnyFault
+from ackproof.model.fault import AnyFault
 from ackproof.model.scenario import ClaimPlan, Scenario
 from ackproof.scenario.shape import Problem
 from ackproof.scenario.validate.names import is_partition

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from ackproof.core.errors import did_you_mean
 from ackproof.core.sites import FIRST_SITE, placed
-from ackproof.model.faults import Resize, Start
+from ackproof.model.faults import Start
 from ackproof.model.scenario import ConsumerPlan, ProducerPlan, Scenario
+from ackproof.model.steps import Resize
 from ackproof.scenario.shape import Problem
 
 

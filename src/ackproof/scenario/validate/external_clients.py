@@ -8,7 +8,8 @@ from ackproof.core.errors import did_you_mean
 from ackproof.core.sites import FIRST_SITE, placed
 from ackproof.kafka.tools.catalogue import TOOLS
 from ackproof.model.external_clients import KAFKA_TOOL, PLACEHOLDER, not_applicable
-from ackproof.model.faults import FAULTS, HIT_CLIENTS, AnyFault
+from ackproof.model.fault import AnyFault
+from ackproof.model.faults import FAULTS, HIT_CLIENTS
 from ackproof.model.scenario import ConsumerPlan, ProducerPlan, Scenario
 from ackproof.scenario.shape import Problem
 

@@ -9,24 +9,10 @@ from typing import assert_never
 import msgspec
 
 from ackproof.core.sites import FIRST_SITE, placed
-from ackproof.model.faults import (
-    CLIENTS,
-    DRAWN,
-    HIT_CLIENTS,
-    AnyFault,
-    CaughtUp,
-    Elect,
-    Fault,
-    Isolate,
-    LastingFault,
-    Partition,
-    ProcessFault,
-    Resize,
-    Seek,
-    Start,
-    Translated,
-)
+from ackproof.model.fault import CLIENTS, AnyFault, LastingFault, ProcessFault
+from ackproof.model.faults import DRAWN, HIT_CLIENTS, Fault, Isolate, Partition, Start
 from ackproof.model.scenario import SITE_ROLES, DrawnPlan, Scenario
+from ackproof.model.steps import CaughtUp, Elect, Resize, Seek, Translated
 from ackproof.scenario.shape import Problem
 from ackproof.scenario.validate.names import is_partition, why_unknown
 

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from ackproof.core.errors import did_you_mean
 from ackproof.lab.spec import client
 from ackproof.lab.targets import TRANSACTION
-from ackproof.model.faults import CLIENTS
+from ackproof.model.fault import CLIENTS
 from ackproof.model.scenario import PLAIN_ROLES, ROLE_PREFIXES, SITE_ROLES, Scenario
 
 

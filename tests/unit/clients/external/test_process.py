@@ -23,7 +23,11 @@ from ackproof.clients.external.process import READY_S
 from ackproof.clients.runtime import Progress
 from ackproof.core.errors import NotProved
 from ackproof.host.processes import KILL_CLIENT, Exit, Process, Processes, below, stopped_threads
-from ackproof.lab.server.run_commands import disturb
+from ackproof.lab.directory import LabDirectory
+from ackproof.lab.faults.clients import inject_at_clients
+from ackproof.lab.faults.injection import Injection
+from ackproof.lab.requests import InjectAtClients
+from ackproof.model.faults import Kill
 from ackproof.run.host_processes import HostProcesses
 from tests.support.external_client import ACK, ENDS_S, ERROR, Client, client_config, oddities, rows, sends, until
 
@@ -291,8 +295,8 @@ def test_a_client_that_a_fault_killed_did_not_end_by_itself(tmp_path: Path) -> N
     exits: list[Exit] = []
     processes = Processes(lambda _, how: exits.append(how))
     processes._running["producer1"] = Process(client.process.pid, os.pidfd_open(client.process.pid))
-    server: Any = SimpleNamespace(lab=SimpleNamespace(processes=processes))
-    request: Any = {"kind": "kill", "processes": ["producer1"], "heard": ["producer1"]}
+    lab: Any = SimpleNamespace(processes=processes)
+    request = InjectAtClients(Kill(["producer:1"]), ["producer1"], heard=["producer1"])
 
     def reaped() -> bool:
         processes.reap()
@@ -300,7 +304,7 @@ def test_a_client_that_a_fault_killed_did_not_end_by_itself(tmp_path: Path) -> N
 
     reaping = threading.Thread(target=until, args=(reaped, "it has ended"))
     reaping.start()
-    assert disturb(server, request)["said"] == ["producer1: exit code 137"]
+    assert inject_at_clients(Injection(lab, LabDirectory(tmp_path)), request).said == ["producer1: exit code 137"]
     reaping.join()
     client.ended()  # `processes` has reaped it, so its exit code is not known here
     assert (exits[0].code, exits[0].asked) == (128 + signal.SIGKILL, True)

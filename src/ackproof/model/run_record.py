@@ -1,7 +1,7 @@
-"""`run.json`: what was run, so that a run directory explains itself to whoever judges or reports it.
+"""`run.json`: what was run, so that a run directory explains itself to the judge and to reports.
 
-Written when the run begins and again, whole, at each step; `ended` says how it ended, and is null while it runs or
-where everything was killed.
+The run writes the whole file when it begins and again at each step. `ended` says how it ended; it is null while the run
+goes on, and after everything was killed.
 """
 
 from __future__ import annotations
@@ -62,21 +62,21 @@ class FaultRecord(msgspec.Struct, frozen=True):
 
 
 class Clock(msgspec.Struct, frozen=True):
-    """The two clocks read together: how monotonic times become times of day, and whether the clocks agree."""
+    """Both clocks, read at one moment: with them monotonic times become times of day."""
 
     wall_ns: Moment
     monotonic_ns: Moment
 
 
 class Marks(msgspec.Struct, frozen=True):
-    """Moments of the run on the monotonic clock; null where it did not come to that."""
+    """Moments of the run on the monotonic clock; null if the run did not get that far."""
 
     ready_ns: Moment | None = None
     load_begun_ns: Moment | None = None
     load_ended_ns: Moment | None = None
     healed_ns: Moment | None = None
     drained_ns: Moment | None = None
-    verdict_ns: Moment | None = None  # printed, by the run itself; judged later, there is none
+    verdict_ns: Moment | None = None  # when the run itself printed it; null if it was judged later
 
 
 class RunRecord(msgspec.Struct, frozen=True):
@@ -106,13 +106,15 @@ class RunRecord(msgspec.Struct, frozen=True):
     problems: Many[Text] = []
     marks: Marks = Marks()
     mirrors: dict[Index, Index] = {}  # the number of a topic that a mirror made: the topic that it was made from
-    others: Many[Text] = []  # what somebody else asked of the lab while the run went on, and who
-    unread: dict[Index, Text] = {}  # a group whose consumers ended before they had read everything: what they lacked
-    rows: dict[Name, Some] = {}  # of each table, when the journal was sealed: a file may be gone since
+    others: Many[Text] = []  # what somebody else asked of the lab during the run, and who it was
+    unread: dict[Index, Text] = {}  # groups whose consumers ended too early, and what they had not read
+    rows: dict[Name, Some] = {}  # of each table when the journal was sealed: a file may be missing now
 
     def is_server(self, node: str) -> bool:
-        """Brokers by their names here; ZooKeeper's and KRaft's own by how the lab calls them, whichever cluster's. A
-        broker's relay counts too: without it clients on the host do not reach the broker."""
+        """Whether a node is a server: a broker, or a node of ZooKeeper or of the quorum, in either cluster.
+
+        A broker's relay counts too: without it clients on the host do not reach the broker.
+        """
         own = node.removeprefix(RELAY).rsplit(".", 1)[-1]
         return node in self.nodes.values() or own.startswith(("zk", "controller", "kafka", "mirror"))
 
@@ -147,7 +149,7 @@ def write_record(run_directory: Path, record: RunRecord) -> None:
 
 
 def read_record(run_directory: Path) -> RunRecord:
-    """What a run directory says of itself, within the bounds that any run keeps."""
+    """Read a run's record, and check that its numbers are within the bounds that any run keeps."""
     path = run_directory / "run.json"
     require_own(path, run_directory)
     record = read_json(path, RunRecord)

@@ -1,8 +1,8 @@
 """How large the numbers and texts of a `run.json` may be.
 
-A run directory may come from a stranger, and the judge makes things of these numbers: a row for each partition, a plan
-for each copy of a client. So each has a bound, far above what a laboratory on one machine can run. What breaks a bound
-is told in one sentence before anything is made of it. The file as a whole is bounded too (`json_text.LARGEST_JSON`).
+A run directory may come from a stranger, and the judge makes as many things as these numbers say: a row for each
+partition, a plan for each copy of a client. So each number has a bound, far above what a lab on one machine can run. A
+number beyond its bound is reported in one sentence before it is used. The file is bounded too (`LARGEST_JSON`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A scenario: what is started, what is sent, what breaks when, what is expected. Frozen data; `scenario.load` reads it.
+"""A scenario: what is started, what is sent, what breaks and when, and what is expected. `scenario.load` reads it.
 
-Times are seconds since the load began (`at_s`), or the messages sent by all producers together (`at_messages`).
-A fault ends at `until_s`, at `until_messages`, or, with `until = "load-ended"`, after the last send; and never before a
-new leader epoch was seen on `not_before_new_epoch`, or `not_before_max_s` have passed since the fault began.
+Times are seconds since the load began (`at_s`), or messages sent by all producers together (`at_messages`). A fault
+ends at `until_s`, at `until_messages`, or with `until = "load-ended"` after the last send. It does not end before a new
+leader epoch was seen on `not_before_new_epoch`, or `not_before_max_s` have passed since it began.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ SITE_ROLES = (FIRST_SITE, SECOND_SITE)  # only with a second cluster
 
 
 class RulePlan(msgspec.Struct, frozen=True):
-    """What a user may do, or may not, to a topic or as a group. What no rule allows is refused."""
+    """What a user is allowed or denied to do to a topic or a group. What no rule allows is refused."""
 
     user: str
     operations: list[Literal["All", "Read", "Write", "Create", "Delete", "Alter", "Describe"]]
     topic: str | None = None
     group: str | None = None
-    from_host: int | None = None  # only from this place of clients; null: from anywhere
-    deny: bool = False  # which comes before any permission
+    from_host: int | None = None  # only from this client address; null: from anywhere
+    deny: bool = False  # a denial overrides every permission
 
 
 class AccessPlan(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class ClusterPlan(msgspec.Struct, frozen=True):
     quorum: int = 3
     racks: list[str] = []
     log_dirs: int = 1
-    access: AccessPlan | None = None  # clients say who they are, and an authorizer asks what they may
+    access: AccessPlan | None = None  # clients log in, and an authorizer checks what they are allowed to do
     second: int = 0  # brokers of a second cluster, dc2
     mirror: Mirror = "none"  # MirrorMaker 2, from dc1 to dc2 or also back
     settings: dict[str, dict[str, Value]] = {}  # scope: key: value, as in `up --set scope.key=value`
@@ -60,7 +60,7 @@ class TopicPlan(msgspec.Struct, frozen=True):
     partitions: int = 1
     replication: int = 3
     after: int | None = None  # created after this fault, which begins before the clients
-    made_by: Literal["lab", "producer"] = "lab"  # a producer: one whose `topic_check` is "create"
+    made_by: Literal["lab", "producer"] = "lab"  # "producer": one whose `topic_check` is "create"
     settings: dict[str, Value] = {}
 
 
@@ -76,46 +76,46 @@ class OutboxPlan(msgspec.Struct, frozen=True):
 
 
 class TransactionsPlan(msgspec.Struct, frozen=True):
-    """It reads a topic, and for each message there it writes one of its own, in transactions."""
+    """A producer that reads a topic, and writes one message for each message there, in transactions."""
 
     input: str
     size: int = 20  # messages in a transaction
-    abort_every: int | None = None  # each so manieth is aborted on purpose, and its input read again
+    abort_every: int | None = None  # abort every Nth transaction on purpose, and read its input again
     timeout_s: float = 10.0  # after which the coordinator aborts it
 
 
 class ProducerPlan(msgspec.Struct, frozen=True):
     topic: str
     count: int
-    rate: float | None = None  # messages a second, each; null: as fast as it goes
+    rate: float | None = None  # messages a second for each copy; null: as fast as possible
     acks: Literal["0", "1", "all"] = "all"
-    copies: int = 1  # this many processes
+    copies: int = 1  # number of processes
     size: int = 16  # bytes of the value
-    keys: int | None = None  # this many different keys; null: no key
-    print: bool = False  # say each value and its offset
+    keys: int | None = None  # number of different keys; null: no keys
+    print: bool = False  # print each value and its offset
     pauses: list[PausePlan] = []  # in which nothing is due; only with a rate
-    bootstrap: list[str] = []  # the brokers that it is told of; none: all of them
+    bootstrap: list[str] = []  # its bootstrap brokers; empty: all of them
     topic_check: Literal["validate", "create", "assume"] = "validate"  # before the first message
     topic_timeout_s: float = 30.0
-    outbox: OutboxPlan | None = None  # messages go to a table first, in one transaction with the business
+    outbox: OutboxPlan | None = None  # messages go to a table first, in one transaction with the business row
     transactions: TransactionsPlan | None = None
     user: str | None = None  # of cluster.access
-    from_host: int = 1  # the place of clients where it runs: each has an address of its own
-    refused: bool = False  # it may not write: each of its messages must be refused
-    exits: list[int] = []  # the exit codes expected of it, life after life; none: it ends well
-    partition: int | None = None  # all messages go to this one; of several copies each to the next
-    threads: int | None = None  # so many threads share it; null: it needs none
-    after: int | None = None  # it starts when those of this [[producers]] table, counted from 1, have ended
-    waits: bool = False  # not started with the others: a fault `start` does that, and its messages are due from then on
-    settings: dict[str, Value] = {}  # any of librdkafka's
-    command: list[str] = []  # in place of our own producer; see docs/your-client.md
+    from_host: int = 1  # the client address where it runs
+    refused: bool = False  # it is not allowed to write: each of its messages must be refused
+    exits: list[int] = []  # the expected exit codes, of its first start, its second, …; empty: 0
+    partition: int | None = None  # all messages go to this partition; each copy takes the next one
+    threads: int | None = None  # number of threads that share it; null: no threads
+    after: int | None = None  # it starts when the producers of this [[producers]] table, counted from 1, have ended
+    waits: bool = False  # a fault `start` starts it; its messages are due from then on
+    settings: dict[str, Value] = {}  # any settings of librdkafka
+    command: list[str] = []  # instead of the bundled producer; see docs/your-client.md
     where: Literal["client", "host"] = "client"  # a command runs in the lab, or on the host against exposed ports
 
 
 class ReceiverPlan(msgspec.Struct, frozen=True):
     strategy: Strategy
-    copies: Expected = "forbidden"  # messages that it takes more than once
-    drops: Expected = "forbidden"  # messages that it never takes
+    copies: Expected = "forbidden"  # messages that it processes more than once
+    drops: Expected = "forbidden"  # messages that it leaves out
 
 
 class ConsumerPlan(msgspec.Struct, frozen=True):
@@ -123,32 +123,32 @@ class ConsumerPlan(msgspec.Struct, frozen=True):
     group: str
     also: list[str] = []  # more topics, of the same site
     copies: int = 1
-    bootstrap: list[str] = []  # the brokers that it is told of; none: all of them
-    protocol: Literal["eager", "cooperative", "consumer"] = "eager"  # the last is KIP-848's, where the broker has it
-    static: bool = False  # a member that is known by its name again when it comes back
-    start: Literal["earliest", "latest"] = "earliest"  # where the group has no committed offset
+    bootstrap: list[str] = []  # its bootstrap brokers; empty: all of them
+    protocol: Literal["eager", "cooperative", "consumer"] = "eager"  # "consumer" is KIP-848's, if the broker has it
+    static: bool = False  # a static member, which keeps its partitions if it comes back in time
+    start: Literal["earliest", "latest"] = "earliest"  # where to begin without a committed offset
     commit: Literal["journaled", "auto", "never"] = "journaled"
-    waits: bool = False  # not started with the others: a fault `start` does that
-    readers: int | None = None  # how many members of its group are expected to be given anything
+    waits: bool = False  # a fault `start` starts it
+    readers: int | None = None  # how many members of its group should get messages
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
     user: str | None = None  # of cluster.access
     from_host: int = 1
-    print: bool = False  # say each value, and each change of the assignment
-    receiver: ReceiverPlan | None = None  # it takes each message once, and reads all partitions by itself
-    settings: dict[str, Value] = {}  # any of librdkafka's
-    command: list[str] = []  # in place of our own consumer
+    print: bool = False  # print each value, and each change of the assignment
+    receiver: ReceiverPlan | None = None  # it processes each message once, and reads all partitions by itself
+    settings: dict[str, Value] = {}  # any settings of librdkafka
+    command: list[str] = []  # instead of the bundled consumer
     where: Literal["client", "host"] = "client"
 
 
 class DrawnPlan(msgspec.Struct, frozen=True):
-    """Faults by lot: every so often one of these, for a while. The same seed draws the same."""
+    """Faults drawn by lot: one of these every `every_s`, for `lasts_s`. The same seed draws the same faults."""
 
     every_s: float
-    lasts_s: float  # then it is healed, or what was killed or stopped is started again
+    lasts_s: float  # then it is healed, or the killed or stopped process is started again
     faults: list[Fault]  # without a beginning and an end
 
     def steps(self, fault: Fault, at_s: float, number: int) -> Iterator[Fault]:
-        """What is done if this one is drawn for that moment, as fault `number` of the scenario."""
+        """Yield the steps if this fault is drawn for a moment, as fault `number` of the scenario."""
         ends_s = at_s + self.lasts_s
         if isinstance(fault, LastingFault):
             yield msgspec.structs.replace(fault, at_s=at_s, until_s=ends_s)
@@ -159,17 +159,17 @@ class DrawnPlan(msgspec.Struct, frozen=True):
 
 
 class JudgePlan(msgspec.Struct, frozen=True):
-    """The judge's lines, where the scenario wants others than the judge's own."""
+    """The judge's thresholds, if the scenario has others than the judge's own."""
 
     unavailable_ms: float | None = None  # a wait for an acknowledgement that counts as an outage
     late_ms: float | None = None  # an acknowledgement that counts as late
-    rate_line: float | None = None  # messages a second below which somebody should be told
-    phases: bool = False  # count what became of the messages of each phase, topic by topic
-    dip_s: float | None = None  # for so long after a fault, or after its healing, rates may dip
+    rate_line: float | None = None  # messages a second below which an alert is due
+    phases: bool = False  # count the fates of the messages of each phase, by topic
+    dip_s: float | None = None  # for this long after a fault, or after it was healed, rates may dip
 
 
 class ClaimPlan(msgspec.Struct, frozen=True):
-    """What the brokers are expected to say of partitions at one moment of the run.
+    """What the brokers must report about partitions at one moment of the run.
 
     `at` is "start" (the load begins), "before N" and "during N" (just before fault N, and just before it ends or the
     next one begins), or "end" (the final read). A broker is a node's name, or "target:N": what fault N hit.
@@ -183,7 +183,7 @@ class ClaimPlan(msgspec.Struct, frozen=True):
     isr_without: list[str] = []
     isr_full: bool = False
     preferred: bool = False  # the first replica leads
-    no_leader: bool = False  # nobody leads
+    no_leader: bool = False  # there is no leader
     same_leader_as: str | None = None  # another moment
     acked: bool | None = None  # whether anything was acknowledged in the two seconds before
 
@@ -200,7 +200,7 @@ class ClaimPlan(msgspec.Struct, frozen=True):
             (self.leader, f"led by {' or '.join(self.leader)}"),
             (self.not_leader, f"not led by {' or '.join(self.not_leader)}"),
             (self.preferred, "led by its first replica"),
-            (self.no_leader, "led by nobody"),
+            (self.no_leader, "without a leader"),
             (self.same_leader_as, f"led as at {self.same_leader_as!r}"),
             (self.isr, f"in sync exactly {' '.join(self.isr)}"),
             (self.isr_without, f"{' and '.join(self.isr_without)} not in sync"),
@@ -221,13 +221,13 @@ class HealthPlan(msgspec.Struct, frozen=True):
 
 
 class AlertPlan(msgspec.Struct, frozen=True):
-    """An alert that a fault is expected to raise. Whatever no fault is expected to raise is a false one."""
+    """An alert that a fault is expected to raise. An alert that no fault is expected to raise is a false one."""
 
     rule: str
     fault: int
     within_s: float = 5.0  # of the fault's proof
-    undone_by: int | None = None  # the fault that undoes one that does not last: its `start`
-    clears_within_s: float = 10.0  # of the healing, or of that
+    undone_by: int | None = None  # for a fault that does not last, the fault that undoes it: its `start`
+    clears_within_s: float = 10.0  # after the healing, or after the fault that undoes it
 
 
 class Scenario(msgspec.Struct, frozen=True):
@@ -249,12 +249,12 @@ class Scenario(msgspec.Struct, frozen=True):
     expect_zookeeper: dict[str, str] = {}
     expect_kraft: dict[str, str] = {}
     judge: JudgePlan = JudgePlan()
-    needs: list[str] = []  # programs that its commands call
+    needs: list[str] = []  # programs that its commands need
     timeout_s: float = 600.0
-    seed: int = 0  # of what is drawn, where the command gives none
+    seed: int = 0  # of the drawn faults, if the command line gives none
 
     def draw(self, seed: int | None) -> Scenario:
-        """The scenario with the faults that this seed draws; the last is over well before the load ends."""
+        """Return the scenario with the faults that a seed draws. The last is over well before the load ends."""
         plan, faults = self.drawn, [*self.faults]
         if plan is None:
             return self
@@ -265,11 +265,11 @@ class Scenario(msgspec.Struct, frozen=True):
 
     def expected(self, mode: str) -> dict[str, Expected]:
         words = self.expect | (self.expect_kraft if mode == "kraft" else self.expect_zookeeper)
-        return cast(dict[str, Expected], words)  # the words were checked when it was loaded
+        return cast(dict[str, Expected], words)  # validation has checked the words
 
     @property
     def mirrors(self) -> dict[str, str]:
-        """Each topic that the mirror makes, and the one that it is made from."""
+        """Return each topic that the mirror makes, with the topic that it copies."""
         flows = {"none": [], "one-way": [FIRST_SITE], "both-ways": [FIRST_SITE, SECOND_SITE]}[self.cluster.mirror]
         made = {}
         for topic in self.topics:
@@ -279,11 +279,11 @@ class Scenario(msgspec.Struct, frozen=True):
         return made
 
     def topic(self, name: str) -> TopicPlan:
-        """A topic by its name; one that the mirror makes is like the one that it is made from."""
+        """Return a topic by its name. A topic that the mirror makes is like the topic that it copies."""
         return next(topic for topic in self.topics if topic.name == self.mirrors.get(name, name))
 
     def settings(self, mode: str) -> Iterator[tuple[str, str, Value]]:
-        """Scope, key and value; where both modes run it, without what only the other mode's nodes have."""
+        """Yield scope, key and value. If both modes run it, settings of nodes that this mode lacks are left out."""
         absent = {"zookeeper": "controller", "kraft": "zookeeper"}[mode] if len(self.modes) > 1 else None
         for scope, values in self.cluster.settings.items():
             if scope != absent:
@@ -295,12 +295,12 @@ class Scenario(msgspec.Struct, frozen=True):
 
     @property
     def each_producer(self) -> list[ProducerPlan]:
-        """The plan of each producer, in the order of their numbers."""
+        """Return the plan of each producer, in the order of their numbers."""
         return [plan for plan in self.producers for _ in range(plan.copies)]
 
     @property
     def producer_places(self) -> list[tuple[int, int]]:
-        """Of each producer, its [[producers]] table, counted from 1, and which of that table's copies it is, from 0."""
+        """Return for each producer its [[producers]] table, counted from 1, and its number among the copies, from 0."""
         return [(table, copy) for table, plan in enumerate(self.producers, start=1) for copy in range(plan.copies)]
 
     @property
@@ -308,13 +308,13 @@ class Scenario(msgspec.Struct, frozen=True):
         return [plan for plan in self.consumers for _ in range(plan.copies)]
 
     def partitions_at_end(self, topic: TopicPlan) -> int:
-        """Topics only grow."""
+        """Return how many partitions a topic has in the end. Topics only grow."""
         resized = [fault for fault in self.faults if isinstance(fault, Resize)]
         grown = [fault.to_partitions for fault in resized if f"{topic.name}/*" in fault.partitions]
         return max([topic.partitions, *grown])
 
     def earliest_s(self, number: int) -> float:
-        """When fault `number`, counted from 0, can begin at the earliest; 0 where that depends on messages."""
+        """Return when fault `number`, counted from 0, can begin at the earliest; 0 if that depends on messages."""
         fault = self.faults[number]
         if fault.after_s is not None and number > 0:
             return fault.after_s + self.earliest_s(number - 1)
@@ -322,7 +322,7 @@ class Scenario(msgspec.Struct, frozen=True):
 
     @property
     def lasts_s(self) -> float | None:
-        """How long the load lasts if nothing holds it up; null where a producer has no rate."""
+        """Return how long the load lasts if nothing delays it; None if a producer has no rate."""
         spans = [
             producer.count / producer.rate + sum(pause.seconds for pause in producer.pauses)
             for producer in self.producers
@@ -332,13 +332,13 @@ class Scenario(msgspec.Struct, frozen=True):
 
     @property
     def client_hosts(self) -> int:
-        """How many places for clients it needs."""
+        """Return how many client addresses it needs."""
         hosts = [producer.from_host for producer in self.producers]
         return max([1, *hosts, *(consumer.from_host for consumer in self.consumers)])
 
     @property
     def transactional(self) -> list[str]:
-        """The topics that transactions write to."""
+        """Return the topics that transactions write to."""
         return sorted({producer.topic for producer in self.producers if producer.transactions})
 
     @property

@@ -1,10 +1,10 @@
-"""A run: a scenario carried out in a lab of its own, everything written down. The timeline is `_timeline`, below.
+"""A run: a scenario is carried out in a lab of its own, and everything is written down. `_timeline` is the timeline.
 
     start the lab -> topics -> observer, consumers, producers -> go -> faults as they fall due -> last send -> heal
     -> outcomes -> final read -> seal
 
-The run never judges. What it leaves is a run directory that explains itself, whatever happened on the way: an
-interrupt, a fault that could not be proved, a client that died. It is for the judge to say what that is worth.
+The run never judges. It leaves a run directory that explains itself, whatever happened: an interrupt, a fault that
+could not be proved, a client that died. The judge says whether that is evidence.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ class RunExecution:
 
 
 def carry_out(run: RunExecution, watch: Callable[[dict[str, int]], None], under_way: Callable[[], None]) -> None:
-    """From a lab that serves to a run directory that is complete, or says what it lacks."""
+    """Carry out the run in a lab that serves. The run directory is complete afterwards, or says what it lacks."""
     try:
         _prepare(run)
         _timeline(run, watch, under_way)
@@ -247,7 +247,7 @@ def carry_out(run: RunExecution, watch: Callable[[dict[str, int]], None], under_
 
 
 def _why(run: RunExecution, problem: Exception) -> Exception:
-    """What stands behind it: clients die with their lab, and on a full disk they cannot even say of what they died."""
+    """Return the cause of a problem: clients die with their lab, and on a full disk they cannot say why they died."""
     if not LabDirectory.of(run.lab).alive():
         others = [what for what in run.record.others if what.startswith("down")]
         why = f"somebody else asked it to: {others[-1]}" if others else "was its supervisor killed, or memory short?"
@@ -262,7 +262,7 @@ def _is_full(place: Path) -> bool:
 
 
 def _put_away(run: RunExecution) -> None:
-    """What cannot be sealed stays as it was flushed."""
+    """Close and seal the journal. What cannot be sealed stays as it was flushed."""
     try:
         run.close()
         seal_all(run.directory)
@@ -292,7 +292,7 @@ def _prepare(run: RunExecution) -> None:
 
 
 def _timeline(run: RunExecution, watch: Callable[[dict[str, int]], None], under_way: Callable[[], None]) -> None:
-    """Each fault begins and ends when it is due; the load ends with the last send, never with the last outcome."""
+    """Begin and end each fault when it is due. The load ends with the last send, not with the last outcome."""
     scenario, faults = run.scenario, run.faults
     begun = run.clients.go()
     run.mark(load_begun_ns=begun)
@@ -316,7 +316,7 @@ def _timeline(run: RunExecution, watch: Callable[[dict[str, int]], None], under_
                 fault.end()
         watch(now)
         run.follow_lab()
-        if _is_full(labs := LabDirectory.of(run.lab).path):  # where the lab could not say that a fault is over
+        if _is_full(labs := LabDirectory.of(run.lab).path):  # then the lab could not report that a fault is over
             raise no_space(labs)
         if ended_ns is not None and all(fault.over or fault.begun_at is None for fault in faults):
             break
@@ -327,7 +327,7 @@ def _timeline(run: RunExecution, watch: Callable[[dict[str, int]], None], under_
 
 
 def _final_read(run: RunExecution) -> None:
-    """Nodes that the scenario left dead come back: what they hold belongs to the answer."""
+    """Read the healed log. Nodes that the scenario left down are started first: what they hold belongs to the log."""
     status = control.call(run.lab, "status")
     dead = [node["name"] for node in status["nodes"] if node["state"] == "down"]
     if dead:
@@ -341,7 +341,7 @@ def _final_read(run: RunExecution) -> None:
 
 
 def _heal_quickly(run: RunExecution) -> None:
-    """The load stops, faults end, the journal gets what it can; nothing here may stand in the way of the rest."""
+    """Stop the load, heal the faults, and journal what can be journaled. No step may prevent the next one."""
     stuck = _stuck(run.lab)
     with suppress(Problem, OSError):
         run.clients.stop_all(STOP_S, stuck)
@@ -358,7 +358,7 @@ def _heal_quickly(run: RunExecution) -> None:
 
 
 def _stuck(lab: str) -> Problem | None:
-    """Why nothing can be asked of the lab; whoever takes it down then ends its clients and its faults with it."""
+    """Return why the lab does not answer, or None. When it is taken down, its clients and faults end with it."""
     try:
         control.call(lab, "nodes", answer_s=ANSWER_S)
     except Problem as problem:

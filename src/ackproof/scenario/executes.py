@@ -1,4 +1,4 @@
-"""What a scenario has this machine execute, load, write or open, in sentences. A scenario is code.
+"""Says what a scenario makes this machine execute, load, write or open. A scenario is code.
 
 Its commands are programs, its JVM options can name programs and files (`-XX:OnOutOfMemoryError=`, `-javaagent:`,
 `-Xlog:gc:file=`), and settings of Kafka, ZooKeeper and librdkafka can name classes, libraries, programs and files. All
@@ -28,7 +28,7 @@ _PLAIN = re.compile(r"[\w,+-]*|-?\d[\w.-]*")  # words and numbers, which name no
 
 
 def what_it_executes(scenario: Scenario) -> list[str]:
-    """One sentence for each command, option and setting that runs or touches something; empty where nothing does."""
+    """Return one sentence for each command, option and setting that runs or touches something."""
     return [*_clients("producer", scenario.producers), *_clients("consumer", scenario.consumers), *_servers(scenario),
             *_openings(scenario)]  # fmt: skip
 
@@ -68,7 +68,7 @@ def _settings(who: str, settings: Mapping[str, Value]) -> Iterator[str]:
 
 
 def _told(value: Value) -> str:
-    """Without the password of a login in it: the sentence is for the screen, and for logs of CI."""
+    """Return a value without the passwords in it: the sentence is shown on screens and in logs of CI."""
     return _LOGINS.sub("***", str(value))
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ackproof.model.steps import Resize
 from ackproof.model.scenario import ConsumerPlan, ProducerPlan, Scenario, TopicPlan, TransactionsPlan
+from ackproof.model.steps import Resize
 from ackproof.run.client_configs import ClientConfigs, Entrances
 from ackproof.run.client_files import ClientFiles
 

@@ -1,4 +1,4 @@
-"""The faults of a run, in a lab that stands in for a real one: who ends them, and what the journal says of it."""
+"""The faults of a run in a lab that only answers: who ends them, and what the journal has about it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STUCK = "the lab does not answer"
 
 
 class StandIn:
-    """Answers as a lab would, or not at all, and knows what it was asked."""
+    """Answers as a lab does, or does not answer, and knows what it was asked."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[tuple[str, dict[str, Any]]] = []
@@ -63,7 +63,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
 
 @pytest.fixture
 def run(tmp_path: Path, lab: StandIn) -> running.RunExecution:
-    """Under way, with one fault that was asked for and proved."""
+    """A run that goes on, with one fault that was injected and proved."""
     return under_way(tmp_path)
 
 
@@ -110,7 +110,7 @@ def test_an_interrupted_run_ends_its_faults(run: running.RunExecution, lab: Stan
     assert journaled(run) == [("healing", "the interrupt"), ("healed", "the interrupt")]
 
 
-def test_a_fault_that_no_longer_holds_is_told_at_once_and_only_once(tmp_path: Path, lab: StandIn) -> None:
+def test_a_fault_that_no_longer_holds_is_reported_at_once_and_only_once(tmp_path: Path, lab: StandIn) -> None:
     said: list[str] = []
     lab.answers["inject"] = lambda: {**PROVED, "faults": ["f1", "f2"]}
     run = under_way(tmp_path)
@@ -135,7 +135,7 @@ def test_how_long_nodes_waited_for_a_processor_is_journaled(run: running.RunExec
     assert [(row["client"], row["behind_ns"]) for row in told] == [("kafka2", 400)]
 
 
-def test_a_fault_whose_healing_is_not_proved_is_told(run: running.RunExecution, lab: StandIn) -> None:
+def test_a_fault_whose_healing_is_not_proved_is_reported(run: running.RunExecution, lab: StandIn) -> None:
     def refuse() -> dict[str, Any]:
         raise NotProved("nothing gets through")
 
@@ -147,7 +147,7 @@ def test_a_fault_whose_healing_is_not_proved_is_told(run: running.RunExecution, 
     assert said == ["healing isolate could not be proved: nothing gets through"]
 
 
-# -- a fault that nobody ends in time ----------------------------------------------------------------------------------
+# -- a fault that is not healed in time ------------------------------------------------------------------------------
 
 AGO_S = 100.0  # when the load began
 LATE_S = 60.0  # more than this test takes
@@ -164,7 +164,7 @@ LATE_S = 60.0  # more than this test takes
     ],
     ids=["as planned", "not before a new epoch", "late already", "as long as the scenario may take"],
 )
-def test_a_fault_of_a_run_is_to_end_by_itself_soon_after_it_should(
+def test_a_fault_of_a_run_ends_by_itself_soon_after_it_should_have_ended(
     tmp_path: Path, lab: StandIn, plan: dict[str, Any], until_s: float
 ) -> None:
     run = under_way(tmp_path, load_begun_ns=time.monotonic_ns() - int(AGO_S * 1e9), **plan)
@@ -174,7 +174,7 @@ def test_a_fault_of_a_run_is_to_end_by_itself_soon_after_it_should(
     run.close()
 
 
-def test_a_fault_from_before_the_load_has_no_end_that_is_known(run: running.RunExecution, lab: StandIn) -> None:
+def test_the_end_of_a_fault_from_before_the_load_is_not_known(run: running.RunExecution, lab: StandIn) -> None:
     ((_, arguments),) = lab.asked
     assert arguments["for_s"] is None
     run.close()
@@ -185,9 +185,7 @@ def over(lab: StandIn, by: str, **facts: Any) -> None:
 
 
 @pytest.mark.proves("A4")
-def test_one_that_was_over_before_the_run_came_to_it_is_not_healed_again(
-    run: running.RunExecution, lab: StandIn
-) -> None:
+def test_a_fault_that_ended_by_itself_is_not_healed_again(run: running.RunExecution, lab: StandIn) -> None:
     over(lab, "the kernel", over_ns=17)
     run.faults[0].end()
     assert "heal" not in [verb for verb, _ in lab.asked]
@@ -197,10 +195,10 @@ def test_one_that_was_over_before_the_run_came_to_it_is_not_healed_again(
 
 @pytest.mark.proves("A4")
 @pytest.mark.parametrize("refused", [True, False])
-def test_one_that_ended_while_its_lab_was_stopped_is_told_as_that(
+def test_a_fault_that_ended_while_its_lab_was_stopped_is_journaled_as_ended_by_the_kernel(
     run: running.RunExecution, lab: StandIn, refused: bool
 ) -> None:
-    """The lab goes on, with the heal that was asked of it: either it comes first, or the lab's own look does."""
+    """The lab goes on with the heal that was asked: either the heal comes first, or the lab's own proof does."""
     ended: list[int] = []
 
     def heal() -> dict[str, Any]:
@@ -219,7 +217,7 @@ def test_one_that_ended_while_its_lab_was_stopped_is_told_as_that(
 
 
 @pytest.mark.proves("A4")
-def test_a_run_that_comes_too_late_waits_for_the_word_of_a_lab_that_was_stopped_as_well(
+def test_a_run_that_heals_too_late_waits_until_the_lab_has_proved_that_the_fault_is_over(
     tmp_path: Path, lab: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = {"until": None, "until_s": 1.0, "not_before_new_epoch": None}
@@ -239,14 +237,16 @@ def test_a_run_that_comes_too_late_waits_for_the_word_of_a_lab_that_was_stopped_
 
 
 @pytest.mark.proves("A4")
-def test_a_pause_that_its_watchdog_ended_is_told_as_that(run: running.RunExecution, lab: StandIn) -> None:
+def test_a_pause_that_its_timer_ended_is_journaled_as_ended_by_the_timer(
+    run: running.RunExecution, lab: StandIn
+) -> None:
     lab.trail.add("expired", fault="f1", by="watchdog")
     over(lab, "heal")
     run.faults[0].end()
     assert journaled(run) == [("healing", "watchdog"), ("healed", "watchdog")]
 
 
-def test_one_that_stands_no_longer_though_its_time_was_not_up_is_not_healed(
+def test_a_fault_that_somebody_else_healed_is_journaled_as_not_healed(
     run: running.RunExecution, lab: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse() -> dict[str, Any]:
@@ -260,7 +260,7 @@ def test_one_that_stands_no_longer_though_its_time_was_not_up_is_not_healed(
 
 
 @pytest.mark.proves("D2")
-def test_a_server_that_dies_by_itself_is_told_at_once_and_leaves_a_doubt(
+def test_a_server_that_dies_by_itself_is_reported_at_once_and_leaves_a_doubt(
     run: running.RunExecution, lab: StandIn
 ) -> None:
     said: list[str] = []
@@ -279,7 +279,7 @@ def test_a_server_that_dies_by_itself_is_told_at_once_and_leaves_a_doubt(
     run.close()
 
 
-def test_a_lab_that_somebody_else_took_down_is_told_as_that(
+def test_a_lab_that_somebody_else_took_down_is_named_as_the_cause(
     run: running.RunExecution, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(LabDirectory, "alive", lambda _: False)

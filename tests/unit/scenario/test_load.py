@@ -1,4 +1,4 @@
-"""Scenario files: read whole, checked whole, every problem with its line."""
+"""A scenario file is read and checked as a whole, and every problem has its line."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def good(shape: str = "base", *settings: str) -> Scenario:
 
 
 @pytest.mark.parametrize("name", bundled())
-def test_every_bundled_scenario_is_good_in_every_shape(name: str) -> None:
+def test_every_bundled_scenario_is_valid_in_every_shape(name: str) -> None:
     source = find(name)
     assert [load(source, shape).name for shape in source.shapes] == [name] * len(source.shapes)
 
@@ -87,7 +87,7 @@ def test_set_changes_any_field(setting: str, seen: object) -> None:
 
 
 @pytest.mark.parametrize("setting", ["acks", "=5", "producers.7.rate=5", "producer.rte=5", "faults.x.at_s=1"])
-def test_a_setting_that_means_nothing_is_refused(setting: str) -> None:
+def test_a_setting_without_a_field_is_refused(setting: str) -> None:
     with pytest.raises(UsageProblem):
         good("base", setting)
 
@@ -134,7 +134,7 @@ def test_a_setting_that_means_nothing_is_refused(setting: str) -> None:
         (GOOD + READS + "waits = true\n", 36, "consumer:1 waits, and no fault starts it"),
         (GOOD + READS + "readers = 2\n", 36, "from 0 to its group's 1 members"),
         (GOOD + CLAIMS, 33, "claims nothing"),
-        (GOOD + CLAIMS + "no_leader = true\npreferred = true\n", 33, "somebody is to lead"),
+        (GOOD + CLAIMS + "no_leader = true\npreferred = true\n", 33, "no_leader contradicts leader"),
     ],
 )
 def test_each_problem_has_its_line(text: str, line: int, words: str) -> None:
@@ -162,7 +162,7 @@ def test_problems_of_shape_and_of_sense_are_listed_together() -> None:
     assert all(f"bad.toml:{line}:" in told for line in (13, 17, 23))
 
 
-def test_what_only_follows_from_another_problem_is_not_listed() -> None:
+def test_a_problem_that_follows_from_another_one_is_not_listed() -> None:
     told = problems_of(GOOD.replace('[[topics]]\nname = "orders"', '[[topics]]\nnam = "orders"'))
     assert "unknown key 'nam' (did you mean name?)" in told
     assert "needs name" not in told
@@ -189,7 +189,7 @@ def test_a_near_miss_gets_a_hint(old: str, new: str, hint: str) -> None:
     assert hint in problems_of(changed(old, new))
 
 
-def test_what_is_no_toml_says_so_with_its_line() -> None:
+def test_a_file_that_is_not_toml_is_refused_with_the_line() -> None:
     with pytest.raises(UsageProblem, match=r"bad\.toml:2: not TOML: .+[^)]$"):
         read_source("bad.toml", 'title = "x"\nname = \n')
 
@@ -262,7 +262,7 @@ def test_the_published_schema_is_the_one_of_this_version() -> None:
     assert json.loads(published.read_text()) == json_schema(), "ackproof schema > docs/scenario.schema.json"
 
 
-def test_a_plan_tells_each_fault_in_words() -> None:
+def test_each_fault_says_its_effect_in_words() -> None:
     isolate = good().faults[0]
     assert isolate.effect().startswith("nftables drops every packet between leader:orders/1 and all other nodes")
     cut = Cut(["kafka1"], ["zk*"], one_way=True, port=2181, reset=True)
@@ -307,7 +307,9 @@ def test_a_claim_about_a_fault_that_hits_no_broker_is_a_problem() -> None:
         ('kind = "isolate"', 'kind = "seek"\npartitions = ["orders/0"]\nto_offset = -5', "from 0 on"),
     ],
 )
-def test_what_would_be_ignored_or_never_happen_is_a_problem(old: str, new: str, words: str) -> None:
+def test_options_that_would_be_ignored_and_faults_that_would_never_happen_are_problems(
+    old: str, new: str, words: str
+) -> None:
     text = changed(old, new)
     assert words in problems_of(text.replace('"isolate"', '"pause"') if "client" in new else text)
 
@@ -324,20 +326,20 @@ RECEIVES = f'{READS}receiver = {{ strategy = "ids" }}\n'
         (with_fault("restart", 'targets = ["producer:1"]'), "only a producer with an outbox knows where it stood"),
     ],
 )
-def test_what_a_client_cannot_do_is_refused(more: str, words: str) -> None:
+def test_settings_and_faults_that_a_client_cannot_have_are_refused(more: str, words: str) -> None:
     load(read_source("good.toml", GOOD.replace("[expect]", f"{RECEIVES}\n[expect]")))
     assert words in problems_of(GOOD.replace("[expect]", f"{more}\n[expect]"))
 
 
 @pytest.mark.parametrize("shapes", ["shapes = 3", "shapes = { slow = 3 }"])
-def test_shapes_that_are_no_tables(shapes: str) -> None:
+def test_shapes_that_are_not_tables_are_refused(shapes: str) -> None:
     start, _, _ = GOOD.partition("[[shapes")
     with pytest.raises(UsageProblem, match="write each as a table"):
         load(read_source("bad.toml", f"{shapes}\n{start}"))
 
 
 @pytest.mark.parametrize("settings", [["cluster=1", "cluster.settings.broker.x=1"], ["topics=1", "topic.name=x"]])
-def test_settings_that_contradict_each_other(settings: list[str]) -> None:
+def test_settings_that_contradict_each_other_are_refused(settings: list[str]) -> None:
     with pytest.raises(UsageProblem, match="--set"):
         good("base", *settings)
 
@@ -459,7 +461,7 @@ def test_a_mirror_makes_a_topic_of_each_at_the_other_site() -> None:
         ('kind = "caught-up"', 'kind = "caught-up"\ngroup = "readers"', "caught-up has no group"),
         ('groups = [["dc1"]]', 'groups = [["dc3"]]', "did you mean dc"),
         ('mirror = "both-ways"', 'mirror = "back"', "mirror"),
-        ("second = 1", "second = 1\nlog_dirs = 2", "log_dirs are looked into at dc1 only"),
+        ("second = 1", "second = 1\nlog_dirs = 2", "log_dirs are inspected at dc1 only"),
         ("second = 1", 'second = 1\naccess = { users = ["alice"] }', "access is for one cluster"),
         ('topic = "dc2:orders"\ncount', 'topic = "dc2:orders"\ncommand = ["x"]\ncount', "the brokers of dc1"),
         ('kind = "caught-up"', 'kind = "elect"', "elect is for topics of dc1 that no mirror makes"),
@@ -467,7 +469,7 @@ def test_a_mirror_makes_a_topic_of_each_at_the_other_site() -> None:
         ("until_s = 5", 'until = "load-ended"', "the mirror is cut off at this moment"),
     ],
 )
-def test_what_is_wrong_with_two_sites_is_told(old: str, new: str, words: str) -> None:
+def test_mistakes_with_two_sites_are_reported(old: str, new: str, words: str) -> None:
     assert old in TWO_SITES
     assert words in problems_of(TWO_SITES.replace(old, new, 1))
 
@@ -485,7 +487,7 @@ def test_a_mirror_may_catch_up_before_and_after_a_cut(at_s: int) -> None:
         ("resize", ['partitions = ["dc2:orders/*"]', "to_partitions = 2"]),
     ],
 )
-def test_topics_are_acted_on_at_the_first_site(kind: str, lines: list[str]) -> None:
+def test_elections_seeks_and_resizes_are_for_topics_of_the_first_site(kind: str, lines: list[str]) -> None:
     assert f"{kind} is for topics of dc1" in problems_of(TWO_SITES + with_fault(kind, *lines))
     load(read_source("two.toml", TWO_SITES + with_fault(kind, *lines).replace("dc2:", "")))
 
@@ -520,12 +522,12 @@ def drawn(seed: int) -> list[Fault]:
 
 
 @pytest.mark.proves("G1")
-def test_a_seed_draws_faults_and_the_same_seed_the_same() -> None:
+def test_the_same_seed_draws_the_same_faults() -> None:
     assert drawn(7) == drawn(7)
     assert len({tuple(fault.what() for fault in drawn(seed)) for seed in range(20)}) > 10
 
 
-def test_what_is_drawn_is_over_before_the_next_begins() -> None:
+def test_a_drawn_fault_is_over_before_the_next_one_begins() -> None:
     faults = drawn(7)
     begun = [fault for fault in faults if fault.kind != "start"]
     assert [fault.at_s for fault in begun] == [5 * turn for turn in range(1, len(begun) + 1)]
@@ -549,7 +551,7 @@ def test_what_is_drawn_is_over_before_the_next_begins() -> None:
         ("every_s", "evry_s", "unknown key 'evry_s' (did you mean every_s?)"),
     ],
 )
-def test_what_cannot_be_drawn_is_told_with_its_line(old: str, new: str, told: str) -> None:
+def test_a_fault_that_cannot_be_drawn_is_reported_with_its_line(old: str, new: str, told: str) -> None:
     words = problems_of(with_drawn(old, new))
     assert told in words
     assert re.search(r"bad.toml:\d+: ", words)

@@ -1,4 +1,4 @@
-"""A scenario in words and as a timeline, and the plan of a run of it: what `show` and `run --dry-run` print."""
+"""Prints a scenario in words and as a timeline, and the plan of a run: `show` and `run --dry-run`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MUST = {"required": "must", "allowed": "may", "forbidden": "must not"}
 
 
 def show_scenario(scenario: Scenario) -> None:
-    """The scenario as a person would tell it, with its timeline drawn."""
+    """Print the scenario in words, with its timeline."""
     say(f"{scenario.name} (section {scenario.section}): {scenario.title}", "", scenario.summary.strip(), "")
     cluster = scenario.cluster
     say(
@@ -30,7 +30,7 @@ def show_scenario(scenario: Scenario) -> None:
         settings = "".join(f", {key}={value}" for key, value in topic.settings.items())
         say(f"topic     {topic.name}: {topic.partitions} partition(s), {topic.replication} replicas{settings}")
     for producer in scenario.producers:
-        rate = "as fast as it goes" if producer.rate is None else f"at {producer.rate:,.0f} a second"
+        rate = "as fast as possible" if producer.rate is None else f"at {producer.rate:,.0f} a second"
         settings = "".join(f", {key}={value}" for key, value in producer.settings.items())
         say(
             f"producer  {producer.copies} with {producer.count:,} messages each, {rate}, to {producer.topic}, "
@@ -42,7 +42,7 @@ def show_scenario(scenario: Scenario) -> None:
             )
         if producer.transactions is not None:
             plan = producer.transactions
-            aborts = f", each {plan.abort_every}. aborted on purpose" if plan.abort_every else ""
+            aborts = f", one in {plan.abort_every} aborted on purpose" if plan.abort_every else ""
             say(f"            from {plan.input}, in transactions of {plan.size} messages{aborts}")
         if producer.user is not None:
             say(f"            as {producer.user}, from host {producer.from_host}{_REFUSED[producer.refused]}")
@@ -64,7 +64,7 @@ _WIDTH = 60
 
 
 def _timeline(scenario: Scenario) -> list[str]:
-    """Messages run from left to right; a fault is a bar under them."""
+    """Draw the timeline: messages run from left to right, a fault is a bar below them."""
     total = scenario.total
     seconds = max((producer.count / producer.rate for producer in scenario.producers if producer.rate), default=0.0)
 
@@ -91,7 +91,7 @@ def _healed(fault: AnyFault) -> str:
 
 
 def show_plan(scenario: Scenario, spec: LabSpec, shape: str) -> None:
-    """What would be done: the timeline, the rules, the settings of every server. Nothing is started."""
+    """Print what a run would do: the timeline, the rules, the settings of every server. Nothing is started."""
     from ackproof.lab.node_config import NodeFiles, main_class, properties
 
     show_scenario(scenario)

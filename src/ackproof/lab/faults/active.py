@@ -1,8 +1,8 @@
-"""A running lab: the cluster, its network, the faults that stand in it, and the trail of what happened.
+"""A running lab: the cluster, its network, the active faults, and the trail of what happened.
 
-A fault that stands is a context manager held open: `begin` enters it, `end` leaves it. While it stands it is proved
-again every second, by a thread that does nothing else; one that no longer holds is told, never passed over. A node that
-was killed or stopped is no such fault, for nothing heals it but its start; until then the same thread asks its port.
+An active fault is an open context manager: `begin` enters it, `end` leaves it. A thread that does nothing else proves
+each active fault again every second, and reports a fault that no longer holds. A node that was killed or stopped is not
+an active fault, because only its start heals it; until then the same thread asks its port.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ackproof.lab.topology import Link
 from ackproof.model.faults import FREEZE
 
 PROVE_EVERY_S = 1.0
-# After a fault's time is up, before we look: the kernel forgets a link on time, a watchdog wakes and writes first.
+# When a fault's time is up, the lab looks after this long: the kernel is on time, a timer has to wake and write first.
 _KERNEL_GRACE_S = 0.05
 _WATCHDOG_GRACE_S = 0.5
 _KNOCK_S = 0.2  # within a node's own namespace, where a port refuses or takes a connection at once
@@ -40,7 +40,7 @@ _KNOCK_S = 0.2  # within a node's own namespace, where a port refuses or takes a
 
 @dataclass
 class ActiveFault:
-    """A fault that stands, as asked for and as it became."""
+    """A fault that stands: what was asked for, and what became of it."""
 
     name: str
     kind: str
@@ -56,7 +56,7 @@ class ActiveFault:
 
     @property
     def over(self) -> float:
-        """When its time is up and whoever should end it has had the time to."""
+        """When its time is up, and the kernel or the timer has had the time to end it."""
         grace_s = _KERNEL_GRACE_S if self.links else _WATCHDOG_GRACE_S
         return math.inf if self.until is None else self.until + grace_s
 
@@ -80,11 +80,11 @@ class Lab:
         self.events = events
         self.processes = Processes(self._on_exit, self._on_halt)
         self.conditions = Conditions(self.processes, events, proc or Proc(os.getpid()))
-        self.cluster: Cluster  # set once, by the supervisor, before anybody can ask
+        self.cluster: Cluster  # set once, by the supervisor, before the first command
         self.turn = threading.RLock()  # one change of a node's state at a time
         self.active: dict[str, ActiveFault] = {}
-        self.down: dict[str, Exit] = {}  # nodes that a verb ended and none has started since
-        self.clients: set[str] = set()  # programs of a run's
+        self.down: dict[str, Exit] = {}  # nodes that a command ended and that were not started since
+        self.clients: set[str] = set()  # programs of a run
         self._count = 0
 
     def _on_exit(self, name: str, how: Exit) -> None:
@@ -101,7 +101,7 @@ class Lab:
             self.events.add("helper failed", helper=name, how=str(how))
 
     def _on_halt(self, halt: Halt) -> None:
-        """Runs in the thread that reaps, so it takes no lock that a verb may hold."""
+        """Runs in the thread that reaps, so it takes no lock that a command may hold."""
         with suppress(OSError):
             if not halt.ours:
                 (self.conditions.stopped if halt.stopped else self.conditions.continued)(halt.name)
@@ -109,7 +109,7 @@ class Lab:
                 self._tell_if_woken(halt.name)
 
     def _tell_if_woken(self, name: str) -> None:
-        """A pause that is to be healed no longer stands among the faults, and one whose time is up is not due."""
+        """Report a pause that somebody ended, unless it is being healed or its time is up."""
         for active in list(self.active.values()):
             its_pause = active.kind in FREEZE and active.targets == [name]
             if its_pause and active.broken is None and self._still_due(active):
@@ -119,25 +119,25 @@ class Lab:
     # -- nodes that are down ---------------------------------------------------------------------------------------
 
     def keep_down(self, name: str) -> None:
-        """A verb ended it: from here on nobody may serve there until we launch it."""
+        """A command ended it: from now on nothing may serve there until the lab launches it."""
         with self.turn:
-            if (how := self.processes.last_exit(name)) is not None:  # else it was started again meanwhile
+            if (how := self.processes.last_exit(name)) is not None:  # otherwise it was started again meanwhile
                 self.down[name] = how
 
     def launch(self, node: Node) -> None:
-        """In your turn."""
+        """Launch a node. The caller holds `turn`."""
         self.down.pop(node.name, None)
         self.cluster.launch(node)
 
     def _knock(self, name: str, how: Exit) -> None:
         port = self.cluster.nodes[name].port
         try:
-            with self.network.lock:  # a proof of ours may listen there in the node's place
+            with self.network.lock:  # a proof of the lab may listen there in the node's place
                 probes.connect(self.network, (name, name), port, _KNOCK_S).close()
         except OSError:
-            return  # it refuses; of a node that is not reached nothing can be said
+            return  # it refuses; for a node that is not reached nothing is known
         with self.turn:
-            if self.down.get(name) is how:  # else it was our own, launched since we looked
+            if self.down.get(name) is how:  # otherwise the lab launched it meanwhile
                 del self.down[name]  # told once
                 problem = f"{name} is down ({how}), and yet somebody serves on its port {port}"
                 self.events.add("no longer holds", node=name, problem=problem)
@@ -160,11 +160,11 @@ class Lab:
         match: Match | None = None,
         for_s: float | None = None,
     ) -> ActiveFault:
-        """Enter the fault; it stands from here on, and its time counts from here on."""
+        """Enter the fault. It is active from now on, and its time counts from now on."""
         with ExitStack() as stack:
             held = stack.enter_context(fault)
             left_s = self.network.left_s(name) if links and for_s is not None else for_s
-            until = None if for_s is None else time.monotonic() + (left_s or 0.0)  # its time may be up already
+            until = None if for_s is None else time.monotonic() + (left_s or 0.0)  # its time may already be up
             active = ActiveFault(name, kind, targets, held, stack.pop_all(), frozenset(links), match or Match(), until)
         with self.turn:
             self.active[name] = active
@@ -187,12 +187,12 @@ class Lab:
         return said
 
     def end(self, name: str, by: str = "heal") -> str:
-        """Leave the fault and prove that it is over. What was mended stays mended whatever the proof says."""
+        """Leave the fault and prove that it is over. It stays mended even if the proof fails."""
         active = self.mend(name)
         return f"{name} is over already" if active is None else self.prove_over(active, by)
 
     def look_once_more(self, name: str) -> None:
-        """Right before it is ended by somebody: what broke since the last look would never be seen."""
+        """Prove a fault once more right before it is healed, to see what broke since the last proof."""
         active = self.active.get(name)
         if active is not None and self._still_due(active):
             self._look_after(active)
@@ -203,7 +203,7 @@ class Lab:
         if active is not None:
             expired = active.until is not None and time.monotonic() >= active.until
             active.ended_by_kernel = expired and bool(active.links) and not self._taken(name)
-            # First its watchdog, which must not end some later fault.
+            # First its timer, which must not end a later fault.
             self.processes.send(f"watchdog-{name}", signal.SIGKILL, ends=True)
             active.stack.close()
         return active
@@ -216,7 +216,7 @@ class Lab:
         except (NotProved, OSError) as problem:
             self.events.add("not healed", fault=name, by=by, problem=str(problem))
             raise NotProved(f"{name} ({active.kind}): {problem}") from problem
-        # The kernel tells nobody: that it was over, and when, is found when somebody looks.
+        # The kernel does not report that it ended a fault. The lab finds out when it looks.
         over_ns = int(active.until * 1e9) if active.ended_by_kernel and active.until is not None else None
         self.events.add("healed", fault=name, kind=active.kind, by=by, proof=proof, over_ns=over_ns)
         return proof
@@ -232,7 +232,7 @@ class Lab:
             return list(names) or list(self.active)
 
     def keep_proving(self) -> None:
-        """The thread's life: end what has run its time, prove the rest again, and that who was ended stays down."""
+        """End faults whose time is up; prove the others again, and that ended nodes stay down. Runs in a thread."""
         while True:
             begun = time.monotonic()
             for active in list(self.active.values()):
@@ -242,7 +242,7 @@ class Lab:
             time.sleep(max(0.1, self._next_wake(begun) - time.monotonic()))
 
     def keep_watching(self) -> None:
-        """Another thread's life: look under which conditions the nodes run, as proofs may take their time."""
+        """Watch the conditions under which the nodes run. Runs in a thread of its own, because proofs may take long."""
         while True:
             begun = time.monotonic()
             with suppress(OSError):  # a full disk must not end the watching
@@ -258,11 +258,11 @@ class Lab:
                 self.end(active.name, by="its time")
             elif active.name in self.active and active.broken is None and self._still_due(active):
                 self.events.add("held", fault=active.name, proof=active.proof.prove())
-        except Exception as problem:  # noqa: BLE001  # a proof that breaks, however, must not end the proving of others
+        except Exception as problem:  # noqa: BLE001  # a proof that fails in any way must not end the proofs of others
             if active.name in self.active and self._still_due(active):
                 active.broken = str(problem)
                 self.events.add("no longer holds", fault=active.name, problem=str(problem))
 
     def _still_due(self, active: ActiveFault) -> bool:
-        """A proof that failed because the fault's time ran out meanwhile says nothing against it."""
+        """Whether its time is not up: a proof that fails because the time ran out meanwhile means nothing."""
         return active.until is None or time.monotonic() < active.until

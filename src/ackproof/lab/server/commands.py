@@ -1,8 +1,8 @@
-"""What can be asked of a running lab, one function a verb, and the server that answers on the control socket.
+"""The commands that a running lab answers, one function each, and the server that answers on the control socket.
 
 A request is one line of JSON, `{"verb": ..., "asked": "the command as typed", ...arguments}`; the answer is any number
-of `{"progress": ...}` lines and then `{"ok": {...}}` or `{"problem": [exit code, message, details]}`. Each verb proves
-its effect before it answers, and `said` tells in words what was proved.
+of `{"progress": ...}` lines and then `{"ok": {...}}` or `{"problem": [exit code, message, details]}`. Each command
+proves its effect before it answers, and `said` has in words what was proved.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Kind = TypeVar("Kind")
 
 
 class Request:
-    """One verb under way: its arguments, and the line back to whoever asked."""
+    """One command that goes on: its arguments, and the line back to the caller."""
 
     def __init__(self, arguments: dict[str, Any], tell: Callable[[str], None]) -> None:
         self._arguments = arguments
@@ -64,7 +64,7 @@ class Server:
         self.directory = directory
         self.start_relay = start_relay
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        # By way of a descriptor: a socket's path may be no longer than 107 bytes, a folder's may.
+        # A socket's path may have at most 107 bytes; through a descriptor the folder's path may be longer.
         folder = os.open(directory.path, os.O_PATH | os.O_DIRECTORY)
         before = os.umask(0o177)
         self._socket.bind(f"/proc/self/fd/{folder}/{directory.socket.name}")
@@ -79,7 +79,7 @@ class Server:
 
     def _answer(self, connection: socket.socket) -> None:
         def tell(**facts: Any) -> None:
-            with suppress(OSError):  # whoever asked may be gone; what was asked is done all the same
+            with suppress(OSError):  # the caller may be gone; the command is done all the same
                 connection.sendall(msgspec.json.encode(facts) + b"\n")
 
         with connection:
@@ -92,7 +92,7 @@ class Server:
                     os._exit(0)
             except Problem as problem:
                 tell(problem=[problem.exit_code, problem.message, problem.details])
-            except Exception as problem:  # noqa: BLE001  # a verb that broke must not take the lab with it
+            except Exception as problem:  # noqa: BLE001  # a command that fails must not end the lab
                 traceback.print_exc()
                 tell(
                     problem=[70, f"the lab's supervisor failed: {problem!r}", traceback.format_exc().splitlines()[-6:]]
@@ -113,13 +113,13 @@ class Server:
         try:
             return VERBS[verb](self, Request(arguments, tell))
         except Problem as problem:
-            if verb not in READS:  # what was refused was not begun; of what failed something may have come
+            if verb not in READS:  # a refused command had no effect; a failed command may have had some
                 event = "refused" if isinstance(problem, UsageProblem | Refused) else "failed"
                 self.lab.events.add(event, **who, problem=problem.message)
             raise
 
     def _enter(self, connection: socket.socket, node: str) -> Result:
-        """Hand over the namespaces of a node, so that a program of the caller's can stand there."""
+        """Hand over the namespaces of a node, so that the caller can run a program there."""
         endpoints = self.lab.network.endpoints
         if node != OBSERVER:
             (node,) = self.lab_names(node, one=True)
@@ -243,7 +243,7 @@ def resolve_target(server: Server, request: Request) -> Result:
 
 
 def down(server: Server, _: Request) -> Result:
-    """The answer goes out, then the supervisor ends, and with it everything."""
+    """End every node. The supervisor ends after the answer was sent, and with it everything else."""
     for node in server.lab.cluster.servers:
         server.lab.processes.send(node.name, signal.SIGKILL, ends=True)
     return {"said": ["down"]}

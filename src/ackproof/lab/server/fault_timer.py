@@ -1,10 +1,10 @@
-"""Ends what the kernel cannot end by itself: a pause or a delay with a duration, though the supervisor be stopped.
+"""Ends a pause or a delay on time, which the kernel cannot end by itself, even if the supervisor is stopped.
 
     python -m ackproof.lab.server.fault_timer UNTIL EVENTS FAULT resume PIDFD ...
     python -m ackproof.lab.server.fault_timer UNTIL EVENTS FAULT undelay INTERFACE NAMESPACE ...
 
-UNTIL is a time of the clock that nobody can set, so that it does not matter how long this takes to start. It is a
-process of its own, so stopping the supervisor does not stop it, and it dies with the lab.
+UNTIL is a time of the monotonic clock, so it does not matter how long this process takes to start. Because it is a
+process of its own, stopping the supervisor does not stop it. It ends with the lab.
 """
 
 from __future__ import annotations

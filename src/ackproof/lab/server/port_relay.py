@@ -1,8 +1,8 @@
-"""Offers each broker on the host's loopback: sockets that listen there, carried into the lab's client namespace.
+"""Offers each broker on the host's loopback, by sockets that listen there and are used in the lab's client namespace.
 
-A socket keeps the namespace it was made in. So the listening ends are made on the host before the lab exists, and this
-process, which stands where clients stand, accepts on them and connects to the brokers as any client would. Cuts
-between brokers do not touch it, a cut of `client` does; and it dies with the lab like everything else in it.
+A socket keeps the namespace in which it was made. So the listening sockets are made on the host before the lab exists.
+This process runs in the client namespace, accepts on these sockets, and connects to the brokers as any client does.
+Cuts between brokers do not affect it, a cut of `client` does. It ends with the lab.
 
     python -m ackproof.lab.server.port_relay DESCRIPTOR=ADDRESS:PORT ...
 """

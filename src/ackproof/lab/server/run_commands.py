@@ -1,4 +1,4 @@
-"""What a run asks of its lab: where the cluster is, programs of its own where a node stands, who leads."""
+"""The commands that a run needs: where the cluster is, programs in the network of a node, who leads."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def bootstrap(server: Server, _: Request) -> Result:
 
 
 def spawn(server: Server, request: Request) -> Result:
-    """Start a program of a run's where a node stands; it ends with the lab at the latest."""
+    """Start a program of a run in the network of a node. It ends with the lab at the latest."""
     lab, node = server.lab, request.get("node")
     lab.clients.add(request.get("process"))
     lab.processes.spawn(
@@ -49,7 +49,7 @@ def spawn(server: Server, request: Request) -> Result:
 
 
 def processes(server: Server, request: Request) -> Result:
-    """How each of these programs ended; those that still run are left out."""
+    """Return how each of these programs ended. Programs that still run are left out."""
     lab = server.lab
     exits = {name: lab.processes.last_exit(name) for name in request.get("names") if lab.processes.get(name) is None}
     return {"exits": {name: None if how is None else [how.code, how.signal] for name, how in exits.items()}}
@@ -67,7 +67,7 @@ def disturb(server: Server, request: Request) -> Result:
 
 
 def nodes(server: Server, _: Request) -> Result:
-    """Every node with its place in the network and its id in Kafka."""
+    """Return every node with its place in the network and its id in Kafka."""
     known = server.lab.cluster.nodes.values()
     ports = {node.name: None if node.role == "client" else node.port for node in known}
     return {

@@ -1,10 +1,10 @@
-"""The lab's first process: it makes the namespaces, starts the nodes, answers the verbs, and reaps.
+"""The lab's first process: it makes the namespaces, starts the nodes, answers commands, and reaps.
 
 It is pid 1 of its own pid namespace, so when it ends, however it ends, the kernel ends every process in the lab and
-takes back every interface, rule and mount. There is no clean-up code here to forget.
+takes back every interface, rule and mount. So there is no clean-up code that could be forgotten.
 
-Until the lab is ready its maker holds the other end of a tether, over which progress is told; if the maker goes away
-without letting go (`detach`), the lab goes too. Started by `launch.launch`, never by hand:
+Until the lab is ready, the process that started it holds the other end of a tether, on which the supervisor reports
+progress. If that process ends without letting go (`detach`), the lab ends too. `launch.launch` starts it, nobody else:
 
     python -m ackproof.lab.server.supervisor DIRECTORY
 """
@@ -36,7 +36,7 @@ _SIGNALS = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal
 
 
 class Boot(msgspec.Struct, frozen=True):
-    """What the maker hands over, in `boot.json`: everything fetched and checked; descriptors by number."""
+    """What the starting process hands over in `boot.json`: everything fetched and checked; descriptors by number."""
 
     spec: LabSpec
     java: str
@@ -49,7 +49,7 @@ class Boot(msgspec.Struct, frozen=True):
 
 
 class Tether:
-    """One JSON object a line to the maker; a maker that is gone ends the lab unless it let go."""
+    """Reports to the starting process, one JSON object a line. If that ends without letting go, the lab ends."""
 
     def __init__(self, descriptor: int) -> None:
         self._socket = socket.socket(fileno=descriptor)
@@ -64,7 +64,7 @@ class Tether:
         self.tell(problem=[problem.exit_code, problem.message, problem.details])
 
     def hold(self) -> None:
-        """Until the maker lets go, or is gone: of one that left words of ours unread the kernel tells by an error."""
+        """Wait until the starting process lets go, or is gone. An error means that it is gone and left lines unread."""
         try:
             let_go = self._socket.recv(16) == b"detach\n"
         except OSError:
@@ -78,7 +78,7 @@ def main() -> None:
     directory = LabDirectory(Path(sys.argv[1]))
     boot = msgspec.json.decode((directory.path / "boot.json").read_bytes(), type=Boot)
     for descriptor in (boot.lock, boot.tether, *(number for number, _ in boot.exposed.values())):
-        os.set_inheritable(descriptor, False)  # they came to us; the nodes shall not have them
+        os.set_inheritable(descriptor, False)  # for this process; the nodes must not inherit them
     tether = Tether(boot.tether)
     try:
         _enter_namespaces()
@@ -93,12 +93,12 @@ def main() -> None:
         _first_process(directory, boot, tether)
     except Problem as problem:
         tether.tell_problem(problem)
-    except BaseException as problem:  # noqa: BLE001  # told, then the end: this is the outermost frame
+    except BaseException as problem:  # noqa: BLE001  # reported, then the end: this is the outermost frame
         with suppress(OSError):  # a full disk
             traceback.print_exc()
         failed = Problem(f"the lab's supervisor failed; {directory.supervisor_log} ends:", _last_lines())
         tether.tell_problem(_for_want_of_space(problem, directory) or failed)
-    os._exit(BUG_EXIT_CODE)  # nothing to clean up: the kernel does
+    os._exit(BUG_EXIT_CODE)  # the kernel cleans up
 
 
 def _last_lines() -> list[str]:
@@ -117,21 +117,21 @@ def _enter_namespaces() -> None:
     if uid == 0:
         try:
             return kernel.unshare(own)
-        except PermissionError:  # a root without its powers is an ordinary user
+        except PermissionError:  # root without its capabilities is an ordinary user
             pass
     kernel.unshare(kernel.CLONE_NEWUSER | own)
     return kernel.map_root(uid, gid)
 
 
 def _first_process(directory: LabDirectory, boot: Boot, tether: Tether) -> None:
-    host_pid = int(str(Path("/proc/self").readlink()))  # the old /proc still counts as the host does
+    host_pid = int(str(Path("/proc/self").readlink()))  # the old /proc still has the host's numbers
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    outside = os.open("/proc", os.O_PATH | os.O_DIRECTORY)  # where a tracer from outside of the lab has a number
+    outside = os.open("/proc", os.O_PATH | os.O_DIRECTORY)  # in which a tracer from outside of the lab has a number
     _mount(directory)
     tether.tell(supervisor_pid=host_pid)
-    threading.Thread(target=tether.hold, daemon=True).start()  # all that follows takes a moment on a busy machine
-    # Only now: these take a moment to import, and the maker must already know whom to end. kio imports hypothesis
-    # where it is installed, as it is where this is developed: a fifth of a second for nothing.
+    threading.Thread(target=tether.hold, daemon=True).start()  # what follows takes a moment on a busy machine
+    # Imported only now: this takes a moment, and the starting process must already know which process to end. kio
+    # imports hypothesis if it is installed, as it is in a development checkout, which would cost a fifth of a second.
     sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     from ackproof.lab.cluster import Cluster, Program
     from ackproof.lab.conditions import Proc
@@ -155,7 +155,7 @@ def _first_process(directory: LabDirectory, boot: Boot, tether: Tether) -> None:
 
 
 def _mount(directory: LabDirectory) -> None:
-    """A private view of the file system: its own /proc, its own /etc/hosts, and memory for the nodes' disks.
+    """Mount a private view of the file system: its own /proc, its own /etc/hosts, and memory for the nodes' disks.
 
     The disks take at most half of what is free now, so that they are full before the machine has no memory left.
     """
@@ -175,7 +175,7 @@ def _guarded(work: Any, *arguments: Any) -> None:
     except Problem as problem:
         tether.tell_problem(problem)
         os._exit(problem.exit_code)
-    except BaseException as problem:  # noqa: BLE001  # told, then the end: this is the outermost frame
+    except BaseException as problem:  # noqa: BLE001  # reported, then the end: this is the outermost frame
         with suppress(OSError):  # a full disk
             traceback.print_exc()
         failed = Problem("the lab's supervisor failed while starting:", _last_lines())

@@ -1,4 +1,4 @@
-"""What can be wrong with a scenario's users and rules, and with its transactions; `validate.problems` asks."""
+"""Reports what is wrong with a scenario's users and rules, and with its transactions."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ def access_problems(scenario: Scenario) -> Iterator[Problem]:
             yield f"{where}.user", f"{said}: users are {', '.join(users) or 'none'}"
     for number, producer in enumerate(scenario.producers):
         if producer.user is not None and producer.topic_check == "create":
-            yield f"producers.{number}.topic_check", 'topic_check = "create": a user validates or assumes his topic'
+            told = "a producer with a user validates or assumes its topic"
+            yield f"producers.{number}.topic_check", f'topic_check = "create": {told}'
         if producer.refused and access is None:
-            yield f"producers.{number}.refused", "without [cluster.access] nobody is refused"
+            yield f"producers.{number}.refused", "without [cluster.access] no client is refused"
     if access is not None:
         yield from _rules(scenario, access)
 
@@ -53,7 +54,7 @@ def _rules(scenario: Scenario, access: AccessPlan) -> Iterator[Problem]:
         if rule.topic is not None and rule.topic not in topics:
             yield f"{where}.topic", f"no topic {rule.topic!r}{did_you_mean(rule.topic, topics)}"
         if not rule.operations:
-            yield f"{where}.operations", "a rule without operations says nothing"
+            yield f"{where}.operations", "a rule needs at least one operation"
         if rule.from_host is not None and not 1 <= rule.from_host <= scenario.client_hosts:
             hosts = f"from 1 to {scenario.client_hosts}, the highest of any client"
             yield f"{where}.from_host", f"from_host = {rule.from_host}: {hosts}"
@@ -68,14 +69,14 @@ def transaction_problems(scenario: Scenario) -> Iterator[Problem]:
 
 
 def _ended(scenario: Scenario) -> Iterator[Problem]:
-    """Nobody takes up the work of a transactional producer."""
+    """Report faults that end a transactional producer, because no other process takes over its work."""
     if all(scenario.expected(mode).get("not_exactly_once") == "allowed" for mode in scenario.modes):
         return
     transactional = {f"producer:{at}" for at, plan in enumerate(scenario.each_producer, start=1) if plan.transactions}
     for number, fault in enumerate(scenario.faults):
         for target in fault.asked:
             if target in transactional and fault.kind in LEAVE_DOWN:
-                told = 'what it had begun stays half done; say not_exactly_once = "allowed" in [expect]'
+                told = 'its last transaction stays unfinished; set not_exactly_once = "allowed" in [expect]'
                 yield f"faults.{number}.targets", f"{target}: {told}"
 
 
@@ -91,7 +92,7 @@ def _input(scenario: Scenario, producer: ProducerPlan, plan: TransactionsPlan, w
     if len(writers) != 1:
         yield field, f"{said} one producer must write to it, or its numbers would be ambiguous"
     elif writers[0].transactions is not None:
-        yield field, f"{said} it is written in transactions itself, and their marks would be taken for messages"
+        yield field, f"{said} it is written in transactions itself, and its markers would be taken for messages"
     elif writers[0].count != producer.count:
         yield f"{where}.count", f"count = {producer.count}: as many as its input has, {writers[0].count}"
 

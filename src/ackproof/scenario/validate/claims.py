@@ -18,7 +18,7 @@ def claim_problems(scenario: Scenario) -> Iterator[Problem]:
 
 
 def moments(scenario: Scenario) -> list[str]:
-    """Every moment that a claim can be about, in their order."""
+    """Return every moment that a claim can be about, in order."""
     numbers = range(1, len(scenario.faults) + 1)
     return ["start", *(f"{word} {number}" for number in numbers for word in ("before", "during")), "end"]
 
@@ -37,12 +37,12 @@ def _claim(scenario: Scenario, claim: ClaimPlan, where: str) -> Iterator[Problem
             if name not in brokers:
                 yield f"{where}.{field}", f"no broker {name!r}{did_you_mean(name, brokers)}"
     if not claim.claims_something:
-        yield where, f"a claim that claims nothing: give one of {', '.join(ClaimPlan.WHAT)}"
+        yield where, f"the claim claims nothing: give one of {', '.join(ClaimPlan.WHAT)}"
     if claim.no_leader and (claim.leader or claim.preferred or claim.same_leader_as):
-        yield where, "no_leader, and yet somebody is to lead"
+        yield where, "no_leader contradicts leader, preferred and same_leader_as"
 
 
 def _hits_brokers(fault: AnyFault) -> bool:
-    """Whether `target:N` can be a broker: a claim about none would hold whatever happens."""
+    """Whether `target:N` can be a broker: a claim about no broker would always hold."""
     elsewhere = re.compile(r"quorum|zk|zookeeper-leader|controller\d|producer:|consumer:")
     return any(elsewhere.match(name) is None for field, name in fault.names if field != "apart_from")

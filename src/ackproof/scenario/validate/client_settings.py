@@ -1,7 +1,7 @@
-"""Whether librdkafka takes a scenario's settings, asked of itself: a client is made, and never connects anywhere.
+"""Asks librdkafka whether it accepts a scenario's settings: a client is made, and never connects.
 
 A client loads the libraries and reads the files that its settings name as soon as it is made. A check of a scenario
-must not do that, so of such a setting only the name is tried, and the others are not tried together.
+must not do that. So for such a setting only the name is tried, and then the others are not tried together.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ackproof.scenario.executes import may_load
 
 
 def refused(scenario: Scenario) -> Iterator[tuple[str, str]]:
-    """The place of each setting that it does not take, and its own words."""
+    """Yield the place of each setting that librdkafka refuses, and its own words."""
     for number, producer in enumerate(scenario.producers):
         where = f"producers.{number}.settings"
         yield from _asked(where, kafka_settings(producer.settings), lambda given: Producer({"log_level": 0, **given}))
@@ -31,7 +31,7 @@ def _make_consumer(given: dict[str, Any]) -> None:
 
 
 def _asked(where: str, settings: Mapping[str, Any], make: Any) -> Iterator[tuple[str, str]]:
-    """Each alone first, then together: some are refused only beside others."""
+    """Try each setting alone, then all together: some are refused only in combination."""
     loading = {key for key in settings if may_load(key)}
     tried = {key: "" if key in loading else value for key, value in settings.items()}
     wrong = [(key, words) for key, value in tried.items() if (words := _words(make, {key: value}))]

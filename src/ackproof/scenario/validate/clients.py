@@ -13,6 +13,13 @@ from ackproof.scenario.shape import Problem
 
 
 def client_problems(scenario: Scenario) -> Iterator[Problem]:
+    yield from _producers(scenario)
+    yield from _consumers(scenario)
+    yield from _never_started(scenario)
+    yield from _bootstrap(scenario)
+
+
+def _producers(scenario: Scenario) -> Iterator[Problem]:
     topics = [topic.name for topic in scenario.topics]
     if not scenario.producers:
         yield "producers", "there is no producer, so there is nothing to judge"
@@ -49,8 +56,11 @@ def client_problems(scenario: Scenario) -> Iterator[Problem]:
                 yield f"{where}.pauses.{place}", f"seconds = {pause.seconds:g}: above 0, up to 3600"
         for key in ("acks", "request.required.acks", "client.id"):
             if key in producer.settings:
-                yield f"{where}.settings.{key}", f"{key}: {'use acks =' if 'acks' in key else 'the laboratory sets it'}"
-    readable = [*topics, *scenario.mirrors]
+                yield f"{where}.settings.{key}", f"{key}: {'use acks =' if 'acks' in key else 'Ackproof sets it'}"
+
+
+def _consumers(scenario: Scenario) -> Iterator[Problem]:
+    readable = [*(topic.name for topic in scenario.topics), *scenario.mirrors]
     for number, consumer in enumerate(scenario.consumers):
         for field, topic in (("topic", consumer.topic), *(("also", each) for each in consumer.also)):
             if topic not in readable:
@@ -71,12 +81,10 @@ def client_problems(scenario: Scenario) -> Iterator[Problem]:
             )
         if consumer.receiver is not None:
             yield from _receiver(scenario, consumer, f"consumers.{number}")
-    yield from _never_started(scenario)
-    yield from _told_of(scenario)
 
 
-def _told_of(scenario: Scenario) -> Iterator[Problem]:
-    """The brokers that clients begin with."""
+def _bootstrap(scenario: Scenario) -> Iterator[Problem]:
+    """Report wrong bootstrap brokers."""
     clients: dict[str, Sequence[ProducerPlan | ConsumerPlan]]
     clients = {"producers": scenario.producers, "consumers": scenario.consumers}
     brokers = [f"kafka{number}" for number in range(1, scenario.cluster.brokers + 1)]
@@ -87,7 +95,7 @@ def _told_of(scenario: Scenario) -> Iterator[Problem]:
                 if name not in brokers:
                     yield where, f"no broker {name!r}{did_you_mean(name, brokers)}"
             if plan.bootstrap and (plan.user or plan.command or placed(plan.topic)[0] != FIRST_SITE):
-                yield where, f"bootstrap is for clients of ours at {FIRST_SITE}, without a user"
+                yield where, f"bootstrap is for bundled clients at {FIRST_SITE} without a user"
 
 
 def _never_started(scenario: Scenario) -> Iterator[Problem]:
@@ -102,7 +110,7 @@ def _never_started(scenario: Scenario) -> Iterator[Problem]:
 
 
 def _sharing(scenario: Scenario, number: int, where: str) -> Iterator[Problem]:
-    """What producers share: partitions, threads, and the time."""
+    """Report what is wrong with what producers share: partitions, threads, and time."""
     producer = scenario.producers[number]
     topic = next((topic for topic in scenario.topics if topic.name == producer.topic), None)
     if producer.partition is not None and topic is not None:
@@ -119,13 +127,16 @@ def _sharing(scenario: Scenario, number: int, where: str) -> Iterator[Problem]:
     if producer.after is not None and not 1 <= producer.after <= number:
         yield f"{where}.after", f"after = {producer.after}: a [[producers]] table before this one, counted from 1"
     if producer.after is not None and producer.rate is not None:
-        yield f"{where}.after", "after is for producers without a rate: nobody knows when theirs would be due"
+        yield (
+            f"{where}.after",
+            "after is for producers without a rate: with a rate, the due times would not be known",
+        )
 
 
 def _receiver(scenario: Scenario, consumer: ConsumerPlan, where: str) -> Iterator[Problem]:
-    """It is in no group, and alone with its database."""
+    """Report what a receiver cannot have: it is in no group, and its database is its own."""
     if consumer.topic in scenario.mirrors:
-        yield f"{where}.topic", f"{consumer.topic} is what a mirror made: a receiver is for a topic of its own"
+        yield f"{where}.topic", f"{consumer.topic} is what a mirror made: a receiver cannot read a mirror's topic"
     if any(isinstance(fault, Resize) and f"{consumer.topic}/*" in fault.partitions for fault in scenario.faults):
         yield (
             f"{where}.receiver",

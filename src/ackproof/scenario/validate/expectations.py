@@ -21,7 +21,7 @@ def expectation_problems(scenario: Scenario) -> Iterator[Problem]:
     for mode in scenario.modes:
         expected = scenario.expected(mode)
         if expected.get("lost") == "required" and not scenario.faults:
-            yield "expect.lost", "lost is required, and yet nothing breaks: without a fault nothing can be lost"
+            yield "expect.lost", "lost is required, but nothing breaks: without a fault nothing can be lost"
         if expected.get("stale_leader_ack") == "required" and expected.get("lost") == "forbidden":
             yield (
                 "expect",

@@ -16,7 +16,7 @@ from ackproof.scenario.shape import Problem
 PRODUCER_WORDS = ("bootstrap", "topic", "count", "rate", "acks", "producer", "examples")
 CONSUMER_WORDS = ("bootstrap", "topic", "group", "start", "consumer", "examples")
 
-# Settings of our own clients, for which a foreign one has its command.
+# Settings of the bundled clients. An external client has them in its command.
 _OURS = {
     ProducerPlan: (
         "size", "keys", "print", "pauses", "topic_check", "topic_timeout_s", "outbox", "transactions", "user",
@@ -41,7 +41,7 @@ def external_client_problems(scenario: Scenario) -> Iterator[Problem]:
     for number, consumer in enumerate(scenario.consumers):
         yield from _client(consumer, f"consumers.{number}", CONSUMER_WORDS)
         if consumer.command and any(each.topic == consumer.topic and not each.command for each in scenario.producers):
-            told = "our own producer's values are no text, so a command could not show them: give the producer one too"
+            told = "the bundled producer's values are not text, so a command cannot print them: give it a command too"
             yield f"consumers.{number}.command", f"{told}, such as kafka-verifiable-producer"
     for number, fault in enumerate(scenario.faults):
         yield from _fault(scenario, fault, f"faults.{number}.targets")
@@ -65,7 +65,7 @@ def _client(plan: Plan, where: str, words: tuple[str, ...]) -> Iterator[Problem]
             known = ", ".join(f"{{{each}}}" for each in words)
             yield (
                 f"{where}.command",
-                f"nothing is filled in for {{{name}}}{did_you_mean(name, words)}: known are {known}",
+                f"there is no placeholder {{{name}}}{did_you_mean(name, words)}: known are {known}",
             )
     if placed(plan.topic)[0] != FIRST_SITE:
         yield f"{where}.topic", f"a command is given the brokers of {FIRST_SITE}: use a topic of theirs"
@@ -75,7 +75,7 @@ def _client(plan: Plan, where: str, words: tuple[str, ...]) -> Iterator[Problem]
     usual = type(plan)(plan.topic, plan.count) if isinstance(plan, ProducerPlan) else type(plan)(plan.topic, plan.group)
     for name in _OURS[type(plan)]:
         if getattr(plan, name) != getattr(usual, name):
-            yield f"{where}.{name}", f"{name} is for our own clients: say it in the command"
+            yield f"{where}.{name}", f"{name} is for the bundled clients: put it into the command"
 
 
 def _fault(scenario: Scenario, fault: AnyFault, where: str) -> Iterator[Problem]:
@@ -89,6 +89,6 @@ def _fault(scenario: Scenario, fault: AnyFault, where: str) -> Iterator[Problem]
             continue
         possible = _FAULTS[target.partition(":")[0]]
         if plan.where == "host":
-            yield where, f"{target} runs on the host, where the laboratory does nothing to anybody"
+            yield where, f"{target} runs on the host, where Ackproof injects no faults"
         elif fault.kind not in possible:
-            yield where, f"{target} is a command: what can be done to it is {', '.join(possible)}"
+            yield where, f"{target} is a command: faults that can hit it are {', '.join(possible)}"

@@ -1,4 +1,4 @@
-"""What can be wrong with a scenario's health check and with the alerts that it expects."""
+"""Reports what is wrong with a scenario's health check and with the alerts that it expects."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _alert(scenario: Scenario, alert: AlertPlan, where: str) -> Iterator[Problem
     if alert.fault in numbers:
         lasting = scenario.faults[alert.fault - 1].lasting
         if "until" in scenario.faults[alert.fault - 1].ends_by:
-            told = "the health check ends with the load, so nobody would see its alert cleared: use until_s"
+            told = "the health check ends with the load, so it could not see the alert clear: use until_s"
             yield where, f"fault {alert.fault} is healed after the load; {told}"
         if lasting and alert.undone_by is not None:
             yield f"{where}.undone_by", f"fault {alert.fault} is healed: nothing else undoes it"

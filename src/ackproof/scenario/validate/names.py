@@ -13,7 +13,7 @@ from ackproof.model.scenario import PLAIN_ROLES, ROLE_PREFIXES, SITE_ROLES, Scen
 
 
 def why_unknown(scenario: Scenario, name: str) -> str | None:
-    """Why this is no node and no role of a lab like this one, in any of the scenario's modes."""
+    """Return why a name is neither a node nor a role in one of the scenario's modes; None if it is one."""
     if name in PLAIN_ROLES:
         if name == "zookeeper-leader" and "kraft" in scenario.modes:
             return 'zookeeper-leader: kraft mode has none; use controller, or modes = ["zookeeper"]'
@@ -55,7 +55,7 @@ def why_unknown(scenario: Scenario, name: str) -> str | None:
 
 
 def _unknown_transactions(scenario: Scenario, what: str) -> str | None:
-    """A group may have any name; a producer's transactions are known by the producer's."""
+    """Return why a coordinator is unknown: a group may have any name, a transactional id is the producer's name."""
     plans = scenario.each_producer
     known = [f"{TRANSACTION}producer{number}" for number, plan in enumerate(plans, start=1) if plan.transactions]
     if not what.startswith(TRANSACTION) or what in known:

@@ -39,7 +39,7 @@ def topic_problems(scenario: Scenario) -> Iterator[Problem]:
         elif site != FIRST_SITE and scenario.cluster.log_dirs > 1:
             yield (
                 f"{where}.name",
-                f"topic {topic.name!r}: log_dirs are looked into at {FIRST_SITE} only; use log_dirs = 1",
+                f"topic {topic.name!r}: log_dirs are inspected at {FIRST_SITE} only; use log_dirs = 1",
             )
         if topic.name in seen:
             yield f"{where}.name", f"topic {topic.name!r} is there twice"

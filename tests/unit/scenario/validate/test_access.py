@@ -29,8 +29,8 @@ def problem_of(text: str) -> str:
         ("from_host = 2\nacks", "from_host = 0\nacks", "from_host = 0: from 1 to 9"),
         ('topic = "orders"\nfrom_host = 2\ndeny', "from_host = 2\ndeny", "about a topic or about a group"),
         ('topic = "orders"\nfrom_host = 2\ndeny', 'topic = "order"\nfrom_host = 2\ndeny', "no topic 'order'"),
-        ('topic_check = "assume"', 'topic_check = "create"', "a user validates or assumes his topic"),
-        ('operations = ["All"]', "operations = []", "a rule without operations says nothing"),
+        ('topic_check = "assume"', 'topic_check = "create"', "a producer with a user validates or assumes its topic"),
+        ('operations = ["All"]', "operations = []", "a rule needs at least one operation"),
         ('users = ["alice", "mallory"]', 'users = ["alice", "mallory", "a b"]', "user 'a b': letters"),
         ('users = ["alice", "mallory"]', 'users = ["alice", "mallory", "alice"]', "and each once"),
     ],
@@ -44,7 +44,7 @@ def test_users_and_refusals_are_for_a_cluster_that_asks() -> None:
     plain = "".join(part for part in ACCESS.partition("[[topics]]")[1:])
     text = 'name = "x"\nsection = "X"\ntitle = "X"\nsummary = "X"\n' + plain
     assert "there are users only with [cluster.access]" in problem_of(text)
-    assert "without [cluster.access] nobody is refused" in problem_of(text)
+    assert "without [cluster.access] no client is refused" in problem_of(text)
 
 
 def test_a_rule_is_told_to_kafka_acls_with_the_address_of_the_client() -> None:
@@ -74,7 +74,7 @@ KILL = '[[faults]]\nkind = "kill"\ntargets = ["producer:2"]\nat_s = 24\n\n'
         (
             "[expect]\n",
             f"{KILL}[expect]\n",
-            'producer:2: what it had begun stays half done; say not_exactly_once = "allowed"',
+            'producer:2: its last transaction stays unfinished; set not_exactly_once = "allowed"',
         ),
         ("size = 50", "size = 0", "size = 0: from 1 to 10000 messages"),
         ("abort_every = 4", "abort_every = 1", "or nothing is ever committed"),

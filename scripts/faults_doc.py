@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -20,6 +20,16 @@ _SHARED = {*AnyFault.__struct_fields__, *LastingFault.__struct_fields__}
 def faults_table() -> str:
     head = ["| kind | what it does | options | what proves it | what ends it if nobody is there |", "| --- " * 5 + "|"]
     return "\n".join([*head, *(_row(name, fault) for name, fault in FAULTS.items())])
+
+
+def options_table() -> str:
+    """What each option means, and the kinds that have it."""
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for name, fault in FAULTS.items():
+        for option, words in _options(fault).items():
+            kinds.setdefault((option, words), []).append(name)
+    rows = [f"| `{option}` | {words} | {', '.join(names)} |" for (option, words), names in kinds.items()]
+    return "\n".join(["| option | meaning | kinds |", "| --- | --- | --- |", *rows])
 
 
 def traits_table() -> str:
@@ -39,20 +49,27 @@ def page(text: str) -> str:
     """Return the page with the tables of today."""
     before, _, rest = text.partition(BEGIN)
     after = rest.partition(END)[2]
-    return f"{before}{BEGIN}\n{faults_table()}\n\n{traits_table()}\n{END}{after}"
+    return f"{before}{BEGIN}\n{faults_table()}\n\n{options_table()}\n\n{traits_table()}\n{END}{after}"
 
 
 def _row(name: str, fault: type[AnyFault]) -> str:
     summary = (inspect.getdoc(fault) or "").partition("\n")[0]
-    options = ", ".join(_options(fault))
+    required = {field.name for field in msgspec.structs.fields(fault) if field.required}
+    options = ", ".join(f"**`{name}`**" if name in required else f"`{name}`" for name in _options(fault))
     cells = [name, summary, options, fault.about.proof, fault.about.ends]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def _options(fault: type[AnyFault]) -> Iterator[str]:
-    for field in msgspec.structs.fields(fault):
-        if field.name not in _SHARED:
-            yield f"**`{field.name}`**" if field.required else f"`{field.name}`"
+def _options(fault: type[AnyFault]) -> dict[str, str]:
+    """Return the options that are a kind's own, with what they mean."""
+    hints = get_type_hints(fault, include_extras=True)
+    return {name: _meaning(hint) for name, hint in hints.items() if name in {*fault.__struct_fields__} - _SHARED}
+
+
+def _meaning(hint: Any) -> str:
+    """Return what the type of a field notes as its description."""
+    annotated = next(each for each in (hint, *get_args(hint)) if get_origin(each) is Annotated)
+    return next(str(note.description) for note in annotated.__metadata__ if getattr(note, "description", None))
 
 
 def _that(trait: str) -> list[str]:

@@ -156,7 +156,9 @@ class Isolate(LastingFault, frozen=True, tag="isolate"):
     about: ClassVar = replace(_SEVERED, doing="isolating", spans_lab=True)
 
     targets: Targets
-    apart_from: list[str] = msgspec.field(default_factory=list)
+    apart_from: Annotated[list[str], Meta(description="Cut only the links to these nodes.")] = msgspec.field(
+        default_factory=list
+    )
     one_way: OneWay = False
     port: Port | None = None
     new_connections: NewConnections = False

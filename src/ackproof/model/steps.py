@@ -37,10 +37,12 @@ class Seek(Step, frozen=True, tag="seek"):
 
     about: ClassVar = replace(_STEP, proof="the consumer says where it landed", doing="seeking in")
 
-    to_offset: int | None = None
-    seconds_ago: float | None = None  # in place of to_offset
-    policy: Literal["earliest", "latest", "error"] = "error"  # what to do where that place is gone
-    gone: bool = False  # to_offset is expected to be gone, or the step shows nothing
+    to_offset: Annotated[int, Meta(description="Go to this offset.")] | None = None
+    seconds_ago: Annotated[float, Meta(description="Go to this time, instead of `to_offset`.")] | None = None
+    policy: Annotated[
+        Literal["earliest", "latest", "error"], Meta(description="What to do if that place is deleted.")
+    ] = "error"
+    gone: Annotated[bool, Meta(description="The step counts only if `to_offset` was deleted.")] = False
 
     def what(self) -> str:
         to = f"{self.seconds_ago:g} s ago" if self.seconds_ago is not None else f"offset {self.to_offset:,}"
@@ -55,7 +57,7 @@ class Resize(Step, frozen=True, tag="resize"):
 
     about: ClassVar = replace(_STEP, proof="the metadata of the cluster lists the new partitions")
 
-    to_partitions: int
+    to_partitions: Annotated[int, Meta(description="How many partitions the topic has afterwards.")]
 
     def what(self) -> str:
         return f"{super().what()} to {self.to_partitions} partitions"
@@ -78,7 +80,7 @@ class Translated(Step, frozen=True, tag="translated"):
 
     about: ClassVar = replace(_STEP, proof="the committed offsets of the group at the second site are read", mends=True)
 
-    group: str
+    group: Annotated[str, Meta(description="A consumer group.")]
 
     def effect(self) -> str:
         return f"ask where the group {self.group} goes on in {self.at}"
@@ -89,7 +91,7 @@ class Elect(Step, frozen=True, tag="elect"):
 
     about: ClassVar = replace(_STEP, proof="the answer of the controller", moves_leaders=True)
 
-    unclean: bool = False
+    unclean: Annotated[bool, Meta(description="Let any replica lead, in sync or not.")] = False
 
     def effect(self) -> str:
         kind = "any replica, in sync or not," if self.unclean else "the preferred leader"

@@ -178,10 +178,11 @@ def _needs_entries(hint: Any) -> bool:
 
 def _wanted(options: list[Any], value: Any) -> str:
     """Say what is wanted in the place of a value."""
-    choices = [choice for each in options if get_origin(each) is Literal for choice in get_args(each)]
+    bare = [_bare(each) for each in options]
+    choices = [choice for each in bare if get_origin(each) is Literal for choice in get_args(each)]
     if choices and isinstance(value, type(choices[0])):
         return f"{value!r} is none of {', '.join(map(str, choices))}"
-    kinds = [str if get_origin(each) is Literal else get_origin(_bare(each)) or _bare(each) for each in options]
+    kinds = [str if get_origin(each) is Literal else get_origin(each) or each for each in bare]
     if type(value) in kinds or (float in kinds and type(value) is int):
         return _out_of_bounds(options[0], value)
     words = [_WORDS[kind] for kind in dict.fromkeys(kinds)]

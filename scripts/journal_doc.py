@@ -5,7 +5,8 @@ from __future__ import annotations
 from ackproof.journal.compaction import FEW_ROWS, MERGED_ROWS_MOST
 from ackproof.journal.writer import FLUSH_EVERY_S, STREAM_BYTES
 from ackproof.model.journal_tables import TABLES
-from ackproof.model.tables.columns import SCHEMA_VERSION, Table
+from ackproof.model.tables.columns import Table
+from ackproof.model.tables.version import SCHEMA_VERSION
 
 _INTRODUCTION = f"""# The journal
 

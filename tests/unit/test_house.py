@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -18,6 +20,7 @@ FUNCTION_LINES_MAX = 60
 CLASS_METHODS_MAX = 25
 PARAMETERS_MAX = 7  # without self; a command has one for each option, so commands are exempt
 UNTYPED_MAX = 29  # uses of dict[str, Any], which belong where JSON comes in or goes out
+SLOW_TO_IMPORT = {"confluent_kafka", "duckdb", "hypothesis", "jinja2", "kio", "numpy", "pyarrow", "pyspark"}
 UNTYPED = "dict[str, Any]"
 
 # The next issue replaces these modules, so they are neither split nor typed before.
@@ -80,6 +83,11 @@ def test_tests_import_nothing_from_each_other_but_support() -> None:
 def test_no_test_edits_sys_path() -> None:
     edits = re.compile(r"sys\.path(\.(append|insert|extend)|\[.*\] *=)")
     assert [str(path) for path in TESTS.rglob("*.py") if edits.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_a_command_starts_without_what_is_slow_to_import() -> None:
+    asked = f"import sys, ackproof.cli.main; print(sorted({SLOW_TO_IMPORT} & set(sys.modules)))"
+    assert subprocess.check_output([sys.executable, "-c", asked], text=True) == "[]\n"
 
 
 def _imported(source: str) -> Iterator[str]:

@@ -31,7 +31,8 @@ from ackproof.model.checks import CHECKS
 from ackproof.model.external_clients import not_applicable
 from ackproof.model.journal_tables import TABLES
 from ackproof.model.run_record import RunRecord, read_record
-from ackproof.model.tables.columns import SCHEMA_VERSION, Table
+from ackproof.model.tables.columns import Table
+from ackproof.model.tables.version import SCHEMA_VERSION
 from ackproof.model.verdict import Fitness
 
 # Without these nothing can be said of any send.

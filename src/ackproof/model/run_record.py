@@ -29,7 +29,7 @@ from ackproof.model.run_record_bounds import (
     check_plan,
 )
 from ackproof.model.scenario import ConsumerPlan, Expected, ProducerPlan, Scenario
-from ackproof.model.tables.columns import SCHEMA_VERSION
+from ackproof.model.tables.version import SCHEMA_VERSION
 
 
 class ProducerRecord(msgspec.Struct, frozen=True):

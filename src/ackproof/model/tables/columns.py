@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 1
+from ackproof.model.tables.version import SCHEMA_VERSION
 
 
 @dataclass(frozen=True)

@@ -400,6 +400,7 @@ def test_a_pipe_gets_a_page_for_each_change_and_none_without() -> None:
         lines: list[str] = []
         while sum(line == "\n" for line in lines) < 6:  # two pages of three blocks each
             lines.append(process.stdout.readline())
+            assert lines[-1], "the program ended"
         time.sleep(1.0)  # some looks more, at the same
         process.send_signal(signal.SIGINT)
         rest = process.stdout.read()

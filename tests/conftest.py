@@ -1,7 +1,9 @@
-"""What could not be run is said aloud: a skipped test is a hole in the evidence, and a hole must not look like a pass.
+"""What all tests share: a test that could not be run is listed with its reason, and the seconds of each file are kept.
 
-A test that needs something this machine lacks calls `cannot_run(reason)`. The reasons are listed after pytest's own
-summary, and `scripts/test`, which runs pytest three times, gathers them in the file that ACKPROOF_CANNOT_RUN names.
+A skipped test is a hole in the evidence, and a hole must not look like a pass. So a test that needs something this
+machine lacks calls `cannot_run(reason)`. The reasons are listed after pytest's own summary. `scripts/test` runs pytest
+several times: it gathers the reasons in the file that ACKPROOF_CANNOT_RUN names, and the seconds of each test file in
+the one that ACKPROOF_SECONDS names.
 """
 
 from __future__ import annotations
@@ -13,15 +15,18 @@ from pathlib import Path
 
 import pytest
 
-# Whoever starts the tests in the background of a shell leaves them deaf to Ctrl-C, and all their children too.
+# A shell starts a program in its background with Ctrl-C ignored, and `nohup` with hangups ignored. Children inherit
+# both, so the tests put them right.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-os.environ.pop("NO_COLOR", None)  # nor is it the tests' own wish
-if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # likewise, after `nohup`
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+os.environ.pop("NO_COLOR", None)  # tests of colours set it themselves
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if kept := os.environ.get("ACKPROOF_SECONDS"):
+        Path(kept).write_text(_seconds(terminalreporter), encoding="utf-8")
     tests: dict[str, set[str]] = defaultdict(set)
     for report in terminalreporter.stats.get("skipped", []):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
@@ -36,8 +41,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         Path(gathered).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
+def _seconds(terminalreporter: pytest.TerminalReporter) -> str:
+    """Return a line for each test file: the seconds that its tests took, and its path."""
+    seconds: dict[str, float] = defaultdict(float)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[report.nodeid.partition("::")[0]] += report.duration
+    return "".join(f"{taken:8.1f} s  {path}\n" for path, taken in seconds.items())
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The judge's tests start Spark, which takes a while: `scripts/check` leaves them to `scripts/test`."""
+    """Mark the tests of the judge with `spark`: they start Spark, so `scripts/check` leaves them to `scripts/test`."""
     for item in items:
         if {"spark", "oracle"} & set(item.path.parts):
             item.add_marker(pytest.mark.spark)

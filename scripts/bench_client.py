@@ -1,4 +1,4 @@
-"""How fast the producer is: `scripts/bench client`.
+"""Measure how fast the producer is: `scripts/bench client`.
 
 On one lab, one topic of one partition and three replicas, 16-byte values, acks=all, linger 5 ms, taking turns:
 
@@ -6,10 +6,10 @@ On one lab, one topic of one partition and three replicas, 16-byte values, acks=
     ours, no journal  the same producer with an empty callback, and nothing written
     perf-test         Kafka's own producer-perf-test
 
-each with its own default size of batches (librdkafka's 1 MB, perf-test's 16 KB), and all with 256 KB, as the next goal.
+Each runs with its own default batch size (librdkafka's 1 MB, perf-test's 16 KB), and all run with 256 KB.
 
 Messages a second from the first send to the last acknowledgement; medians of all rounds but the first, in which the
-brokers warm up. Nothing here judges a figure.
+brokers warm up. No figure makes the bench fail.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ BATCHES = {"default": {"ours": 1_000_000, "perf-test": 16_384}, "256 KB": {"ours
 
 
 class Unwritten(ProducerLoop):
-    """Our producer with an empty callback and without a journal: it counts what it sent, and that is all."""
+    """Our producer with an empty callback and without a journal. It only counts what it sent."""
 
     def __init__(self, config: ProducerConfig) -> None:
         super().__init__(config)
@@ -61,7 +61,7 @@ def main() -> int:
     options.add_argument("--repeats", type=int, default=5)
     options.add_argument("--mode", default="zookeeper")
     options.add_argument("--json", action="store_true")
-    options.add_argument("--write", action="store_true", help="also into docs/performance.md")
+    options.add_argument("--write", action="store_true", help="write the figures to docs/performance.md too")
     given = options.parse_args()
     subprocess.run([str(HOME / "ackproof"), "up", "--name", LAB, "--mode", given.mode], check=True, stdout=sys.stderr)
     try:

@@ -1,9 +1,9 @@
-"""What a journal costs on disk: `scripts/bench journal --folder runs/catalogue`.
+"""Measure what a journal costs on disk: `scripts/bench journal --folder runs/catalogue`.
 
-Weighs every run below a folder that has ended and is sealed: its files, their bytes, and its events (rows
-of sends, log and reads). All tables are weighed, also those that grow with time and not with messages. Nothing is
-judged, and nothing in the folder is changed; with `--anew` the rows are sealed again, aside, as this version does it.
-With `--write` the figures go to docs/performance.md.
+It counts the files, the bytes and the events (rows of sends, log and reads) of every run below a folder that has ended
+and is sealed. All tables count, also those that grow with time and not with messages. It changes nothing in the folder.
+`--anew` seals the same rows again in another place, as this version does it. `--write` adds the figures to
+docs/performance.md.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def main() -> int:
     options = argparse.ArgumentParser(description="What a journal costs on disk.")
     options.add_argument("--folder", type=Path, default=HOME / "runs" / "catalogue")
     options.add_argument("--shape", default="base")
-    options.add_argument("--anew", action="store_true", help="as this version would seal the same rows")
+    options.add_argument("--anew", action="store_true", help="seal the same rows again as this version does")
     options.add_argument("--json", action="store_true")
-    options.add_argument("--write", action="store_true", help="also into docs/performance.md")
+    options.add_argument("--write", action="store_true", help="write the figures to docs/performance.md too")
     given = options.parse_args()
     found = [weight for weight in weights(given.folder, given.anew) if weight.shape == given.shape]
     if not found:

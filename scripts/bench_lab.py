@@ -1,4 +1,4 @@
-"""How much the laboratory costs: `scripts/bench lab`.
+"""Measure what the laboratory costs: `scripts/bench lab`.
 
     start         from `ackproof up` to its end, against the same JVMs started bare: the lab's own command lines and
                   settings, taken from the lab's own code, side by side on 127.0.0.1 and without namespaces, ready by
@@ -72,7 +72,7 @@ MEMORY_GOALS = {"broker": 400, "zookeeper": 120}
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """Of one start: on the clock, and in processor time, which a busy machine changes much less."""
+    """The cost of one start, in seconds on the clock and in processor time, which a busy machine changes much less."""
 
     wall_s: float
     cpu_s: float
@@ -91,7 +91,7 @@ class Proof(msgspec.Struct, frozen=True):
 
 
 class Half(msgspec.Struct, frozen=True):
-    """What one user measured."""
+    """The figures that one user measured."""
 
     user: str
     command: list[str]
@@ -110,7 +110,7 @@ def tell(said: str) -> None:
 
 
 def ackproof() -> list[str]:
-    """The launcher where this user can use it, as people do; else what it would run."""
+    """Return the launcher if this user can run it, as people do; else the command that it would run."""
     launcher = [str(ROOT / "ackproof")]
     return launcher if answers(launcher) else [sys.executable, "-P", "-m", "ackproof"]
 
@@ -134,7 +134,7 @@ def timed(*command: str) -> float:
 
 @contextmanager
 def lab(command: list[str], mode: Mode) -> Iterator[tuple[str, Cost]]:
-    """A lab of our own, and what its start cost."""
+    """Start a lab of our own, and yield it with the cost of its start."""
     name = f"bench-{os.getpid()}"
     try:
         before_s = children_cpu_s()
@@ -152,13 +152,13 @@ def children(pid: int) -> list[int]:
 
 
 def cpu_s(pids: Sequence[int]) -> float:
-    """Processor time of processes that live."""
+    """Return the processor time of these processes, which are still alive."""
     fields = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
     return sum(int(each[11]) + int(each[12]) for each in fields) / os.sysconf("SC_CLK_TCK")
 
 
 def children_cpu_s() -> float:
-    """Processor time of ours that have ended."""
+    """Return the processor time of our children that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -181,7 +181,7 @@ class BareNode(Node, frozen=True):
 
 
 class BareProcesses:
-    """Stands where the lab's own processes do: starts the same programs, in no namespace."""
+    """Takes the place of the lab's own processes: it starts the same programs, but in no namespace."""
 
     def __init__(self) -> None:
         self._all: dict[str, subprocess.Popen[bytes]] = {}
@@ -220,7 +220,7 @@ class BareProcesses:
 
 
 def bare(mode: Mode) -> Cost:
-    """Start the lab's JVMs without the lab, wait until they serve, end them; what it cost until they did."""
+    """Start the lab's JVMs without the lab, wait until they serve, and end them. Return the cost until they served."""
     spec, nodes = on_loopback(LabSpec(kafka=VERSIONS[mode], mode=mode))
     java = find_java()
     kafka = jars.ensure(spec.kafka, java)
@@ -244,7 +244,7 @@ def bare(mode: Mode) -> Cost:
 
 
 def on_loopback(spec: LabSpec) -> tuple[LabSpec, dict[str, Node]]:
-    """The same lab, but that every address in its settings is a port of 127.0.0.1."""
+    """Return the same lab, but with a port of 127.0.0.1 for every address in its settings."""
     servers = [node for node in spec.nodes if node.role != "client"]
     ports = free_ports(3 * len(servers))
     nodes = {node.name: BareNode(**msgspec.structs.asdict(node), bare_port=ports.pop()) for node in servers}
@@ -295,7 +295,7 @@ def whoami() -> str:
 
 @contextmanager
 def noting(half: Half, what: str) -> Iterator[None]:
-    """One thing that cannot be measured does not keep the others from it."""
+    """Note what cannot be measured, and go on with the other measurements."""
     try:
         yield
     except (Problem, OSError, subprocess.SubprocessError) as problem:
@@ -337,7 +337,7 @@ def measure_proof(command: list[str], name: str, fault: str, cuts: int, user: st
 
 
 def asked_to_proved_ms(events: list[dict[str, Any]]) -> float:
-    """Of what was asked last."""
+    """Return the milliseconds from the newest `asked` to its `proved`."""
     number = max(number for number, event in enumerate(events) if event["event"] == "asked")
     proved = next((event for event in events[number:] if event["event"] == "proved"), None)
     if proved is None:
@@ -349,7 +349,7 @@ def asked_to_proved_ms(events: list[dict[str, Any]]) -> float:
 
 
 def measure_as(uid: int, repeats: int, cuts: int) -> Half:
-    """The same in a process of that user, who has a home, a copy of the jars and a Python that it can reach."""
+    """Measure in a process of that user, who has a home, a copy of the jars and a Python that the user can reach."""
     with tempfile.TemporaryDirectory(prefix="ackproof-bench-home-") as folder:
         home = Path(folder)
         lend_jars(home / "cache" / "ackproof" / "kafka")
@@ -392,7 +392,7 @@ def site_packages() -> Path:
 
 
 def reachable_python(how: Mapping[str, Any]) -> str:
-    """Ours may stand below a home that is closed to others; one of the same minor version can load the same modules."""
+    """Return a Python of the same minor version that other users can run, because ours may be below a closed home."""
     wanted = f"python{sys.version_info.major}.{sys.version_info.minor}"
     for python in (sys.executable, shutil.which(wanted, path="/usr/local/bin:/usr/bin:/bin")):
         if python and answers([python, "-P", "-m", "ackproof"], **how):
@@ -401,7 +401,7 @@ def reachable_python(how: Mapping[str, Any]) -> str:
 
 
 def waited_for(process: subprocess.Popen[bytes]) -> bytes:
-    """Its output; it gets the time to end its own labs when we are interrupted."""
+    """Return the output of the process. If we are interrupted, the process gets the time to end its own labs."""
     try:
         said, _ = process.communicate(timeout=HALF_S_MAX)
     except BaseException:
@@ -447,7 +447,7 @@ def rows(half: Half) -> list[Row]:
         lab_cpu_s, bare_cpu_s = ([cost.cpu_s for cost in each] for each in (start.lab, start.bare))
         what, goal = f"start, {start.mode}", f"{GOALS['ratio']}x"
         found.append((half.user, f"{what}, median of {len(lab_s)}", compared(median(lab_s), median(bare_s)), goal))
-        # On a machine that others use too, the best of each and the processor's time say more than the middle.
+        # On a machine that others use too, the best time and the processor time say more than the median.
         found.append((half.user, f"{what}, best", compared(min(lab_s), min(bare_s)), ""))
         found.append((half.user, f"{what}, processor", compared(median(lab_cpu_s), median(bare_cpu_s)), ""))
     for mode, roles in half.memory_mb.items():
@@ -484,8 +484,13 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/bench lab", description="How much the laboratory costs.")
     parser.add_argument("--repeats", type=int, default=5, help="starts of each kind (default 5)")
     parser.add_argument("--cuts", type=int, default=20, help="faults of each kind (default 20)")
-    parser.add_argument("--uid", type=int, default=int(os.environ.get("SUDO_UID", ORDINARY_UID)), help="ordinary user")
-    parser.add_argument("--only", choices=["root", "ordinary"], help="one half only")
+    parser.add_argument(
+        "--uid",
+        type=int,
+        default=int(os.environ.get("SUDO_UID", ORDINARY_UID)),
+        help="the user id of the ordinary user",
+    )
+    parser.add_argument("--only", choices=["root", "ordinary"], help="measure one user only")
     parser.add_argument("--wait", type=float, default=QUIET_S_MAX, help="seconds to wait for a quiet machine")
     parser.add_argument("--json", action="store_true", help="one JSON document on standard output")
     parser.add_argument("--half", action="store_true", help=argparse.SUPPRESS)

@@ -2,9 +2,9 @@
 
 One at a time: the lock is inherited by pip, so it holds for as long as anything works on the environment. The stamp in
 .venv/ackproof is taken away first and written last, so an environment with a stamp is whole, and one without is
-completed by whoever comes next. With ACKPROOF_DEV set, what the tests need comes along.
+completed by the next call. With ACKPROOF_DEV set, the packages for the tests are installed too.
 
-Progress goes to stderr, one line per package; on a terminal, one line that changes. Failures are one sentence with the
+Progress goes to stderr, one line per package; on a terminal, one line that changes. A failure is one sentence with the
 way out, and exit code 4: the environment cannot.
 """
 
@@ -42,7 +42,7 @@ STEP = re.compile(r"^\s*(Collecting|Downloading|Building wheel for|Installing bu
 
 
 class Cannot(Exception):
-    """One sentence with the way out."""
+    """A failure: one sentence that says what to do."""
 
 
 def say(text: str) -> None:
@@ -68,7 +68,7 @@ def main() -> int:
 
 
 def is_set_up() -> bool:
-    """As the launcher asks it; here once more under the lock, since someone else may have done the work meanwhile."""
+    """Return what the launcher asks. It is asked again under the lock, because another call may have done the work."""
     try:
         at = (STAMP / "at").read_text(encoding="utf-8").rstrip("\n")
         same = all((STAMP / name).read_bytes() == (ROOT / name).read_bytes() for name in PINS)
@@ -82,7 +82,7 @@ def wants_dev() -> bool:
 
 
 def lock() -> None:
-    """Held until this process and the pip that inherits it have ended; whoever comes second waits and is told so."""
+    """Take the lock, which this process and its pip hold until they end. A second call waits and says so."""
     descriptor = os.open(ROOT / ".venv.lock", os.O_RDWR | os.O_CREAT, 0o644)
     os.set_inheritable(descriptor, True)
     deadline, told = time.monotonic() + LOCK_S_MAX, False
@@ -101,7 +101,9 @@ def lock() -> None:
 
 def set_up() -> None:
     dev = wants_dev() or (STAMP / "dev").exists()
-    pins = {name: (ROOT / name).read_bytes() for name in PINS}  # as they are now, whatever is edited meanwhile
+    pins = {
+        name: (ROOT / name).read_bytes() for name in PINS
+    }  # as they are now, even if they are edited during the installation
     shutil.rmtree(STAMP, ignore_errors=True)
     began = time.monotonic()
     if python_version() is None or not has_pip():
@@ -122,7 +124,7 @@ def set_up() -> None:
 
 
 def python_version() -> tuple[int, int] | None:
-    """The version of the environment's Python, or None where it does not run, is too old, or has become another one."""
+    """Return the version of the environment's Python; None if it does not run, is too old, or was replaced."""
     python = VENV / "bin" / "python"
     question = "import sys; print(*sys.version_info[:2])"
     try:
@@ -135,7 +137,7 @@ def python_version() -> tuple[int, int] | None:
 
 
 def has_pip() -> bool:
-    """Whether the environment can install, and was made here: its programs name their place, so a moved one is void."""
+    """Return whether the environment has pip and was made here: a moved one has the old path in its programs."""
     try:
         made_here = str(VENV / "bin") in (VENV / "bin" / "pip").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -158,7 +160,7 @@ def make_venv() -> None:
 
 
 def install(what: str) -> None:
-    """Let pip install the project with the pinned versions; build tools are pinned too, through the environment."""
+    """Let pip install the project with the pinned versions. The environment pins the build tools too."""
     pins = str(ROOT / "constraints.txt")
     command = [str(VENV / "bin" / "python"), "-I", "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
     command += ["--progress-bar", "off", "--retries", "3", "-c", pins, "-e", what]
@@ -184,7 +186,7 @@ def install(what: str) -> None:
 
 
 def lines(pip: subprocess.Popen[bytes]) -> Iterator[str]:
-    """pip's lines as they come, and an empty one for each second in which it said nothing."""
+    """Yield pip's lines as they come, and an empty line for each second without one."""
     assert pip.stdout is not None
     deadline, rest = time.monotonic() + PIP_S_MAX, b""
     with selectors.DefaultSelector() as selector:

@@ -1,13 +1,14 @@
-"""Runs the catalogue and writes `docs/results.md` from the verdicts: every scenario in both modes, resumable.
+"""Run every scenario in both modes, and write `docs/results.md` from the verdicts. A second call goes on.
 
-Without options each line is run once, section A in its base shape and the others in every shape that they have. With
-`--repeat 3` a line is run until nothing contradicted it three times in a row. Each run has a lab of its own, for faults
-leave traces (epochs, dead brokers, settings) that the next scenario must not meet; one lab starts while another works
-(`--at-once`), except for scenarios that measure something, which have the machine to themselves. One Spark session
-judges all runs, a batch at a time, for a Spark that is up judges a dozen in little more time than one.
-Every run that was judged becomes a row of `docs/results.json` (`results.py`), and stays there as it was found. The page
-is written anew from those rows. A run that contradicts its scenario is named at the end until `docs/explained.toml`
-explains it. Exit codes: 0 done, 1 something is missing or not explained, 5 refused because a run would be taken out.
+A line is a scenario in one shape and mode. Without options each line runs once: section A in its base shape, the others
+in every shape. With `--repeat 3` a line runs until nothing contradicted it three times in a row. Each run has a lab of
+its own, because faults leave traces (epochs, dead brokers, settings) that the next scenario must not meet. Several labs
+run at once (`--at-once`), except for scenarios that measure something: they run alone. One Spark session judges all
+runs in batches, because a dozen runs take it little longer than one.
+
+Every judged run becomes a row of `docs/results.json` (`results.py`), and the row is never changed. The page is written
+from these rows. A run that contradicts its scenario is named at the end until `docs/explained.toml` explains it.
+Exit codes: 0 done, 1 something is missing or not explained, 5 refused because a kept run would be removed.
 """
 
 from __future__ import annotations
@@ -63,18 +64,23 @@ def main() -> int:
 
 def _main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--section", default=",".join(SECTIONS_RUN), help="sections, with commas")
+    options.add_argument("--section", default=",".join(SECTIONS_RUN), help="sections, separated by commas")
     options.add_argument("--modes", default="zookeeper,kraft")
-    options.add_argument("--shapes", help="with commas; by default base for section A, and all for the others")
     options.add_argument(
-        "--judge-each", action="store_true", help="judge each run at once, and measure the time to its verdict"
+        "--shapes", help="shapes, separated by commas; default: base for section A, all for the others"
     )
     options.add_argument(
-        "--at-once", type=int, default=2, help="labs at the same time; what measures something is alone in any case"
+        "--judge-each", action="store_true", help="judge each run when it ends, and measure the time to its verdict"
+    )
+    options.add_argument(
+        "--at-once",
+        type=int,
+        default=2,
+        help="labs at the same time; a scenario that measures something always runs alone",
     )
     options.add_argument("--repeat", type=int, default=1, help="confirmed runs in a row; slow and crowd run once")
     options.add_argument("--runs", type=Path, default=HOME / "runs" / "catalogue")
-    options.add_argument("--only-write", action="store_true", help="write the page from what is there; run nothing")
+    options.add_argument("--only-write", action="store_true", help="write the page from the kept results; run nothing")
     given = options.parse_args()
     wanted = list(cells(given.section.split(","), given.modes.split(","), given.shapes and given.shapes.split(",")))
     refuse_if_incomplete(read())  # before hours of work
@@ -113,7 +119,7 @@ def _is_wanted(section: str, shape: str, shapes: list[str] | None) -> bool:
 
 
 def outcomes(runs: Path) -> dict[Cell, list[str]]:
-    """What came of each line's runs, in their order; nothing of a run that came to no end."""
+    """Return the results of each line's runs, in their order, without runs that did not end."""
     found: dict[Cell, list[str]] = defaultdict(list)
     for directory in directories(runs):
         record = read_record(directory)
@@ -125,7 +131,7 @@ def outcomes(runs: Path) -> dict[Cell, list[str]]:
 
 
 def missing(wanted: list[Cell], repeat: int, done: Mapping[Cell, list[str]]) -> list[Cell]:
-    """What is still to run, round after round: a line needs so many runs in a row that nothing contradicts."""
+    """Yield the lines to run in each round, until each line has so many runs in a row that nothing contradicts."""
     found = []
     for number in range(repeat):
         for cell in wanted:
@@ -157,7 +163,7 @@ def _steps(cells: list[Cell]) -> range:
 
 
 def measures(cell: Cell) -> bool:
-    """Whether its claims are of rates, times or costs, which another lab beside it would change."""
+    """Return whether it claims rates, times or costs, which another lab on the machine would change."""
     name, shape, _ = cell
     scenario: Scenario = load(find(name), shape)
     timed = any(producer.after for producer in scenario.producers) or any(each.receiver for each in scenario.consumers)
@@ -179,7 +185,7 @@ def judge(judging: Judging, runs: Path) -> None:
 
 
 def _came_to_its_end(run: Path) -> bool:
-    """In good order or not; one that was interrupted is run again."""
+    """Return whether the run ended, in good order or not. An interrupted run is repeated."""
     return read_record(run).ended in ("complete", "failed")
 
 
@@ -188,7 +194,7 @@ def directories(runs: Path) -> list[Path]:
 
 
 def keep(runs: Path) -> None:
-    """Add a row for each judged run. A row that is kept already stays as it is."""
+    """Add a row for each judged run. Rows that are kept already stay as they are."""
     rows = {row.run: row for row in read()}
     for directory in directories(runs):
         if directory.name not in rows and (directory / "verdict" / "verdict.json").exists():

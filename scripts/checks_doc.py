@@ -1,4 +1,4 @@
-"""What the docs say about checks, written from `model/checks.py`: `.venv/bin/python scripts/checks_doc.py`.
+"""Write what the docs say about checks from `model/checks.py`: `.venv/bin/python scripts/checks_doc.py`.
 
 It writes the tables between the marks in `docs/judge.md` and `docs/your-client.md`, and `docs/scenario.schema.json`.
 """
@@ -25,7 +25,7 @@ def checks_table() -> str:
 
 
 def needs_table() -> str:
-    """Which checks the judge holds back when the lab, or a consumer, was late."""
+    """Return the table of what each check depends on: the judge holds it back if the lab, or a consumer, was late."""
     needs = {
         "how long something took": [name for name, check in CHECKS.items() if check.depends_on_time],
         "that consumers read everything": _asking_consumers("whole"),
@@ -49,7 +49,7 @@ def untold_table() -> str:
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """Each file below docs/ that says something about checks, and what it has to be."""
+    """Yield each file below docs/ that says something about checks, and the text that it must have."""
     judge, clients = DOCS / "judge.md", DOCS / "your-client.md"
     page = _filled(judge.read_text(encoding="utf-8"), "checks", checks_table())
     yield judge, _filled(page, "what checks depend on", needs_table())

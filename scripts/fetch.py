@@ -1,4 +1,4 @@
-"""Fetches what real clusters and their judge need into the user's cache, for tests that see no network."""
+"""Fetch what real clusters and their judge need into the user's cache, for tests that have no network."""
 
 from __future__ import annotations
 

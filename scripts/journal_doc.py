@@ -1,4 +1,4 @@
-"""`docs/journal.md`, written from the schemas: `.venv/bin/python scripts/journal_doc.py > docs/journal.md`."""
+"""Write `docs/journal.md` from the schemas: `.venv/bin/python scripts/journal_doc.py > docs/journal.md`."""
 
 from __future__ import annotations
 

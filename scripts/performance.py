@@ -1,6 +1,6 @@
-"""`docs/performance.md`, written by the benches themselves: what was measured, on which machine, of which commit.
+"""Write `docs/performance.md`: what each bench measured, on which machine, with which commit.
 
-Figures are kept in `docs/performance.json`, the last of each bench, and the page is written anew from all of them.
+The newest figures of each bench are kept in `docs/performance.json`, and the page is written from all of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ asserts anything about time.
 
 
 class Bench(msgspec.Struct, frozen=True):
-    """One bench, as it was measured last."""
+    """The newest figures of one bench."""
 
     title: str
     command: str
@@ -44,7 +44,7 @@ def kept() -> dict[str, Bench]:
 
 
 def keep(name: str, title: str, command: str, text: str, columns: list[str], rows: list[list[str]], words: str) -> None:
-    """Put a bench's figures in the place of its last ones, and write the page."""
+    """Replace a bench's figures, and write the page."""
     date = datetime.now(UTC).date().isoformat()
     bench = Bench(title, command, text, columns, rows, words, date, commit(), machine())
     every = dict(sorted({**kept(), name: bench}.items()))
@@ -76,13 +76,13 @@ def machine() -> str:
 
 
 def processor() -> str:
-    """Its model, as far as the machine tells."""
+    """Return the processor's model, if the machine says it."""
     found = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     return " ".join(found[1].split()) if found else platform.machine()
 
 
 def java() -> str:
-    """Of the Java that the judge takes."""
+    """Return the version of the Java that the judge uses."""
     home = os.environ.get("JAVA_HOME")
     command = [str(Path(home) / "bin" / "java") if home else "java", "-version"]
     said = subprocess.run(command, check=False, capture_output=True, text=True).stderr

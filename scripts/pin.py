@@ -2,9 +2,9 @@
 
     .venv/bin/python scripts/pin.py 3.9.2
 
-For a version that the project has not pinned yet, or whose two files in `checksums` were removed first.
-The jars are fetched into the user's cache as for any version, and the modules are read off Ivy's own cache, whose
-folders carry their names. Look at the difference before you commit it: from then on every user is held to it.
+Use it for a version that is not pinned yet. To pin a version again, first remove its two files in `checksums`.
+The jars are fetched into the user's cache as for any version. The modules are read from Ivy's own cache, whose
+folders have their names. Read the difference before you commit it: every user then gets exactly these jars.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ CHECKSUMS = Path(__file__).resolve().parent.parent / "src" / "ackproof" / "kafka
 
 
 def coordinates(name: str) -> str:
-    """Of slf4j-api-1.7.36.jar: org.slf4j:slf4j-api:1.7.36."""
+    """Return the coordinates of a jar: org.slf4j:slf4j-api:1.7.36 for slf4j-api-1.7.36.jar."""
     places = list((jars.cache_root() / "ivy").glob(f"*/*/*/{name}"))
-    assert len(places) == 1, f"{name} lies {len(places)} times in Ivy's cache"
+    assert len(places) == 1, f"{name} is {len(places)} times in Ivy's cache, and has to be there once"
     organisation, module = places[0].parts[-4:-2]
     assert name.startswith(f"{module}-"), f"{name} is not the one jar of {organisation}:{module}"
     return f"{organisation}:{module}:{name.removeprefix(f'{module}-').removesuffix('.jar')}"

@@ -1,4 +1,4 @@
-"""The recorded cases of the proofs, and the result that they make for a promise."""
+"""Read the recorded cases of the proofs, and make a promise's result from them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Case(msgspec.Struct, frozen=True):
 
 
 def last_outcomes(size: str, accepted: set[str], offset: int = 0) -> dict[str, Case]:
-    """The last word on each case: one that passed may fail when its fixtures are taken down."""
+    """Return the newest outcome of each case: a case that passed may still fail when its fixtures end."""
     ended = (msgspec.convert(line, Case) for line in read_lines(RECORD, offset))
     return {case.case: case for case in ended if case.size == size and case.commit in accepted}
 
@@ -49,7 +49,7 @@ def void(cases: list[str], sitting: Sitting) -> None:
 
 
 def read_lines(path: Path, offset: int = 0) -> list[Any]:
-    """The documents of a file of JSON lines, without those that were torn when everything was killed."""
+    """Return the documents of a file of JSON lines, without lines that a kill left torn."""
     found = []
     for line in path.read_bytes()[offset:].splitlines() if path.exists() else ():
         try:
@@ -60,7 +60,7 @@ def read_lines(path: Path, offset: int = 0) -> list[Any]:
 
 
 def result_of(name: str, cases: list[str], known: dict[str, Case], sitting: Sitting) -> Result:
-    """What came of a promise: it passed if at least one case passed, none failed, and every case ended."""
+    """Return the result of a promise: it passed if at least one case passed, none failed, and every case ended."""
     wanted = set(cases)
     ended = sorted((case for name, case in known.items() if name in wanted), key=lambda case: case.date)
     silent = [case for case in cases if case not in known]
@@ -87,7 +87,7 @@ def recorded_failures(size: str, commits: set[str]) -> set[str]:
 
 
 def figures_of(passed: list[Case], failed: list[Case], silent: list[str], failed_before: int) -> list[str]:
-    """What failed, then what the tests measured, then how many cases passed without a figure."""
+    """Return first what failed, then the figures of the tests, then how many cases passed without a figure."""
     first = [f"{counted(len(failed))} failed, first {failed[0].case}: {shortened(failed[0].problem)}"] if failed else []
     first += [f"{case} did not end" for case in silent]
     last = [f"{counted(failed_before)} had failed before with the same commit"] if failed_before else []
@@ -111,7 +111,7 @@ def shortened(text: str) -> str:
 
 
 def share(cases: list[Case], seconds: float) -> Result:
-    """How long all promises took at quick size, which is CI's."""
+    """Return how long all promises took at quick size, which is CI's."""
     figure = f"{len(cases):,} cases took {seconds / 60:.1f} minutes of the {SHARE_MAX_S // 60} that they may take"
     at, in_time, command = max(cases, key=lambda case: case.date), seconds <= SHARE_MAX_S, "scripts/prove --quick"
     return Result(SHARE, "quick", in_time, [figure], [], at.date, at.commit, command, round(seconds, 1), at.machine)

@@ -32,9 +32,15 @@ import msgspec
 from proof_cases import RECORD, Case, Sitting, last_outcomes, read_lines, result_of, share, void
 from trust import CHANGED, HOME, git, keep, read_promises, read_results
 
-CODE = ("src", "tests", "scripts", "constraints.txt", "pyproject.toml")  # a change here makes the tree another one
-TIMEOUT_S = {"quick": 600, "full": 6 * 3600}  # of one test
-MEMORY = {"quick": "2g", "full": "6g"}  # of Java, where one Spark judges all histories
+CODE = (
+    "src",
+    "tests",
+    "scripts",
+    "constraints.txt",
+    "pyproject.toml",
+)  # a change in one of these makes recorded passes void
+TIMEOUT_S = {"quick": 600, "full": 6 * 3600}  # for one test
+MEMORY = {"quick": "2g", "full": "6g"}  # for Java, because one Spark judges all histories
 APART = str(HOME / "scripts" / "apart")
 BY_FILES = ["--dist", "loadfile", "--no-loadscope-reorder"]
 TWO_FILES_AT_ONCE = ["-n", "2", *BY_FILES]
@@ -47,7 +53,7 @@ class Test(msgspec.Struct, frozen=True):
     case: str
     proves: list[str]
     cluster: bool = False
-    batch: int = 0  # run so many cases of its file in one process; 0: all of them
+    batch: int = 0  # the number of cases of its file that run in one process; 0: all
 
     @property
     def file(self) -> str:
@@ -65,7 +71,9 @@ def main() -> int:
     options.add_argument("--since", metavar="COMMIT", help="do not run what passed with COMMIT or later")
     options.add_argument("--again", action="store_true", help="run every case")
     options.add_argument("--at-once", type=int, default=1, metavar="N", help="run N processes at once; needs root")
-    options.add_argument("--take", nargs="+", type=Path, default=(), metavar="CLONE", help="add what these clones kept")
+    options.add_argument(
+        "--take", nargs="+", type=Path, default=(), metavar="CLONE", help="add the results that these clones kept"
+    )
     options.add_argument("--only-write", action="store_true", help="write docs/trust.md; run nothing")
     given = options.parse_args()
     # A shell makes its background jobs ignore SIGINT, and every program under test would inherit that.
@@ -108,7 +116,7 @@ def prove(sitting: Sitting, only: list[str] | None, accepted: set[str]) -> bool:
     known = {t.case: ended[t.case] for t in wanted if t.case in ended and ended[t.case].outcome == "passed"}
     resumed = len(known)
     say(f"{resumed} of {len(wanted)} cases are recorded as passed and are not run again")
-    if sitting.size == "quick" or sitting.at_once > 1:  # in one go: what the tests share starts only once
+    if sitting.size == "quick" or sitting.at_once > 1:  # in one process, so that what the tests share starts only once
         run_tests(wanted, known, sitting)
         if known and not (only or resumed) and sitting.at_once == 1:
             keep([share(list(known.values()), time.monotonic() - began)])
@@ -134,7 +142,7 @@ def prove(sitting: Sitting, only: list[str] | None, accepted: set[str]) -> bool:
 
 
 def collect(size: str) -> list[Test]:
-    """Every case that proves a promise at this size, in pytest's order. A file that cannot be read ends the program."""
+    """Return every case that proves a promise at this size, in pytest's order. An unreadable file ends the program."""
     with tempfile.NamedTemporaryFile(suffix=".jsonl") as found:
         done = run_pytest(["--collect-only", f"--record={found.name}"], Sitting(size, 1, ""), out=subprocess.PIPE)
         if done.returncode:
@@ -149,8 +157,8 @@ def run_tests(tests: Iterable[Test], known: dict[str, Case], sitting: Sitting) -
         return
     RECORD.parent.mkdir(exist_ok=True)
     offset = RECORD.stat().st_size if RECORD.exists() else 0
-    in_parts = sitting.size == "full" or sitting.at_once > 1  # one process for all would keep all their memory
-    if sitting.at_once > 1 or sitting.size == "quick":  # labs that are kept apart have no way to the internet
+    in_parts = sitting.size == "full" or sitting.at_once > 1  # one process for all files would keep the memory of all
+    if sitting.at_once > 1 or sitting.size == "quick":  # labs that run apart cannot reach the internet
         subprocess.run([sys.executable, str(HOME / "scripts" / "fetch.py")], check=True)
 
     def run(process: Process) -> None:
@@ -171,7 +179,7 @@ def run_tests(tests: Iterable[Test], known: dict[str, Case], sitting: Sitting) -
 
 
 def processes_of(tests: Iterable[Test]) -> list[Process]:
-    """One process for each file, or for so many of its cases as its marker `in_one_process` says."""
+    """Return one process for each file, or for as many of its cases as its marker `in_one_process` says."""
     files = defaultdict[tuple[str, int], list[Test]](list)
     for test in tests:
         files[test.file, test.batch].append(test)
@@ -183,7 +191,7 @@ def processes_of(tests: Iterable[Test]) -> list[Process]:
 
 
 def processes_of_ci(tests: Iterable[Test]) -> list[Process]:
-    """First what starts no cluster, then the rest: two files at once, those with clusters only as root."""
+    """Return first the tests without a cluster, then the others. Two files run at once; with clusters only as root."""
     two_labs = TWO_LABS_AT_ONCE if os.getuid() == 0 else []
     both = [(TWO_FILES_AT_ONCE, [t for t in tests if not t.cluster]), (two_labs, [t for t in tests if t.cluster])]
     return [(options, own) for options, own in both if own]
@@ -228,7 +236,7 @@ def commit() -> str:
 
 
 def accepted_commits(current: str, since: str | None) -> set[str]:
-    """The commits whose passes count: the current one, or all from `since` up to it; never a tree with changes."""
+    """Return the commits whose passes count: the current one, or all since `since`; never a tree with changes."""
     if current.endswith(CHANGED):
         return set()
     if since is None:

@@ -1,4 +1,4 @@
-"""The kept results: `docs/results.json` has a row for every run, `docs/results.md` one for every line of the catalogue.
+"""Keep the results: `docs/results.json` has a row for every run, `docs/results.md` one for every line of the catalogue.
 
 A line is a scenario in one shape and mode. No run is ever taken out of `docs/results.json`, also not one that
 contradicts its scenario: git's history says which runs stood there, and a file that lacks one of them is not written.
@@ -25,14 +25,14 @@ HOME = Path(__file__).resolve().parents[1]
 DOCS = HOME / "docs"
 SHAPES = ("base", "slow", "crowd")
 OLDEST = datetime.min.replace(tzinfo=UTC)
-PAUSE_S = 600  # between two runs of one sitting; a batch is judged in less
+PAUSE_S = 600  # the longest pause between two runs of one sitting; a batch is judged in less
 Cell = tuple[str, str, str]  # scenario, shape, mode: a line of the page
 _EVERY_CHANGE = ("log", "-p", "-U0", "--format=", "--no-color", "--no-ext-diff", "--")
 _RUN = re.compile(r'^.?\{"run":"([^"]+)"', re.MULTILINE)  # the first character: git's mark of a line that was added
 
 
 class Row(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is kept of one run."""
+    """The facts that are kept of one run."""
 
     run: str
     section: str
@@ -46,8 +46,8 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     lost: int | None = None
     fates: dict[str, int] = {}
     expected: dict[str, str] = {}  # what the scenario forbids or requires
-    found: dict[str, int | None] = {}  # how many witnesses each of those has
-    claims: int = 0  # how many claims the scenario makes of brokers
+    found: dict[str, int | None] = {}  # the number of witnesses of each of these checks
+    claims: int = 0  # the number of claims about brokers in the scenario
     unavailable_ms: float | None = 0.0
     run_s: float | None = None  # from the command to the verdict, or to the sealed journal where it was judged later
     heal_to_verdict_s: float | None = None
@@ -61,7 +61,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def began(self) -> datetime | None:
-        """None for the oldest runs, whose names have no date."""
+        """When the run began; None for the oldest runs, whose names have no date."""
         dated = re.match(r"\d{8}-\d{6}(?=-)", self.run)
         return datetime.strptime(dated[0] + "+0000", "%Y%m%d-%H%M%S%z") if dated else None
 
@@ -103,7 +103,7 @@ def refuse_if_incomplete(rows: Iterable[Row], docs: Path = DOCS) -> None:
 
 
 def runs_ever_kept(docs: Path = DOCS) -> set[str]:
-    """The names of the runs in the file and in all of its versions in git, as far as this clone has them."""
+    """Return the names of the runs in the file and in all of its versions in git, as far as this clone has them."""
     path = docs / "results.json"
     now = path.read_text(encoding="utf-8") if path.exists() else ""
     return {*_RUN.findall(now), *_RUN.findall(git(*_EVERY_CHANGE, path.name, where=docs))}
@@ -114,7 +114,7 @@ def commit_at(moment: datetime) -> str:
 
 
 def git(*words: str, where: Path = HOME) -> str:
-    """What git answers; nothing where there is no git, or no clone."""
+    """Return git's answer; an empty text without git, or outside a clone."""
     try:
         return subprocess.run(["git", *words], cwd=where, capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
@@ -179,7 +179,7 @@ def _line(runs: list[Row]) -> list[str]:
 
 
 def _found(newest: Row, runs: list[Row]) -> str:
-    """The newest run's figures: witnesses of what is forbidden or required, claims that fail, the longest wait."""
+    """Return the newest run's figures: witnesses of forbidden and required checks, failed claims, the longest wait."""
     words = [f"{name} {_count(found)}" for name, found in newest.found.items() if name not in ("claims", "lost")]
     if newest.section == "A" or "lost" in newest.found:
         words.insert(0, f"lost {_count(newest.lost)} of {_count(newest.acked)}{_shares(runs)}")
@@ -191,7 +191,7 @@ def _found(newest: Row, runs: list[Row]) -> str:
 
 
 def _shares(runs: list[Row]) -> str:
-    """How much was lost in all runs of the line, where any lost something."""
+    """Return how much all runs of the line lost, if any run lost something."""
     shares = sorted(row.lost / row.acked for row in runs if row.lost is not None and row.acked)
     return f" ({100 * shares[0]:.2f} to {shares[-1]:.2%} in all)" if len(shares) > 1 and shares[-1] else ""
 
@@ -207,7 +207,7 @@ def _note(row: Row, explained: Mapping[str, str], docs: Path) -> str:
 
 
 def longest_sitting(rows: Iterable[Row]) -> dict[str, tuple[datetime, datetime]]:
-    """When each run of the longest sitting began and ended: the most runs by default without a pause between them."""
+    """Return when each run of the longest sitting began and ended. A sitting is runs without a pause between them."""
     times = {
         row.run: (row.began, row.began + timedelta(seconds=row.run_s))
         for row in rows

@@ -16,7 +16,7 @@ import msgspec
 
 HOME = Path(__file__).resolve().parents[1]
 PAGE, KEPT, PROMISES = (HOME / "docs" / name for name in ("trust.md", "trust.json", "proofs.toml"))
-CHANGED = " with changes"  # after the commit, where the tree has uncommitted changes
+CHANGED = " with changes"  # follows the commit if the tree has uncommitted changes
 SHARE = "all"  # the id of the result that says how long all promises took at quick size
 FIGURES_MAX = 300  # characters of figures in a row of the page
 
@@ -66,7 +66,7 @@ class Promise(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What proving one promise came to."""
+    """The result of proving one promise."""
 
     id: str
     size: str
@@ -106,8 +106,8 @@ def read_results(home: Path) -> list[Result]:
 
 
 def keep(new: list[Result]) -> None:
-    """Add these results to what is kept, but for those of a tree with uncommitted changes, and write the page."""
-    with PROMISES.open() as lock:  # two programs at once would each write without the other's results
+    """Add these results to the kept ones, except those of a tree with uncommitted changes, and write the page."""
+    with PROMISES.open() as lock:  # two programs at once would each lose the other's results
         fcntl.flock(lock, fcntl.LOCK_EX)
         results = read_results(HOME)
         if lost := [result for result in ever_kept() if result not in results]:
@@ -122,7 +122,7 @@ def keep(new: list[Result]) -> None:
 
 @cache
 def ever_kept() -> list[Result]:
-    """Every result that docs/trust.json held in a commit. Its first versions had another format and hold none."""
+    """Return every result that docs/trust.json had in a commit. Its first versions had another format, and none."""
     file = str(KEPT.relative_to(HOME))
     commits = git("log", "--format=%h", "--diff-filter=AM", "--", file).split()
     found: dict[str, Result] = {}
@@ -144,7 +144,7 @@ def write(path: Path, content: str) -> None:
 
 
 def page(groups: dict[str, str], promises: dict[str, Promise], results: list[Result]) -> str:
-    """A table for each group, with the newest figures of each of its promises."""
+    """Return the page: a table for each group, with the newest figures of each of its promises."""
     newest = {(each.id, each.size): each for each in sorted(results, key=lambda each: each.date)}
     shown = {name: results_shown(name, newest) for name in promises}
     parts = [HEAD, summary(shown, newest.get((SHARE, "quick")))]
@@ -161,7 +161,7 @@ def page(groups: dict[str, str], promises: dict[str, Promise], results: list[Res
 
 
 def results_shown(name: str, newest: dict[tuple[str, str], Result]) -> list[Result]:
-    """The newest full result; the newest quick one only where there is no full one, or where the quick one failed."""
+    """Return the newest full result, and the newest quick one if there is no full one or if the quick one failed."""
     full, quick = newest.get((name, "full")), newest.get((name, "quick"))
     if full and quick and not quick.passed:
         return [full, quick]
@@ -201,7 +201,7 @@ def row(name: str, promise: Promise, result: Result | None) -> str:
 
 
 def shortened(figures: list[str]) -> list[str]:
-    """The first figures, at least one and as many as fit into a row, and how many more are kept."""
+    """Return the first figures, at least one and as many as fit into a row, and how many more are kept."""
     taken = 1
     while taken < len(figures) and len("; ".join(figures[: taken + 1])) <= FIGURES_MAX:
         taken += 1
@@ -210,5 +210,5 @@ def shortened(figures: list[str]) -> list[str]:
 
 
 def cell(text: str) -> str:
-    """The text on one line, without anything that ends a cell of a table."""
+    """Return the text on one line, without anything that ends a cell of a table."""
     return " ".join(text.split()).replace("|", "\\|")

@@ -1,4 +1,4 @@
-"""Faults that stand in a lab: proved again, told when they no longer hold, ended on time. With stand-ins for nodes."""
+"""Active faults of a lab are proved again and again, reported when they no longer hold, and ended on time."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_a_pause_stops_every_thread_and_leaves_the_others_alone() -> None:
 
 
 @pytest.mark.proves("D1")
-def test_a_pause_that_somebody_else_ended_is_found_out() -> None:
+def test_a_pause_that_somebody_else_ended_is_reported() -> None:
     def work(lab: Lab) -> None:
         standing = paused(lab)
         process = lab.processes.get("kafka1")
@@ -169,7 +169,7 @@ def test_a_pause_that_somebody_else_ended_is_found_out() -> None:
 
 
 @pytest.mark.proves("D1")
-def test_a_pause_of_a_process_that_died_is_found_out() -> None:
+def test_a_pause_of_a_process_that_died_is_reported() -> None:
     def work(lab: Lab) -> None:
         standing = paused(lab)
         process = lab.processes.get("kafka1")
@@ -185,7 +185,9 @@ def test_a_pause_of_a_process_that_died_is_found_out() -> None:
 
 @pytest.mark.proves("D1")
 @pytest.mark.parametrize("fault", [paused, cut])
-def test_a_node_that_is_restarted_behind_a_fault_is_found_out(fault: Callable[[Lab], lab_module.ActiveFault]) -> None:
+def test_a_node_that_somebody_restarts_under_a_fault_is_reported(
+    fault: Callable[[Lab], lab_module.ActiveFault],
+) -> None:
     def work(lab: Lab) -> None:
         standing = fault(lab)
         keep_proving(lab)
@@ -197,9 +199,9 @@ def test_a_node_that_is_restarted_behind_a_fault_is_found_out(fault: Callable[[L
             wait_until(lambda: lab.cluster.state.answers(node), "another answers")
             assert [each["by_itself"] for each in told(lab, "exited")] == [True]
             if standing.kind == "pause":
-                wait_until(lambda: bool(told(lab, "no longer holds")), "the pause is found out")
+                wait_until(lambda: bool(told(lab, "no longer holds")), "the end of the pause is reported")
             else:
-                standing.proof.prove()  # the network's fault holds for whoever stands there
+                standing.proof.prove()  # a network fault holds for any process of the node
 
     in_a_lab(work)
 
@@ -216,12 +218,12 @@ def started_by_somebody(lab: Lab, node: Node) -> Iterator[None]:
 
 
 @pytest.mark.proves("D1")
-def test_a_fault_that_no_longer_holds_is_told_in_the_status_and_in_the_trail() -> None:
+def test_a_fault_that_no_longer_holds_is_reported_in_the_status_and_in_the_audit_log() -> None:
     def work(lab: Lab) -> None:
         standing = cut(lab)
         remove_rules(lab.network)  # not between the probes of a proof and its look at the rules
         keep_proving(lab)
-        wait_until(lambda: standing.told()["broken"] is not None, "the broken fault is found out")
+        wait_until(lambda: standing.told()["broken"] is not None, "the broken fault is reported")
         assert "still reachable" in told(lab, "no longer holds")[0]["problem"]
 
     in_a_lab(work)
@@ -229,12 +231,12 @@ def test_a_fault_that_no_longer_holds_is_told_in_the_status_and_in_the_trail() -
 
 @pytest.mark.proves("D1")
 @pytest.mark.parametrize("sabotaged", [True, False])
-def test_a_fault_is_looked_at_once_more_right_before_it_is_healed(sabotaged: bool) -> None:
+def test_a_fault_is_proved_once_more_right_before_it_is_healed(sabotaged: bool) -> None:
     def work(lab: Lab) -> None:
-        standing = cut(lab)  # and nobody looks until it is healed
+        standing = cut(lab)  # nothing proves it again until it is healed
         if sabotaged:
             remove_rules(lab.network)
-        with suppress(NotProved):  # of rules that are not ours alone nothing can be said afterwards
+        with suppress(NotProved):  # rules that somebody else changed prove nothing afterwards
             asked(lab, verbs.heal, faults=[standing.name])
         assert lab.active == {}
         assert [len(told(lab, event)) for event in ("held", "no longer holds")] == [not sabotaged, sabotaged]
@@ -243,7 +245,7 @@ def test_a_fault_is_looked_at_once_more_right_before_it_is_healed(sabotaged: boo
 
 
 @pytest.mark.proves("D1")
-def test_that_somebody_else_changed_the_rules_is_told_once_of_each_fault_and_again_when_it_is_healed() -> None:
+def test_rules_changed_by_somebody_else_are_reported_once_for_each_fault_and_again_when_it_is_healed() -> None:
     def work(lab: Lab) -> None:
         standing = [cut(lab), cut(lab)]
         let_connections_through_for_a_moment(lab.network)
@@ -263,7 +265,7 @@ def test_that_somebody_else_changed_the_rules_is_told_once_of_each_fault_and_aga
 
 @contextmanager
 def deaf(lab: Lab) -> Iterator[None]:
-    """Signals are sent and nobody hears them; nor does whoever waits for their effect wait for long."""
+    """Signals are sent and have no effect, and the lab waits only briefly for their effect."""
     send, lab.processes.send = lab.processes.send, lambda *_, **__: True  # type: ignore[method-assign]
     node_faults.KILL_S = client_faults.END_S = processes.FREEZE_S = 0.2
     try:
@@ -304,7 +306,7 @@ def disturb(lab: Lab, kind: str, *, heard: bool = False, directory: object = Non
     ("verb", "said"),
     [(kill, "still there"), (node_verbs.stop, "still there"), (pause, "not every thread")],
 )
-def test_a_node_whose_signal_does_nothing_is_found_out(verb: Callable[[Any, Request], Any], said: str) -> None:
+def test_a_signal_without_effect_on_a_node_is_reported(verb: Callable[[Any, Request], Any], said: str) -> None:
     def work(lab: Lab) -> None:
         with deaf(lab), pytest.raises(NotProved, match=said):
             asked(lab, verb, nodes=["kafka1"], timeout_s=0.2)
@@ -316,7 +318,7 @@ def test_a_node_whose_signal_does_nothing_is_found_out(verb: Callable[[Any, Requ
 
 @pytest.mark.proves("D1")
 @pytest.mark.parametrize("there", [True, False], ids=["its child serves on", "its network is gone"])
-def test_a_node_that_was_killed_must_be_reached_and_refuse(there: bool) -> None:
+def test_a_killed_node_is_proved_dead_only_if_it_can_be_reached_and_refuses(there: bool) -> None:
     def work(lab: Lab) -> None:
         node, program = lab.cluster.nodes["kafka3"], ECHO.replace("\n", "\nimport os; os.fork()\n" if there else "\n")
         argv = [sys.executable, "-c", program.format(node.address)]
@@ -343,7 +345,7 @@ def ended(lab: Lab, verb: Callable[[Any, Request], Any]) -> processes.Exit:
 
 @pytest.mark.proves("D1")
 @pytest.mark.parametrize("verb", [kill, node_verbs.stop])
-def test_that_somebody_serves_on_the_port_of_a_dead_node_is_told_once(verb: Callable[[Any, Request], Any]) -> None:
+def test_a_program_that_serves_on_the_port_of_a_dead_node_is_reported_once(verb: Callable[[Any, Request], Any]) -> None:
     def work(lab: Lab) -> None:
         keep_reaping(lab)
         how, node = ended(lab, verb), lab.cluster.nodes["kafka1"]
@@ -351,7 +353,7 @@ def test_that_somebody_serves_on_the_port_of_a_dead_node_is_told_once(verb: Call
         assert told(lab, "no longer holds") == []
         keep_proving(lab)
         with started_by_somebody(lab, node):
-            wait_until(lambda: bool(told(lab, "no longer holds")), "somebody is found out")
+            wait_until(lambda: bool(told(lab, "no longer holds")), "the other program is reported")
             lab._knock("kafka1", how)
         ((name, problem),) = [(each["node"], each["problem"]) for each in told(lab, "no longer holds")]
         assert (name, problem) == ("kafka1", f"kafka1 is down ({how}), and yet somebody serves on its port 9092")
@@ -361,8 +363,8 @@ def test_that_somebody_serves_on_the_port_of_a_dead_node_is_told_once(verb: Call
 
 
 @pytest.mark.proves("D1")
-def test_a_dead_node_that_the_lab_starts_is_nobody_else() -> None:
-    """Nor if it looked before the start, and heard the answer after it; nor if the node was killed again meanwhile."""
+def test_a_dead_node_that_the_lab_starts_again_is_no_other_program() -> None:
+    """Also if the lab asked before the start and got the answer after it, or if the node was killed again meanwhile."""
 
     def work(lab: Lab) -> None:
         lab.cluster.launch = lambda node: launch(lab, node)  # type: ignore[method-assign]
@@ -382,7 +384,7 @@ def test_a_dead_node_that_the_lab_starts_is_nobody_else() -> None:
     in_a_lab(work)
 
 
-def test_a_node_that_was_started_before_its_end_was_proved_is_not_looked_at() -> None:
+def test_the_port_of_a_node_that_started_before_its_death_was_proved_is_not_asked() -> None:
     def work(lab: Lab) -> None:
         lab.keep_down("kafka1")
         assert lab.down == {}
@@ -390,7 +392,7 @@ def test_a_node_that_was_started_before_its_end_was_proved_is_not_looked_at() ->
     in_a_lab(work)
 
 
-def test_what_stands_in_for_a_dead_node_in_a_proof_of_ours_is_nobody_else() -> None:
+def test_our_own_stand_in_for_a_dead_node_is_no_other_program() -> None:
     def work(lab: Lab) -> None:
         keep_reaping(lab)
         how = ended(lab, kill)
@@ -407,7 +409,7 @@ def test_what_stands_in_for_a_dead_node_in_a_proof_of_ours_is_nobody_else() -> N
 
 
 @pytest.mark.proves("D1")
-def test_a_disk_that_was_not_emptied_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_was_not_emptied_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node = SPEC.broker(1)
     (tmp_path / node.name).mkdir()
     monkeypatch.setattr("shutil.rmtree", lambda *_, **__: None)
@@ -416,7 +418,7 @@ def test_a_disk_that_was_not_emptied_is_found_out(tmp_path: Path, monkeypatch: p
 
 
 def keep_reaping(lab: Lab) -> None:
-    """As the lab's first process does."""
+    """Reap children as the lab's first process does."""
 
     def reap() -> None:
         while True:
@@ -435,7 +437,7 @@ def a_client(lab: Lab, argv: list[str]) -> int:
 
 @contextmanager
 def ended_afterwards(lab: Lab, pid: int) -> Iterator[None]:
-    """The client leads a group of its own: whatever it started ends too."""
+    """Yield the client, which leads a process group, and end all processes of that group afterwards."""
     try:
         yield
     finally:
@@ -447,7 +449,7 @@ def ended_afterwards(lab: Lab, pid: int) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("kind", "said"), [("kill", "still there"), ("stop", "still there"), ("pause", "not every thread")]
 )
-def test_a_client_whose_signal_does_nothing_is_found_out(kind: str, said: str) -> None:
+def test_a_signal_without_effect_on_a_client_is_reported(kind: str, said: str) -> None:
     def work(lab: Lab) -> None:
         pid = a_client(lab, ["/bin/sleep", "60"])
         with ended_afterwards(lab, pid):
@@ -460,18 +462,18 @@ def test_a_client_whose_signal_does_nothing_is_found_out(kind: str, said: str) -
 
 @pytest.mark.proves("D1")
 @pytest.mark.parametrize("heard", [False, True], ids=["ours", "of others"])
-def test_a_client_whose_pause_somebody_else_ended_is_found_out(heard: bool) -> None:
-    """Of those of others it is what their listener started that is paused."""
+def test_a_pause_of_a_client_that_somebody_else_ended_is_reported(heard: bool) -> None:
+    """For an external client, the process that its listener started is paused."""
 
     def work(lab: Lab) -> None:
         pid = a_client(lab, ["/bin/sh", "-c", "sleep 60; true"])
         with ended_afterwards(lab, pid):
-            wait_until(lambda: bool(processes.below(pid)), "it has started its own")
+            wait_until(lambda: bool(processes.below(pid)), "it has started its child")
             disturb(lab, "pause", heard=heard)
             keep_proving(lab)
             wait_until(lambda: bool(told(lab, "held")), "it is proved again")
             os.kill(processes.below(pid)[0] if heard else pid, signal.SIGCONT)
-            wait_until(lambda: bool(told(lab, "no longer holds")), "the pause is found out")
+            wait_until(lambda: bool(told(lab, "no longer holds")), "the end of the pause is reported")
             assert "not every thread is stopped" in told(lab, "no longer holds")[0]["problem"]
 
     in_a_lab(work)
@@ -479,11 +481,11 @@ def test_a_client_whose_pause_somebody_else_ended_is_found_out(heard: bool) -> N
 
 @pytest.mark.proves("D1")
 @pytest.mark.parametrize("heard", [False, True], ids=["ours", "of others"])
-def test_a_client_that_is_still_stopped_when_its_pause_was_healed_is_found_out(heard: bool) -> None:
+def test_a_client_that_is_still_stopped_after_its_pause_was_healed_is_reported(heard: bool) -> None:
     def work(lab: Lab) -> None:
         pid = a_client(lab, ["/bin/sh", "-c", "sleep 60 & sleep 60; true"])
         with ended_afterwards(lab, pid):
-            wait_until(lambda: len(processes.below(pid)) == 2, "it has started its own")
+            wait_until(lambda: len(processes.below(pid)) == 2, "it has started its child")
             those = processes.below(pid) if heard else [pid]
             disturb(lab, "pause", heard=heard)
             (name,) = lab.active
@@ -503,7 +505,7 @@ def test_a_client_that_is_still_stopped_when_its_pause_was_healed_is_found_out(h
 
 
 @pytest.mark.proves("D1")
-def test_of_several_clients_none_stays_paused_if_not_all_of_them_are() -> None:
+def test_if_one_of_several_clients_cannot_be_paused_none_stays_paused() -> None:
     def work(lab: Lab) -> None:
         def fails(*_: Any, **__: Any) -> None:
             raise NotProved("the next one is not stopped")
@@ -521,12 +523,12 @@ def test_of_several_clients_none_stays_paused_if_not_all_of_them_are() -> None:
 
 @pytest.mark.proves("A4")
 @pytest.mark.parametrize("heard", [False, True], ids=["ours", "of others"])
-def test_a_client_that_is_paused_for_a_time_wakes_though_nobody_looks(heard: bool, tmp_path: Path) -> None:
+def test_a_client_that_is_paused_for_a_time_wakes_by_itself(heard: bool, tmp_path: Path) -> None:
     def work(lab: Lab) -> None:
         pid = a_client(lab, ["/bin/sh", "-c", "sleep 60 & sleep 60; true"])
         directory = SimpleNamespace(events=tmp_path / "events.jsonl", supervisor_log=tmp_path / "supervisor.log")
         with ended_afterwards(lab, pid):
-            wait_until(lambda: len(processes.below(pid)) == 2, "it has started its own")
+            wait_until(lambda: len(processes.below(pid)) == 2, "it has started its child")
             disturb(lab, "pause", heard=heard, directory=directory, for_s=1.0)
             those = processes.below(pid) if heard else [pid]
             assert [processes.stopped_threads(each) for each in those] == [True] * len(those)
@@ -545,7 +547,7 @@ def text_of(path: Path) -> str:
 
 @contextmanager
 def a_run(lab: Lab, *faults_of_run: Fault) -> Iterator[RunExecution]:
-    """A run of a scenario with one fault, to which this lab belongs."""
+    """Return a run of a scenario with one fault, in this lab."""
     scenario = load(find("acks1-leader-isolated"))
     scenario = replace(scenario, faults=[*faults_of_run] or scenario.faults)
     with tempfile.TemporaryDirectory() as folder:
@@ -562,7 +564,7 @@ def a_run(lab: Lab, *faults_of_run: Fault) -> Iterator[RunExecution]:
 
 
 def what_the_judge_says(ongoing: RunExecution) -> tuple[list[str], bool, str]:
-    """What the journal tells of the fault, whether that is evidence, and the sentence about it."""
+    """Return what the journal says of the fault, whether the run is evidence, and the sentence about it."""
     ongoing.close()
     with opened(ongoing.directory) as source:
         (line,) = fault_fitness.faults(Evidence(source, [], {}, {}, {}))
@@ -599,7 +601,9 @@ def test_a_fault_that_no_longer_holds_reaches_the_judge_by_the_runs_journal(sabo
 
 @pytest.mark.proves("D1")
 @pytest.mark.parametrize("sabotaged", [True, False])
-def test_a_dead_node_where_somebody_came_and_went_reaches_the_judge_by_the_runs_journal(sabotaged: bool) -> None:
+def test_a_program_that_served_for_a_dead_node_for_a_while_reaches_the_judge_by_the_runs_journal(
+    sabotaged: bool,
+) -> None:
     def work(lab: Lab) -> None:
         with a_run(lab, Kill(["kafka1"], at_messages=1)) as ongoing:
             keep_reaping(lab)
@@ -608,7 +612,7 @@ def test_a_dead_node_where_somebody_came_and_went_reaches_the_judge_by_the_runs_
             keep_proving(lab)
             if sabotaged:
                 with started_by_somebody(lab, lab.cluster.nodes["kafka1"]):
-                    wait_until(lambda: bool(told(lab, "no longer holds")), "somebody is found out")
+                    wait_until(lambda: bool(told(lab, "no longer holds")), "the other program is reported")
             else:
                 time.sleep(0.5)
             events, fit, text = what_the_judge_says(ongoing)
@@ -620,7 +624,7 @@ def test_a_dead_node_where_somebody_came_and_went_reaches_the_judge_by_the_runs_
 
 
 @pytest.mark.proves("D1")
-def test_a_fault_that_no_proof_was_found_for_reaches_the_judge_by_the_runs_journal() -> None:
+def test_a_fault_without_a_proof_reaches_the_judge_by_the_runs_journal() -> None:
     def work(lab: Lab) -> None:
         def refused(*_: Any, **__: Any) -> dict[str, Any]:
             raise NotProved("kafka1 is still there")
@@ -643,7 +647,7 @@ def test_a_fault_that_no_proof_was_found_for_reaches_the_judge_by_the_runs_journ
     ("ours", "came", "fit"),
     [(False, None, False), (False, "refused", True), (False, "failed", False), (True, None, True)],
 )
-def test_what_somebody_else_does_to_the_lab_reaches_the_judge_by_the_runs_record(
+def test_an_action_of_somebody_else_reaches_the_judge_by_the_runs_record(
     ours: bool, came: str | None, fit: bool
 ) -> None:
     def work(lab: Lab) -> None:
@@ -668,7 +672,7 @@ def test_what_somebody_else_does_to_the_lab_reaches_the_judge_by_the_runs_record
     ("problem", "event"),
     [(UsageProblem, "refused"), (Refused, "refused"), (NotProved, "failed"), (CannotHere, "failed")],
 )
-def test_a_verb_that_was_not_begun_is_told_from_one_that_failed(
+def test_a_command_that_never_began_differs_from_one_that_failed(
     problem: type[Problem], event: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`stop --timeout 1s` of a broker that takes longer has sent its signal before it fails."""
@@ -703,7 +707,7 @@ def test_a_proof_that_breaks_in_an_unforeseen_way_does_not_end_the_proving_of_ot
 
 
 @pytest.mark.proves("A4")
-def test_a_fault_with_a_time_ends_in_the_kernel_and_the_trail_says_so() -> None:
+def test_a_fault_with_a_duration_ends_in_the_kernel_and_the_audit_log_says_so() -> None:
     def work(lab: Lab) -> None:
         before = rule_set(lab.network)
         keep_proving(lab)
@@ -719,7 +723,7 @@ def test_a_fault_with_a_time_ends_in_the_kernel_and_the_trail_says_so() -> None:
     in_a_lab(work)
 
 
-def test_healing_is_proved_and_told_and_a_second_time_does_no_harm() -> None:
+def test_healing_is_proved_and_reported_and_healing_twice_does_no_harm() -> None:
     def work(lab: Lab) -> None:
         first, second = cut(lab), cut(lab)
         assert "other faults still stand" in lab.end(first.name)
@@ -730,7 +734,7 @@ def test_healing_is_proved_and_told_and_a_second_time_does_no_harm() -> None:
     in_a_lab(work)
 
 
-def test_a_fault_that_nobody_knows_cannot_be_healed() -> None:
+def test_an_unknown_fault_cannot_be_healed() -> None:
     def work(lab: Lab) -> None:
         standing = cut(lab)
         with pytest.raises(UsageProblem, match=rf"no fault f99 stands; standing: {standing.name}"):
@@ -740,7 +744,7 @@ def test_a_fault_that_nobody_knows_cannot_be_healed() -> None:
     in_a_lab(work)
 
 
-def test_a_link_that_stays_shut_after_healing_is_told_as_not_healed() -> None:
+def test_a_link_that_stays_cut_after_healing_is_reported_as_not_healed() -> None:
     def work(lab: Lab) -> None:
         standing = cut(lab)
         lab.network.rules.add("stray", Match(), [lab.network._addresses(link) for link in LINKS])
@@ -752,7 +756,7 @@ def test_a_link_that_stays_shut_after_healing_is_told_as_not_healed() -> None:
 
 
 @pytest.mark.proves("D2")
-def test_a_node_that_dies_by_itself_is_named_as_that_and_one_that_was_killed_is_not() -> None:
+def test_a_node_that_dies_by_itself_is_reported_and_a_killed_one_is_not() -> None:
     def work(lab: Lab) -> None:
         lab.processes.send("kafka1", signal.SIGKILL, ends=True)
         process = lab.processes.get("kafka2")
@@ -766,8 +770,8 @@ def test_a_node_that_dies_by_itself_is_named_as_that_and_one_that_was_killed_is_
 
 
 @pytest.mark.proves("D2")
-def test_a_relay_that_dies_by_itself_is_named_like_a_node_and_one_that_was_ended_is_not() -> None:
-    """Without it clients on the host do not reach its broker. Of other helpers a run hears nothing."""
+def test_a_port_relay_that_dies_by_itself_is_reported_and_one_that_the_lab_ended_is_not() -> None:
+    """Without its relay a broker cannot be reached from the host. The end of other helpers does not matter to a run."""
 
     def work(lab: Lab) -> None:
         namespace = lab.network.endpoints["kafka1"].namespace
@@ -798,7 +802,7 @@ def test_fifty_cuts_leave_as_many_open_descriptors_as_before() -> None:
 
         one()
         before = descriptors()
-        for _ in range(50):  # each in a thread of its own, as every verb is
+        for _ in range(50):  # each in a thread of its own, like every command
             thread = threading.Thread(target=one)
             thread.start()
             thread.join()
@@ -807,7 +811,7 @@ def test_fifty_cuts_leave_as_many_open_descriptors_as_before() -> None:
     in_a_lab(work)
 
 
-def test_a_cut_upon_a_cut_of_new_connections_breaks_neither() -> None:
+def test_a_full_cut_on_top_of_a_cut_of_new_connections_breaks_neither() -> None:
     def work(lab: Lab) -> None:
         name, match = lab.next_name(), Match(new_connections=True)
         fault = links.severed(lab.network, name, sorted(LINKS), match)

@@ -1,7 +1,7 @@
-"""Every fault proves itself, and every fault that is broken behind the lab's back is found out.
+"""Every fault proves itself, and every fault that is broken without the lab's knowledge is reported.
 
-All of it on the real network of `lab_network`, in the kernel, without Kafka. What gets through is measured here by
-sockets of the test's own, not by the lab's probes.
+The tests use the real network of `lab_network`, in the kernel, without Kafka. They measure with sockets of their own
+what gets through, not with the lab's probes.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def rootless(request: pytest.FixtureRequest) -> bool:
 
 
 def datagram_arrives(network: Network, link: Link, port: int = 5000, source_port: int = 0) -> bool:
-    """Whether one of five datagrams arrives. Silence is waited for only a little: the kernel drops at once."""
+    """Return whether one of five datagrams arrives. It waits only a little, because the kernel drops at once."""
     source, target = (network.endpoints[name] for name in link)
     with ExitStack() as stack:
         with kernel.inside(target.namespace):
@@ -109,7 +109,7 @@ def datagram_arrives(network: Network, link: Link, port: int = 5000, source_port
 
 
 def connects(network: Network, link: Link, port: int = PROBE_PORT) -> str:
-    """connected, refused, or silent."""
+    """Try to connect, and return "connected", "refused" or "silent"."""
     with probes.served(network, link[1], port):
         try:
             probes.connect(network, link, port, timeout_s=SILENCE_S).close()
@@ -146,7 +146,7 @@ def test_each_kind_proves_itself_again_and_again_and_leaves_no_rule(rootless: bo
     in_a_lab_network(work, rootless=rootless)
 
 
-def test_rules_that_differ_in_one_value_are_not_the_same_for_these_tests() -> None:
+def test_these_tests_see_rules_that_differ_in_one_value() -> None:
     def work(network: Network) -> None:
         with link_faults.severed(network, "f1", BOTH, Match(port=PORT)):
             before = rule_set(network)
@@ -176,7 +176,7 @@ def test_a_one_way_cut_leaves_the_way_back() -> None:
             assert "kafka2 → kafka1 still gets through" in held.proved
             assert not datagram_arrives(network, ("kafka1", "kafka2"))
             assert datagram_arrives(network, ("kafka2", "kafka1"))
-            assert connects(network, ("kafka2", "kafka1")) == "silent"  # no handshake without the way back
+            assert connects(network, ("kafka2", "kafka1")) == "silent"  # without the way back there is no handshake
 
     in_a_lab_network(work)
 
@@ -195,7 +195,7 @@ def test_a_cut_of_a_port_stops_it_at_either_end_and_leaves_all_others() -> None:
     in_a_lab_network(work)
 
 
-def test_a_cut_of_a_port_that_a_program_uses_for_datagrams_is_proved_or_told() -> None:
+def test_a_cut_of_a_port_that_a_program_uses_for_datagrams_is_proved_or_refused_with_a_reason() -> None:
     def work(network: Network) -> None:
         with kernel.inside(network.endpoints["kafka2"].namespace):
             taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -230,8 +230,8 @@ def test_new_connections_are_dropped_and_old_ones_go_on() -> None:
     in_a_lab_network(work)
 
 
-def test_however_often_new_connections_are_cut_the_next_cut_is_proved_and_healed() -> None:
-    """More often than connections fit into the queue of whoever stands in for a program."""
+def test_new_connections_can_be_cut_any_number_of_times() -> None:
+    """They are cut more often than connections fit into the queue of the lab's listener."""
 
     def work(network: Network) -> None:
         match = Match(new_connections=True)
@@ -240,7 +240,7 @@ def test_however_often_new_connections_are_cut_the_next_cut_is_proved_and_healed
                 pass
             link_faults.prove_open(network, BOTH, match)
         for name in ("kafka1", "kafka2"):
-            assert len(network.endpoints[name].accepted) <= 2  # those of the last
+            assert len(network.endpoints[name].accepted) <= 2  # the descriptors of the last fault
 
     in_a_lab_network(work)
 
@@ -260,7 +260,7 @@ def test_a_reset_refuses_at_once_and_breaks_old_connections() -> None:
 
 
 @pytest.mark.parametrize("share", [0.05, 1.0])
-def test_loss_takes_about_its_share_of_the_tests_own_datagrams(share: float) -> None:
+def test_loss_drops_about_its_share_of_the_tests_own_datagrams(share: float) -> None:
     def work(network: Network) -> None:
         links = sorted(links_of(["kafka2"], NODES))
         sent = 1000
@@ -273,7 +273,7 @@ def test_loss_takes_about_its_share_of_the_tests_own_datagrams(share: float) -> 
     in_a_lab_network(work)
 
 
-def test_what_others_send_on_a_flaky_link_is_not_taken_for_lost_probes() -> None:
+def test_other_traffic_on_a_lossy_link_is_not_counted_as_lost_probes() -> None:
     def work(network: Network) -> None:
         over = threading.Event()
         with kernel.inside(network.endpoints["kafka1"].namespace):
@@ -300,7 +300,7 @@ def test_what_others_send_on_a_flaky_link_is_not_taken_for_lost_probes() -> None
 
 
 def _arrivals(network: Network, link: Link, count: int) -> int:
-    """How many of so many datagrams arrive, until nothing has come for a while that is long even on a busy machine."""
+    """Return how many datagrams arrive, until none comes for a while that is long even on a busy machine."""
     source, target = (network.endpoints[name] for name in link)
     with ExitStack() as stack:
         with kernel.inside(target.namespace):
@@ -334,7 +334,7 @@ class NoNetem(Exception):
 
 @contextmanager
 def _or_no_netem() -> Iterator[None]:
-    """A kernel without netem must say so; any other OSError is none of ours."""
+    """Allow the refusal of a kernel without netem. Any other OSError is an error."""
     try:
         yield
     except OSError as problem:
@@ -348,8 +348,9 @@ def _or_no_netem() -> Iterator[None]:
 
 @contextmanager
 def refuted(network: Network, match: str | None = None) -> Iterator[None]:
-    """The proof within fails, and a probe tells it: not only that somebody else changed the rules. It need not be
-    patient: what was sabotaged does not come back."""
+    """Assert that the proof within fails because of a probe, and not only because somebody else changed the rules.
+
+    The proof has little time, because a sabotaged fault does not recover."""
     link_faults._PATIENCE_S = delay._PATIENCE_S = IMPATIENT_S
     probes.carries = partial(probes.carries, patience_s=IMPATIENT_S)
     probes.try_links = partial(probes.try_links, patience_s=IMPATIENT_S)
@@ -360,7 +361,7 @@ def refuted(network: Network, match: str | None = None) -> Iterator[None]:
 
 @pytest.mark.proves("D1")
 @each_kind
-def test_a_fault_whose_rules_were_removed_is_found_out(match: Match) -> None:
+def test_a_fault_whose_rules_were_removed_is_reported(match: Match) -> None:
     def work(network: Network) -> None:
         with link_faults.severed(network, "f1", BOTH, match) as held:
             remove_rules(network)
@@ -372,7 +373,7 @@ def test_a_fault_whose_rules_were_removed_is_found_out(match: Match) -> None:
 
 @pytest.mark.proves("D1")
 @each_kind
-def test_a_fault_that_lost_one_of_its_links_is_found_out(match: Match) -> None:
+def test_a_fault_that_lost_one_of_its_links_is_reported(match: Match) -> None:
     def work(network: Network) -> None:
         with link_faults.severed(network, "f1", BOTH, match) as held:
             remove_links(network, "f1", [BOTH[1]])
@@ -384,7 +385,7 @@ def test_a_fault_that_lost_one_of_its_links_is_found_out(match: Match) -> None:
 
 @pytest.mark.proves("D1")
 @pytest.mark.parametrize("kind", ["cut", "reset", "loss"])
-def test_a_fault_whose_whole_table_is_gone_is_found_out(kind: str) -> None:
+def test_a_fault_whose_whole_table_is_gone_is_reported(kind: str) -> None:
     def work(network: Network) -> None:
         with link_faults.severed(network, "f1", BOTH, KINDS[kind]) as held:
             remove_table(network)
@@ -396,7 +397,7 @@ def test_a_fault_whose_whole_table_is_gone_is_found_out(kind: str) -> None:
 
 @pytest.mark.proves("D1")
 @pytest.mark.parametrize("kind", ["port", "new connections of a port", "reset of a port"])
-def test_a_cut_that_stands_on_the_wrong_port_is_found_out(kind: str) -> None:
+def test_a_cut_of_the_wrong_port_is_reported(kind: str) -> None:
     def work(network: Network) -> None:
         with link_faults.severed(network, "f1", BOTH, KINDS[kind]) as held:
             move_to_port(network, "f1", BOTH, PORT + 1)
@@ -408,7 +409,7 @@ def test_a_cut_that_stands_on_the_wrong_port_is_found_out(kind: str) -> None:
 
 @pytest.mark.proves("D1")
 @each_kind
-def test_a_fault_whose_rules_stand_in_another_namespace_is_found_out(match: Match) -> None:
+def test_a_fault_whose_rules_are_in_another_namespace_is_reported(match: Match) -> None:
     def work(network: Network) -> None:
         node = network.endpoints["kafka1"].namespace
 
@@ -428,7 +429,7 @@ def test_a_fault_whose_rules_stand_in_another_namespace_is_found_out(match: Matc
 
 
 @pytest.mark.proves("D1")
-def test_a_cut_of_a_port_that_cuts_every_port_is_found_out() -> None:
+def test_a_cut_of_a_port_that_cuts_every_port_is_reported() -> None:
     def work(network: Network) -> None:
         with link_faults.severed(network, "f1", BOTH, Match(port=PORT)) as held:
             network.rules.add("stray", Match(), [network._addresses(link) for link in BOTH])
@@ -439,7 +440,7 @@ def test_a_cut_of_a_port_that_cuts_every_port_is_found_out() -> None:
 
 
 @pytest.mark.proves("D1")
-def test_a_one_way_cut_that_cuts_both_ways_is_found_out() -> None:
+def test_a_one_way_cut_that_cuts_both_ways_is_reported() -> None:
     def work(network: Network) -> None:
         with link_faults.severed(network, "f1", [("kafka1", "kafka2")], Match()) as held:
             network.rules.add("stray", Match(), [network._addresses(("kafka2", "kafka1"))])
@@ -450,7 +451,7 @@ def test_a_one_way_cut_that_cuts_both_ways_is_found_out() -> None:
 
 
 @pytest.mark.proves("D1")
-def test_new_connections_only_that_stops_old_ones_too_is_found_out() -> None:
+def test_a_cut_of_new_connections_that_stops_old_ones_too_is_reported() -> None:
     def work(network: Network) -> None:
         with link_faults.severed(network, "f1", BOTH, Match(new_connections=True)) as held:
             network.rules.add("stray", Match(), [network._addresses(link) for link in BOTH])
@@ -461,7 +462,7 @@ def test_new_connections_only_that_stops_old_ones_too_is_found_out() -> None:
 
 
 @pytest.mark.proves("D1")
-def test_a_reset_that_is_silent_is_found_out() -> None:
+def test_a_reset_that_sends_no_reset_is_reported() -> None:
     def work(network: Network) -> None:
         with link_faults.severed(network, "f1", BOTH, Match(reset=True)) as held:
             network.rules.add("stray", Match(), [network._addresses(link) for link in BOTH])
@@ -473,7 +474,7 @@ def test_a_reset_that_is_silent_is_found_out() -> None:
 
 @pytest.mark.proves("D1")
 @pytest.mark.parametrize("wrong", [0.02, 0.9])
-def test_a_loss_of_another_share_is_found_out(wrong: float) -> None:
+def test_a_loss_of_another_share_is_reported(wrong: float) -> None:
     def work(network: Network) -> None:
         with link_faults.severed(network, "f1", BOTH, Match(loss=0.3)) as held:
             network.rules.remove("f1")
@@ -485,7 +486,7 @@ def test_a_loss_of_another_share_is_found_out(wrong: float) -> None:
 
 
 @pytest.mark.proves("D1")
-def test_a_delay_that_does_not_delay_is_found_out() -> None:
+def test_a_delay_that_does_not_delay_is_reported() -> None:
     def work(network: Network) -> None:
         network.delay = network.undelay = lambda *_: None  # type: ignore[method-assign,assignment]
         with refuted(network), delay.delayed(network, ["kafka2"], 100):
@@ -495,7 +496,7 @@ def test_a_delay_that_does_not_delay_is_found_out() -> None:
 
 
 @pytest.mark.proves("D1")
-def test_a_delay_that_is_taken_away_while_it_stands_is_found_out() -> None:
+def test_a_delay_that_is_removed_while_it_is_active_is_reported() -> None:
     def work(network: Network) -> None:
         if not has_netem(network):
             stand_in_for_netem(network)
@@ -510,7 +511,7 @@ def test_a_delay_that_is_taken_away_while_it_stands_is_found_out() -> None:
 
 @pytest.mark.proves("D1")
 @pytest.mark.parametrize("left", [[], ["router"], ["node"]])
-def test_a_short_delay_that_is_taken_away_is_found_out_though_the_machine_is_as_slow(left: list[str]) -> None:
+def test_a_short_delay_that_is_removed_is_reported_even_on_a_machine_that_is_as_slow(left: list[str]) -> None:
     def work(network: Network) -> None:
         if not has_netem(network):
             stand_in_for_netem(network)
@@ -533,7 +534,7 @@ def has_netem(network: Network) -> bool:
 
 
 def stand_in_for_netem(network: Network) -> None:
-    """Datagrams are held back before they are sent: all that the proof of a delay can tell from the kernel's own."""
+    """Hold datagrams back before they are sent. The proof of a delay cannot tell this from the kernel's delay."""
     late: dict[str, float] = {}
     try_links = probes.try_links
 
@@ -548,10 +549,10 @@ def stand_in_for_netem(network: Network) -> None:
 
 
 @pytest.mark.proves("D1")
-def test_a_fault_on_a_node_that_was_taken_away_is_told() -> None:
+def test_a_fault_on_a_node_that_was_removed_is_reported() -> None:
     def work(network: Network) -> None:
         with link_faults.severed(network, "f1", BOTH, Match()) as held:
-            network.detach("kafka2")  # as an `add` that failed does
+            network.detach("kafka2")  # as after an `add` that failed
             with refuted(network):
                 held.prove()
 
@@ -570,7 +571,7 @@ def test_silence_at_a_node_whose_network_is_gone_proves_nothing() -> None:
     in_a_lab_network(work)
 
 
-def test_a_mended_link_on_which_nothing_gets_through_is_told() -> None:
+def test_a_healed_link_on_which_nothing_gets_through_is_reported() -> None:
     def work(network: Network) -> None:
         network.rules.add("stray", Match(), [network._addresses(BOTH[0])])
         with refuted(network, match="nothing gets through"):
@@ -580,7 +581,7 @@ def test_a_mended_link_on_which_nothing_gets_through_is_told() -> None:
 
 
 @pytest.mark.proves("D1")
-def test_a_fault_that_cannot_be_proved_is_undone() -> None:
+def test_a_fault_that_cannot_be_proved_is_removed() -> None:
     def work(network: Network) -> None:
         before = rule_set(network)
         sever = network.sever
@@ -599,7 +600,7 @@ def test_a_fault_that_cannot_be_proved_is_undone() -> None:
 
 
 @pytest.mark.proves("D1")
-def test_a_rule_of_somebody_else_that_no_probe_meets_is_found_out(rootless: bool) -> None:
+def test_a_rule_of_somebody_else_that_no_probe_meets_is_reported(rootless: bool) -> None:
     def work(network: Network) -> None:
         far = sorted(severed_between(["kafka3"], ["client"]))
         with (
@@ -616,7 +617,7 @@ def test_a_rule_of_somebody_else_that_no_probe_meets_is_found_out(rootless: bool
 
 @pytest.mark.proves("D1")
 @each_kind
-def test_a_fault_that_was_opened_between_two_probes_is_found_out(match: Match) -> None:
+def test_a_fault_that_was_interrupted_between_two_probes_is_reported(match: Match) -> None:
     def work(network: Network) -> None:
         with link_faults.severed(network, "f1", BOTH, match) as held:
             held.prove()
@@ -627,7 +628,7 @@ def test_a_fault_that_was_opened_between_two_probes_is_found_out(match: Match) -
 
 
 def assert_nothing_is_proved(network: Network, *standing: FaultProof) -> None:
-    """Not what stands, nor that it is healed, nor a fault to come, whatever we change ourselves."""
+    """Assert that no active fault, no healing and no later fault is proved, whatever the lab itself changes."""
     for held in standing * 2:
         with pytest.raises(NotProved, match=NOT_ONLY_OURS):
             held.prove()
@@ -640,7 +641,7 @@ def assert_nothing_is_proved(network: Network, *standing: FaultProof) -> None:
 
 
 @pytest.mark.proves("D1")
-def test_a_change_of_somebody_else_just_before_one_of_ours_is_found_out() -> None:
+def test_a_change_of_somebody_else_just_before_one_of_ours_is_reported() -> None:
     def work(network: Network) -> None:
         with link_faults.severed(network, "f1", BOTH, Match()) as held:
             let_connections_through_for_a_moment(network)
@@ -650,7 +651,7 @@ def test_a_change_of_somebody_else_just_before_one_of_ours_is_found_out() -> Non
     in_a_lab_network(work)
 
 
-def test_what_we_change_the_kernel_ends_and_others_read_or_change_elsewhere_is_no_change_of_somebody_else(
+def test_our_changes_the_kernels_expiries_and_what_others_read_or_change_elsewhere_are_no_foreign_change(
     rootless: bool,
 ) -> None:
     def work(network: Network) -> None:
@@ -663,7 +664,7 @@ def test_what_we_change_the_kernel_ends_and_others_read_or_change_elsewhere_is_n
                 wait_until(lambda: network.taken("short") == {}, "the kernel has forgotten it")
                 first.prove()
             with pytest.raises(NetlinkError):
-                network.rules.add("f1", Match(), [])  # there is one already: nothing is changed
+                network.rules.add("f1", Match(), [])  # the table exists already, so nothing changes
             rule_set(network)
             with kernel.inside(network.endpoints["kafka1"].namespace):
                 Rules().close()
@@ -692,7 +693,7 @@ def test_overlapping_cuts_are_their_union_and_healing_one_leaves_the_other(rootl
     in_a_lab_network(work, rootless=rootless)
 
 
-def test_every_kind_holds_on_links_that_are_cut_already() -> None:
+def test_every_kind_holds_on_links_that_are_already_cut() -> None:
     def work(network: Network) -> None:
         with link_faults.severed(network, "f1", BOTH, Match()) as first:
             for match in KINDS.values():
@@ -713,7 +714,7 @@ def test_the_kernel_ends_every_kind_by_itself_when_its_time_is_up(rootless: bool
                 stack.enter_context(link_faults.severed(network, f"f{number}", links, match, for_s=1.0))
                 for number, (match, links) in enumerate(zip(kinds, pairs, strict=False))
             ]
-            # Nobody mends: the rules and the sets stay, the kernel forgets what is in them.
+            # Nothing heals them: the rules and the sets stay, and the kernel removes the elements of the sets.
             for number in range(len(kinds)):
                 wait_until(lambda fault=f"f{number}": network.taken(fault) == {}, "the kernel has forgotten the links")  # type: ignore[misc]
             assert open_pairs(network) == ALL_PAIRS
@@ -749,7 +750,7 @@ class Cut:
         return self.match in (Match(), Match(reset=True))
 
     def takes(self, link: Link, port: int, opens: bool) -> bool:
-        """Whether it takes the packet that opens a connection to this port, or what follows, on this link."""
+        """Return whether the fault stops the packet that opens a connection to this port, or the later ones, on this link."""
         match = self.match
         return link in self.links and match.port in (None, port) and (opens or not match.new_connections)
 
@@ -774,7 +775,9 @@ OPERATIONS = st.integers(0, 30).flatmap(
 
 @pytest.mark.proves("A6")
 @pytest.mark.timeout(SECONDS_MAX + 60)
-def test_any_sequence_of_faults_and_heals_is_the_union_of_what_stands(rootless: bool, record_property: Told) -> None:
+def test_after_any_sequence_of_faults_and_heals_the_cut_links_are_the_union_of_the_active_faults(
+    rootless: bool, record_property: Told
+) -> None:
     def work(network: Network) -> Counter[str]:
         baseline, played = rule_set(network), Counter[str]()
 
@@ -809,7 +812,7 @@ def test_any_sequence_of_faults_and_heals_is_the_union_of_what_stands(rootless: 
 
 @contextmanager
 def a_lab_of_sleepers(network: Network) -> Iterator[Lab]:
-    """Nodes that can be paused, and never answer anybody."""
+    """Yield nodes that can be paused, and never answer."""
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab(network, Events(Path(folder) / "events.jsonl"))
         nodes = {name: LabSpec(kafka="3.9.2").broker(number) for number, name in enumerate(NODES[:2], start=1)}
@@ -826,7 +829,7 @@ def a_lab_of_sleepers(network: Network) -> Iterator[Lab]:
 
 
 class Play:
-    """Faults that stand in a lab, and what they must come to together."""
+    """The active faults of a lab, and the effect that they must have together."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
@@ -861,7 +864,7 @@ class Play:
         assert (self._network.left_s(name) or 0) > (LONG_S / 2 if cut.for_s == LONG_S else -1)
         if cut.for_s == BRIEFLY_S:
             wait_until(lambda: self._network.taken(name) == {}, f"the kernel has ended {name}")
-            cut = replace(cut, links=frozenset())  # its rules stay until it is healed, and take nothing
+            cut = replace(cut, links=frozenset())  # its rules stay until it is healed, and stop nothing
         self._standing[name] = cut
 
     def _paused(self) -> set[str]:
@@ -871,13 +874,13 @@ class Play:
         return [what for what in self._standing.values() if isinstance(what, Cut)]
 
     def prove(self) -> None:
-        """Again, whatever the kernel has not ended."""
+        """Prove again every fault that the kernel has not ended."""
         for name, what in self._standing.items():
             if isinstance(what, str) or what.links:
                 self._lab.active[name].proof.prove()
 
     def expect(self) -> None:
-        """Datagrams arrive where no fault takes them, and nowhere else; where some are lost, either will do."""
+        """Expect datagrams to arrive where no fault stops them, and nowhere else. On a lossy link both results are right."""
         severed = {link for cut in self._cuts() if cut.takes_datagrams for link in cut.links}
         lossy = {link for cut in self._cuts() if cut.match.loss is not None for link in cut.links}
         seen: set[Link] = set()
@@ -886,13 +889,13 @@ class Play:
             seen.update(open_pairs(self._network))
             return seen >= ALL_PAIRS - severed - lossy
 
-        wait_until(all_open, "every link is open that no fault severs")
+        wait_until(all_open, "every link that no fault cuts is open")
         assert not seen & severed
         for name in NODES[:2]:
             assert self._lab.processes.state(name) == ("paused" if name in self._paused() else "running")
 
     def expect_connections(self) -> None:
-        """On every link and by two ports at once: a new connection comes about, is refused, or hears nothing."""
+        """Expect a new connection on every link and to two ports to be made, refused or unanswered."""
         expected = {(link, port): self._expected(link, port) for link in ALL_PAIRS for port in (PROBE_PORT, PORT)}
         outcomes: dict[tuple[Link, int], str] = {}
         with ExitStack() as stack:
@@ -909,7 +912,7 @@ class Play:
                     outcomes[attempts.pop(attempt)] = "refused" if problem == errno.ECONNREFUSED else "connected"
                 return all(place in outcomes for place, told in expected.items() if told in ("connected", "refused"))
 
-            wait_until(lambda: look(0.01), "whatever is not silent has answered")
+            wait_until(lambda: look(0.01), "every link that is not silent has answered")
             look(SILENCE_S)
         for place, told in expected.items():
             assert told in (outcomes.get(place, "silent"), "by lot"), place

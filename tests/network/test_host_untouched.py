@@ -1,5 +1,4 @@
-"""What stands on the host before a lab stands there afterwards, to the last byte. With the lab's real network, and
-without Kafka."""
+"""A lab leaves everything on the host as it was, to the last byte. The lab's network is real, without Kafka."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ def two_faults(network: Network) -> int:
 
 @pytest.mark.proves("A7")
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can furnish a host")
-def test_what_others_have_is_as_before(record_property: Told) -> None:
+def test_a_lab_leaves_the_host_as_it_was(record_property: Told) -> None:
     before, after, done = on_a_host(
         lambda: [in_a_lab_network(two_faults, rootless=rootless) for rootless in (False, True)]
     )

@@ -1,4 +1,4 @@
-"""Asking the judge about histories: one Spark for all tests, one job for all cases of a check."""
+"""Ask the judge about histories, with one Spark for all tests and one job for all cases of a check."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tables_of(
     small: bool = True,
     numbers: Sequence[tuple[Any, ...]] | None = None,
 ) -> Tables:
-    """Many histories as the tables of one job; not `small`: each in several partitions, as a large journal has it."""
+    """Return many histories as the tables of one job. Without `small` each table has several partitions."""
     complete = [(history.run, history.complete()) for history in histories]
     journal = {
         name: few_rows(
@@ -69,21 +69,21 @@ def tables_of(
 
 @cache
 def session() -> Session:
-    """One Spark for all tests of this process."""
+    """Return the one Spark of all tests in this process."""
     running = warm("local[2]")
     atexit.register(running.close)
     return running
 
 
 def spark(small: bool = True) -> SparkSession:
-    """Set up anew each time, for a frame is planned only when its rows are asked for."""
+    """Return Spark with its settings made anew, because a frame is planned only when its rows are asked for."""
     running = session().spark
     fit_to(running, 0, small)
     return running
 
 
 def written(questions: Mapping[str, Callable[[], DataFrame]], runs: Iterable[int]) -> dict[str, list[dict[str, Any]]]:
-    """The answers as the judge has those of a large journal: written by Spark, a few at once, and read again."""
+    """Return the answers as for a large journal: Spark writes them, a few at once, and they are read again."""
     spark(small=False)
     with TemporaryDirectory(dir=session().folder) as folder:
         broken = run_checks(questions, Path(folder), small=False, at_once=2, answered=lambda *_: None)
@@ -93,7 +93,7 @@ def written(questions: Mapping[str, Callable[[], DataFrame]], runs: Iterable[int
 
 
 def verdicts_of(cases: Mapping[str, tuple[History, object]], folder: Path) -> dict[str, Verdict]:
-    """Each of these histories as a run of its own, judged together."""
+    """Judge each of these histories as a run of its own, all together."""
     directories = []
     for place, (history, _) in enumerate(cases.values()):
         history.run = FIRST_RUN + place
@@ -105,7 +105,7 @@ Cases = dict[str, tuple[History, list[Any]]]
 
 
 def witnesses(check: str, *histories: History) -> list[dict[str, Any]]:
-    """What a check finds in all of these histories, which differ in their `run`, in one job."""
+    """Return what a check finds in all of these histories, in one job. Each history has its own `run`."""
     frame = QUESTIONS[check](tables_of(spark(), *histories))
     return [row.asDict(recursive=True) for row in collected(frame)]
 
@@ -114,7 +114,7 @@ _ANSWERS: dict[str, dict[str, list[Any]]] = {}
 
 
 def found(check: str, case: str, cases: Cases, *columns: str) -> list[Any]:
-    """What a check finds in one case: the columns asked for. All cases of a check share one job."""
+    """Return these columns of what a check finds in one case. All cases of a check share one job."""
     if check not in _ANSWERS:
         numbered = [replace(history, run=FIRST_RUN + place) for place, (history, _) in enumerate(cases.values())]
         every = witnesses(check, *numbered)

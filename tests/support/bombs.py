@@ -1,4 +1,4 @@
-"""Run directories of a stranger who wishes us harm: each is small, and says that it holds more than any memory."""
+"""Hostile run directories: each is small on disk, and holds more than any memory can."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def record(run: Path, change: Callable[[dict[str, Any]], None]) -> None:
 
 
 def rows(table: str, count: int, **given: Any) -> pa.Table:
-    """So many rows of a table; what is not given is as good as nothing. A text is in memory once."""
+    """Return so many rows of a table. Columns that are not given hold little. A text is in memory once."""
     zeros: dict[Any, Any] = {pa.int32(): 0, pa.int64(): 0, pa.bool_(): False, pa.float64(): 0.0}
     columns = []
     for field in TABLES[table].schema:
@@ -70,11 +70,11 @@ def nested(run: Path) -> None:
 
 def spaces(run: Path) -> None:
     with (run / "run.json").open("ab") as file:
-        file.truncate(2**30)  # of zeros, which take up no disk; they are no better than spaces
+        file.truncate(2**30)  # zeros take up no disk, and are as bad as spaces
 
 
 def long_texts(run: Path) -> None:
-    """The same text of a megabyte, named two thousand times."""
+    """Name the same text of a megabyte two thousand times."""
     sealed(run, "probes", rows("probes", 2_000, text="x" * 2**20), row_group_size=2_000)
 
 
@@ -92,7 +92,7 @@ def many_small_texts(run: Path) -> None:
 
 
 def many_rows(run: Path) -> None:
-    """Numbers that rise by one are next to nothing, however many they are."""
+    """Write very many numbers that rise by one, which take up almost nothing on disk."""
     sealed(run, "ends", rows("ends", 300_000))
 
 
@@ -151,7 +151,7 @@ def many_files(run: Path) -> None:
 
 
 def of_rows(run: Path, table: str, count: int, rising: str = "") -> None:
-    """So many rows, all alike, or with one column that rises by one."""
+    """Return so many rows, all alike, or with one column that rises by one."""
     with pq.ParquetWriter(
         made(run / "journal" / table) / "bomb.parquet",
         TABLES[table].schema,
@@ -181,7 +181,7 @@ def many_positions(run: Path) -> None:
 
 
 def many_views_of_one_look(run: Path) -> None:
-    """As thousands of partitions leave them."""
+    """Write the views of thousands of partitions at one moment."""
     of_rows(run, "state", 20_000_000)
 
 
@@ -190,7 +190,7 @@ def many_looks(run: Path) -> None:
 
 
 def number(run: Path) -> int:
-    """Of the run; what is of another run is left out for that."""
+    """Return the run's number: rows with another number would be left out for that reason."""
     return int(json.loads((run / "run.json").read_text())["run"])
 
 
@@ -214,7 +214,7 @@ def a_long_signature(run: Path) -> None:
 
 
 def planted_folds(run: Path) -> Path:
-    """Where a judge looks for what it kept, with a signature that anybody can compute."""
+    """Plant a file where a judge keeps its folds, with a signature that anybody can compute."""
     with opened(run) as source, kept_folder(source) as kept:
         assert kept is not None
         return made(kept / "_folds")
@@ -236,7 +236,7 @@ def many_trees(run: Path) -> None:
     np.savez(planted_folds(run) / "parts-0.npz", size=2**40)
 
 
-NOTHING = ""  # it is not left out: it takes time, and no memory
+NOTHING = ""  # it is read: it takes time, but no memory
 BOMBS: dict[Plant, str] = {
     many_partitions: "plan.topics.partitions is beyond 200,000",
     many_copies: "plan.producers has more than 10,000 copies",

@@ -1,4 +1,4 @@
-"""The command line, run in this process; and lines that are wrong, or aimed at a lab."""
+"""Run the command line in this process; and lines that are wrong, or that need a lab."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where labs would keep their files; a test of bad input leaves nothing there."""
+    """The folder where labs would keep their files. A test of bad input leaves nothing there."""
     folder = tmp_path / "state"
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -28,7 +28,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def run(state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run the command line in this process: exit code, standard output, standard error."""
+    """Run the command line in this process, and return exit code, standard output and standard error."""
 
     def run_(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["ackproof", *arguments])

@@ -1,4 +1,4 @@
-"""A machine that lacks something: in namespaces of its own, so that the lack is real and nobody else's.
+"""Run ackproof on a machine that lacks something. The lack is real, and in namespaces, so that no other process has it.
 
 python tests/support/crippled.py '{"refuses": ["nftables"]}' up --brokers 1
 """
@@ -21,7 +21,7 @@ from ackproof.host import namespaces as kernel
 NETLINK_NETFILTER, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 12, 38, 22
 LOAD, EQUAL, ANSWER, ALLOWED, ERROR = 0x20, 0x15, 0x06, 0x7FFF0000, 0x00050000
 UNSHARE, SOCKET = {"x86_64": (272, 41), "aarch64": (97, 198)}[os.uname().machine]
-REFUSED = {  # by a filter of system calls, as a container has one
+REFUSED = {  # with a filter of system calls, as in a container
     "namespaces": [(LOAD, 0, 0, 0), (EQUAL, 0, 1, UNSHARE), (ANSWER, 0, 0, ERROR | errno.EPERM)],
     "nftables": [
         (LOAD, 0, 0, 0),

@@ -1,5 +1,7 @@
-"""A program in the place of java that does what Ivy does with the wanted list, from a repository of its own: the folder
-beside it, whose files it copies. Of others it says what Ivy would say. As anything but Ivy it never serves."""
+"""A program that takes the place of java and does what Ivy does: it copies the wanted jars from a folder beside it.
+
+For a jar that the folder lacks it prints what Ivy would print. Started as anything but Ivy, it never serves.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +42,12 @@ sys.exit(missing)
 
 
 def fake_ivy(python: str, each_s: float = 0.0) -> str:
-    """The program; with `each_s` it takes its time for each jar."""
+    """Return the program. With `each_s` it takes so many seconds for each jar."""
     return f"#!{python} -IS\n" + _PROGRAM.replace("EACH_S", str(each_s))
 
 
 def publish(repository: Path, version: str) -> None:
-    """Put what a release consists of into a repository."""
+    """Put the jars of a release into a repository."""
     repository.mkdir(parents=True)
     for module in jars._wanted(jars.Kafka(version, repository, jars.parse_release(version))):
         put(repository, f"{module.name}-{module.version}")

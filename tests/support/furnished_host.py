@@ -1,7 +1,7 @@
-"""A host for labs to leave as it was: namespaces of its own, furnished by somebody who knows nothing of us.
+"""A host that labs must leave as it was: namespaces with links, rules and mounts of somebody else.
 
-What stands there is told to the last byte: links, addresses, routes, rules and sets of every family, mounts, and a
-named namespace with all of that once more.
+`standing` tells all of it to the last byte: links, addresses, routes, rules and sets of every family, mounts, and a
+named namespace that has the same once more.
 """
 
 from __future__ import annotations
@@ -26,13 +26,19 @@ from tests.support.skips import cannot_run
 
 NAMED = Path("/run/netns/theirs")
 FAMILIES = {"inet": 1, "ip": 2, "ip6": 10}
-OTHERS = (["nft", "-n", "list", "ruleset"], ["iptables-save", "-c"], ["ip6tables-save", "-c"])  # where they are there
-HEADER_BYTES = 16  # of a message of the kernel's, in which the number of whoever asked stands
+OTHERS = (
+    ["nft", "-n", "list", "ruleset"],
+    ["iptables-save", "-c"],
+    ["ip6tables-save", "-c"],
+)  # those of them that are installed
+HEADER_BYTES = 16  # of a message of the kernel; it holds the number of the process that asked
 
 
 def furnish() -> None:
-    """As somebody may have who also has a table of our name, and an address of ours."""
-    Path("/proc/sys/net/ipv6/conf/default/accept_dad").write_text("0")  # an address stands at once, as it is to stay
+    """Set up what somebody may have who also uses a table of our name, and an address of ours."""
+    Path("/proc/sys/net/ipv6/conf/default/accept_dad").write_text(
+        "0"
+    )  # an address is usable at once, and does not change later
     with IPRoute() as routes:
         routes.link("set", index=1, state="up")
         routes.link("add", ifname="kafka1", kind="bridge")
@@ -40,7 +46,7 @@ def furnish() -> None:
         routes.addr("add", index=index, address="198.18.1.1", prefixlen=24)
         routes.addr("add", index=index, address="fd00::1", prefixlen=64)
         routes.link("set", index=index, state="up")
-        wait_until(lambda: _is_settled(routes, index), "its addresses of IPv6 have their routes")
+        wait_until(lambda: _is_settled(routes, index), "the IPv6 addresses have their routes")
     for number in FAMILIES.values():
         _add_table("theirs", number)
         if number != FAMILIES["ip"]:
@@ -51,7 +57,7 @@ def furnish() -> None:
 
 
 def _is_settled(routes: IPRoute, index: int) -> bool:
-    """Its own address and the one that the kernel gives it stand before the local routes to them do."""
+    """Return whether both IPv6 addresses have their local routes, which come later than the addresses."""
     addresses = {each.get_attr("IFA_ADDRESS") for each in routes.get_addr(family=socket.AF_INET6, index=index)}
     local = routes.get_routes(family=socket.AF_INET6, table=255)
     return len(addresses) == 2 and addresses <= {each.get_attr("RTA_DST") for each in local}
@@ -75,7 +81,7 @@ def _add_table(name: str, family: int) -> None:
 
 
 def furnish_a_named_namespace() -> None:
-    """As `ip netns add theirs` does."""
+    """Do what `ip netns add theirs` does."""
     kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
     kernel.mount("tmpfs", "/run", "tmpfs")
     NAMED.parent.mkdir()
@@ -116,7 +122,7 @@ def _in_this_namespace() -> Iterator[str]:
 
 
 def told_by_others() -> Iterator[str]:
-    """The packet rules as other programs than ours tell them, with their counters and without the time of asking."""
+    """Yield the packet rules as other programs print them, with their counters and without the time."""
     for command in OTHERS:
         if program := shutil.which(command[0], path=f"{os.environ['PATH']}:/usr/sbin:/sbin"):
             told = subprocess.run([program, *command[1:]], capture_output=True, text=True, check=True).stdout
@@ -128,7 +134,7 @@ def _without_ages(attributes: str) -> str:
 
 
 def on_a_host(work: Callable[[], Any], seconds_max: int = SECONDS_MAX) -> tuple[list[str], list[str], Any]:
-    """What stands on a furnished host before some work and after it, and what that gave back."""
+    """Return what is on a furnished host before some work and after it, and what the work returned."""
 
     def there() -> Any:
         try:

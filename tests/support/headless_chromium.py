@@ -53,7 +53,7 @@ def chromium() -> str | None:
 
 @dataclass
 class Page:
-    """One open page, and what it did."""
+    """One open page: its console messages, its exceptions and its requests."""
 
     browser: Browser
     session: str
@@ -65,7 +65,7 @@ class Page:
         return self.browser.call(method, self.session, **params)
 
     def close(self) -> None:
-        self.browser.call("Target.closeTarget", targetId=self.target)  # also while it goes to another page
+        self.browser.call("Target.closeTarget", targetId=self.target)  # also while it loads another page
 
     def run(self, expression: str) -> Any:
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)

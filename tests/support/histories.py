@@ -1,8 +1,8 @@
-"""Histories written by hand: a few sends, what the log holds in the end, and whatever else a check looks at.
+"""Histories written by hand: a few sends, the records of the final log, and whatever else a check looks at.
 
-Times are milliseconds from the beginning of the run. What a test does not say is as in a run where nothing went wrong:
-each send is reserved, made when it was due and acknowledged a millisecond later; each partition that is named was read
-to its end; each fault asked for was proved and healed.
+Times are milliseconds from the beginning of the run. What a test leaves out is as in a run where nothing went wrong:
+each send was reserved, made when it was due and acknowledged a millisecond later; each partition that is named was read
+to its end; each fault was proved and healed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ackproof.model.scenario import Expected
 from tests.support.plans import plan_of
 
 MS = 1_000_000
-START = 1_000 * MS  # the monotonic clock does not begin with a run
+START = 1_000 * MS  # the monotonic clock does not start at 0 with a run
 FIRST_RUN = 1_700_000_000_000_000
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -40,7 +40,7 @@ def at(ms: float) -> int:
 
 @dataclass
 class History:
-    """One run, told row by row."""
+    """One run, written row by row."""
 
     run: int = FIRST_RUN
     acks: str = "1"
@@ -52,18 +52,20 @@ class History:
     claims: list[dict[str, Any]] = field(default_factory=list)
     producers: list[dict[str, Any]] = field(default_factory=list)  # of the plan
     starts: Literal["earliest", "latest"] = "earliest"  # every consumer
-    readers: int | None = None  # expected of every group
+    readers: int | None = None  # the number of consumers that every group should have
     consumers: list[dict[str, Any]] = field(default_factory=list)  # of the plan
-    receivers: list[dict[str, Any]] = field(default_factory=list)  # of the plan: consumers, each with a receiver
-    alerts: list[dict[str, Any]] = field(default_factory=list)  # expected, by the plan
+    receivers: list[dict[str, Any]] = field(default_factory=list)  # in the plan: consumers with a receiver
+    alerts: list[dict[str, Any]] = field(default_factory=list)  # expected by the plan
     marks: Marks = field(default_factory=Marks)
     ended: str | None = "complete"
-    mirrors: dict[int, int] = field(default_factory=dict)  # a mirror's topic: the one that it was made from
-    planned: int | None = None  # partitions of each topic, by the plan
+    mirrors: dict[int, int] = field(default_factory=dict)  # the mirror's topic, and the topic that it copies
+    planned: int | None = None  # partitions of each topic in the plan
     mode: Literal["zookeeper", "kraft"] = "zookeeper"
-    racks: list[str] = field(default_factory=list)  # of the brokers in turn
-    unread: dict[int, str] = field(default_factory=dict)  # what groups lacked when the run no longer waited for them
-    own_blocks: bool = False  # the test says itself what was reserved
+    racks: list[str] = field(default_factory=list)  # the racks of broker 1, 2, 3 and so on
+    unread: dict[int, str] = field(
+        default_factory=dict
+    )  # what each group had not read when the run stopped waiting for it
+    own_blocks: bool = False  # the test itself says which numbers were reserved
 
     def send(
         self,
@@ -145,7 +147,7 @@ class History:
         partition: int = 0,
         digest: int | None = None,
     ) -> History:
-        """What the final read found in a topic that a mirror made: by default topic 1, from topic 0."""
+        """Add what the final read found in a mirror's topic: by default topic 1, which copies topic 0."""
         self.mirrors.setdefault(topic, 0)
         self.rows["mirrored"].append(
             {
@@ -163,7 +165,7 @@ class History:
     def stands(
         self, mirror_offset: int | None, offset: int | None, *, when: float = 900, partition: int = 0
     ) -> History:
-        """Where group 0 goes on in topic 1, a mirror, and in topic 0, from which it was made."""
+        """Add where group 0 goes on in topic 1, a mirror, and in topic 0, which it copies."""
         self.mirrors.setdefault(1, 0)
         row = {"at_ns": at(when), "group": 0, "topic": 0, "partition": partition, "mirror": 1}
         self.rows["translated"].append({**row, "mirror_offset": mirror_offset, "offset": offset})
@@ -243,7 +245,7 @@ class History:
         partition: int = 0,
         assignment: int = 1,
     ) -> History:
-        """A consumer was given a partition, or gave it back."""
+        """Add that a consumer was given a partition, or gave it back."""
         self.rows["groups"].append(
             {
                 "consumer": consumer,
@@ -261,20 +263,20 @@ class History:
     def stood(
         self, position: int | None, log_end: int | None = None, *, consumer: int = 0, group: int = 0, partition: int = 0
     ) -> History:
-        """Where a consumer stood in a partition when it ended."""
+        """Add the position of a consumer in a partition when it ended."""
         row = {"consumer": consumer, "group": group, "at_ns": at(50_000), "topic": 0, "partition": partition}
         self.rows["positions"].append({**row, "position": position, "log_end": log_end})
         return self
 
     def late(self, client: str, *behind: float, when: float = 3_000) -> History:
-        """How late a process was itself, each time that it told; nothing more than that it is watched, if never."""
+        """Add how late a process was, each time that it reported it; without times, only that it is watched."""
         for number, each in enumerate((0.0, *behind)):
             told = {"at_ns": at(when + number), "behind_ns": round(each * MS)}
             self.rows["lateness"].append({"client": client, **told})
         return self
 
     def waited(self, *looks: tuple[float, float], node: str = "kafka1") -> History:
-        """When the lab looked at a node, and how long one of its threads had waited for a processor then."""
+        """Add when the lab looked at a node, and how long one of its threads had then waited for a processor."""
         rows = [{"client": node, "at_ns": at(when), "behind_ns": round(waited * MS)} for when, waited in looks]
         self.rows["lateness"] += rows
         return self
@@ -282,14 +284,14 @@ class History:
     def ended_when_told(
         self, consumer: int, *, signal: int | None = None, code: int = 0, by_itself: bool = False
     ) -> History:
-        """The end of a consumer's process: well, with this exit code, or by this signal."""
+        """Add the end of a consumer's process: in order, with this exit code, or by this signal."""
         how = {"code": code if signal is None else None, "signal": signal, "by_itself": by_itself}
         told = {"node": f"consumer{consumer + 1}", "at_ns": at(51_000), "event": "exited"}
         self.rows["nodes"].append({**told, **how})
         return self
 
     def gone(self, when: float, consumer: int) -> History:
-        """A consumer's process ended."""
+        """Add that a consumer's process ended."""
         exited = {"node": f"consumer{consumer + 1}", "at_ns": at(when), "event": "exited", "signal": 9}
         self.rows["nodes"].append({**exited, "by_itself": False})
         return self
@@ -319,7 +321,7 @@ class History:
         return self
 
     def receiver(self, strategy: str, copies: str = "forbidden", drops: str = "forbidden") -> History:
-        """One more consumer, with a receiver."""
+        """Add one more consumer, with a receiver."""
         self.receivers.append({"copies": 1, "receiver": {"strategy": strategy, "copies": copies, "drops": drops}})
         return self
 
@@ -340,7 +342,7 @@ class History:
         return self
 
     def cost(self, when: float, *, messages: int, deciding: int, handling: int, memory: int, disk: int) -> History:
-        """Of the first consumer; times in microseconds."""
+        """Add the cost of the first consumer's receiver, in microseconds."""
         times = {"deciding_ns": deciding * 1000, "handling_ns": handling * 1000}
         row = {"consumer": 0, "at_ns": at(when), "messages": messages, "memory_bytes": memory, "disk_bytes": disk}
         self.rows["costs"].append({**row, **times})
@@ -353,7 +355,7 @@ class History:
         return self
 
     def expects(self, rule: str, fault: int, *, within: float, clears: float, undone_by: int | None = None) -> History:
-        """An alert that the scenario expects, with times in milliseconds."""
+        """Add an alert that the scenario expects, with times in milliseconds."""
         times = {"within_s": within / 1000, "clears_within_s": clears / 1000}
         self.alerts.append({"rule": rule, "fault": fault, "undone_by": undone_by, **times})
         return self
@@ -398,7 +400,7 @@ class History:
     def transaction(
         self, number: int, first: int, last: int, *events: tuple[str, float], producer: int = 0, timeout: int = 10_000
     ) -> History:
-        """What its producer told of a transaction: an event, and when."""
+        """Add what the producer reported about a transaction: events, and when they came."""
         for event, when in events:
             self.rows["transactions"].append(
                 {
@@ -461,7 +463,7 @@ class History:
         return self
 
     def complete(self) -> Rows:
-        """The rows with everything that the test left to us."""
+        """Return the rows, with everything that the test left out."""
         rows = {name: list(own) for name, own in self.rows.items()}
         if not self.own_blocks:
             for producer in sorted({row["producer"] for row in rows["sends"]}):
@@ -529,7 +531,7 @@ class History:
         )
 
     def write(self, directory: Path) -> Path:
-        """As a run leaves it on disk."""
+        """Write the run directory that such a run would leave."""
         directory.mkdir(parents=True, exist_ok=True)
         for table, rows in self.complete().items():
             if rows or table in ("blocks", "sends", "log", "ends"):

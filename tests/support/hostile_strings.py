@@ -87,7 +87,7 @@ OTHERS = (
     "x" * 300,
 )
 HOSTILE = (*MARKUP, *TEMPLATES, *CONTROLS, *OTHERS)
-# What a page shows where it cannot show the character itself; written down here, not asked of the page's own code.
+# What a page shows instead of a character that it cannot show. Written by hand, not by the page's own code.
 _SIGNS = str.maketrans(
     {"\0": "␀", "\x07": "␇", "\x08": "␈", "\r": "␍", "\x1b": "␛", "\x7f": "␡"}
     | dict.fromkeys("\x85\x9b\ufffe\uffff", "\N{REPLACEMENT CHARACTER}")
@@ -99,7 +99,7 @@ def shown(string: str) -> str:
 
 
 def make_hostile_run(runs: Path) -> Path:
-    """A judged run that holds every one of them, in each place that others than us write into."""
+    """Make a judged run that has each of these strings in each place that somebody else may write to."""
     topic = '"><img src=x onerror=window.pwned=20>'
     lines = tuple(f"INFO {topic}-0 Truncating to offset 7 {string}".replace("\n", " ") for string in HOSTILE)
     title = "<script>window.pwned=21</script> {{7*7}} \u202e"
@@ -130,7 +130,7 @@ def make_hostile_run(runs: Path) -> Path:
 
 
 class NamedRun:
-    """A judged run in which everything that has a name has the same one: whichever is asked for."""
+    """A judged run in which everything has the same name: the one that a test asks for."""
 
     def __init__(self, runs: Path) -> None:
         self._directory = make_run(runs, Shape("named", consumers=True, **SMALL))
@@ -146,7 +146,7 @@ class NamedRun:
         self._said = next(line for line in log if "Truncating to" in line)
 
     def report(self, name: str, path: Path) -> Path:
-        """Its page, kept at this path."""
+        """Write its page to this path."""
         record, verdict = self._record, self._verdict
         write_record(
             self._directory,

@@ -8,7 +8,7 @@ from ackproof.journal.writer import Writer
 
 
 def write_probes(directory: Path, count: int, name: str = "w") -> Writer:
-    """A writer of the table `probes` that has flushed `count` rows, the latest first."""
+    """Return a writer of the table `probes` that has flushed `count` rows, the latest first."""
     writer = Writer(directory, "probes", 7, name)
     for number in range(count):
         writer.add(fault=1, at_ns=count - number, held=True, text=f"row {number}")

@@ -1,4 +1,4 @@
-"""The lab's real network without Kafka: a child process enters namespaces of its own and builds it there.
+"""The lab's real network without Kafka: a child process enters new namespaces and builds it there.
 
 Nothing needs to be cleaned up: when the child ends the kernel takes everything back. As root the same work is done a
 second time the rootless way, by a child that has become an ordinary user first.
@@ -36,7 +36,7 @@ ANOTHER_UID = 65534
 SECONDS_MAX = size(60, 600)
 _PR_SET_DUMPABLE = 4
 _ACCEPT, _META_L4PROTO = 1, 16  # of nftables
-_HEADERS_BYTES = 20  # of netlink, and of nftables, in which the generation stands
+_HEADERS_BYTES = 20  # of netlink, and of nftables; the latter holds the generation
 _LASTING = ("NFTA_SET_ELEM_KEY", "NFTA_SET_ELEM_TIMEOUT")  # of an element
 
 
@@ -45,7 +45,7 @@ class NoNamespaces(Exception):
 
 
 def in_a_lab_network(work: Callable[[Network], T], *, rootless: bool | None = None) -> T:
-    """What `work` returns or raises in a new network of four nodes, made without root if asked or if we have none."""
+    """Do `work` in a new network of four nodes, and return or raise its outcome. Without root if asked, or if need be."""
     outcome = in_a_child(lambda: work(_enter(os.getuid() != 0 if rootless is None else rootless)))
     if isinstance(outcome, NoNamespaces):
         cannot_run(str(outcome))
@@ -92,7 +92,7 @@ def _enter(rootless: bool) -> Network:
         os.setgroups([])
         os.setgid(ANOTHER_UID)
         os.setuid(ANOTHER_UID)
-        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # else its /proc/self stays root's
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # otherwise its /proc/self still belongs to root
     kernel.die_with_parent(signal.SIGKILL)
     uid, gid = os.getuid(), os.getgid()
     try:
@@ -122,7 +122,7 @@ def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 10) 
 
 
 def remove_rules(network: Network, fault: str | None = None) -> None:
-    """All rules that mark packets go, the sets with their elements and counters stay."""
+    """Remove all rules that mark packets. The sets stay, with their elements and counters."""
     with NFTables(nfgen_family=2) as nft:
         for rule in nft.get_rules():
             if rule.get_attr("NFTA_RULE_CHAIN") == "mark" and (fault is None or fault in str(rule)):
@@ -135,7 +135,7 @@ def remove_table(_: Network) -> None:
 
 
 def let_connections_through(_: Network | None) -> None:
-    """What `nft insert rule ackproof act meta l4proto tcp accept` does: no datagram passes, and all of TCP does."""
+    """Do what `nft insert rule ackproof act meta l4proto tcp accept` does: all of TCP passes, and no datagram."""
     tcp = [
         genex("meta", {"key": _META_L4PROTO, "dreg": 1}),
         genex("cmp", {"sreg": 1, "op": 0, "data": _value(bytes([socket.IPPROTO_TCP]))}),
@@ -163,7 +163,7 @@ def remove_links(network: Network, fault: str, links: list[Link], port: int | No
 
 
 def move_to_port(network: Network, fault: str, links: list[Link], port: int) -> None:
-    """The fault goes on taking packets of the same links, but of another port."""
+    """Change the fault's rules so that they match the same links, but another port."""
     remove_links(network, fault, links)
     addresses = [(network.endpoints[a].address, network.endpoints[b].address) for a, b in links]
     network.rules.fill(fault, Match(port=port), addresses, None)
@@ -179,8 +179,9 @@ def _key(network: Network, link: Link, port: int | None) -> bytes:
 
 
 def rule_set(network: Network) -> list[str]:
-    """Every rule that stands in the kernel, to the last byte, but for what counts packets or time, and for the number
-    of the generation, which says only how often anything was changed. And what queues packets, at each end of a link.
+    """Return every rule in the kernel to the last byte, and what queues packets at each end of a link.
+
+    What counts packets or time is left out, and so is the generation, which only counts changes.
     """
     found = []
     with NFTables(nfgen_family=socket.AF_UNSPEC) as nft:

@@ -1,4 +1,4 @@
-"""Who listens on this host's network, as the kernel tells."""
+"""The addresses and ports on which processes of this host listen, as the kernel lists them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-Place = tuple[str, int]  # an address, or one of IPv4 that is written as of IPv6, and a port
+Place = tuple[str, int]  # an address (IPv4 may be written as IPv6) and a port
 
 
 def listening() -> Iterator[Place]:
@@ -21,7 +21,7 @@ def listening() -> Iterator[Place]:
 
 
 def _in_words(address: str) -> str:
-    """Each 32 bits of it are a number as this machine writes them."""
+    """Return the address in words. The kernel writes each 32 bits as a number in this machine's byte order."""
     parts = [int(address[at : at + 8], 16) for at in range(0, len(address), 8)]
     return str(ipaddress.ip_address(struct.pack(f"={len(parts)}I", *parts)))
 

@@ -1,4 +1,4 @@
-"""The made-up story that `make_run` writes down: what differs from run to run, and when what happened."""
+"""The made-up story that `make_run` writes: what differs from run to run, and when each thing happened."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NODES = {1: "kafka1", 2: "kafka2", 3: "kafka3"}
 
 @dataclass(frozen=True)
 class Shape:
-    """What differs from one made-up run to the next."""
+    """The facts that differ between made-up runs."""
 
     name: str = "base"
     scenario: str = "acks1-leader-isolated"

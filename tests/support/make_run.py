@@ -1,4 +1,4 @@
-"""Run directories as a run and a judge leave them, made up: to write reports of without Kafka, Spark or waiting.
+"""Write made-up run directories as a run and a judge leave them, for tests of reports without Kafka and Spark.
 
 The story is that of `acks1-leader-isolated`: kafka2 leads in epoch 0 and is cut off from everybody but the clients; it
 goes on acknowledging; kafka1 takes over in epoch 1; healing truncates what kafka2 alone had. By hand:

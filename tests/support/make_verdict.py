@@ -1,4 +1,4 @@
-"""The verdict of a made-up run, as the judge would leave it: `verdict.json`, and the lost messages as Parquet."""
+"""Write the verdict of a made-up run as the judge would: `verdict.json`, and the lost messages as Parquet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Breaks a check on purpose: each operator of its source in turn, and each column of its keys that tells rows apart.
+"""Break a check on purpose: each operator of its source in turn, and each column of its keys that tells rows apart.
 
 A mutant is named after the function it is in, the kind of change, and its number among those of this kind in that
 function, from top to bottom: `_acked: join 2`. Its name stays the same when words or other functions change.
@@ -23,7 +23,7 @@ from ackproof.judge.frames import POSITION, TP, VALUE
 from ackproof.judge.transacted import TRANSACTION
 
 Node = TypeVar("Node", bound=ast.AST)
-Changes = Iterator[tuple[str, ast.AST]]  # the kind of each change, and the node as it is then
+Changes = Iterator[tuple[str, ast.AST]]  # the kind of each change, and the changed node
 Columns = list[ast.expr]
 
 
@@ -34,7 +34,7 @@ class Mutant(NamedTuple):
 
     @property
     def difference(self) -> str:
-        """The lines before and after."""
+        """Return the lines before and after the change."""
         lines = list(difflib.unified_diff(self.original.splitlines(), self.source.splitlines(), n=0, lineterm=""))
         return "\n".join(line for line in lines[2:] if not line.startswith("@@"))
 
@@ -91,7 +91,7 @@ def _operators(node: ast.AST) -> Changes:
 def _methods(node: ast.Call, method: ast.Attribute) -> Changes:
     match method.attr, node.args:
         case "count" | "count_distinct", [first, *_]:
-            # The rows that `*` counts all differ: one counts as much as any.
+            # The rows that `*` counts all differ, so distinct rows are as many.
             args = [_expression("F.lit(1)")] if ast.unparse(first) == "'*'" else node.args
             yield "count", _with(node, func=_with(method, attr=_COUNTED[method.attr]), args=args)
         case "filter", [_]:
@@ -109,14 +109,16 @@ def _methods(node: ast.Call, method: ast.Attribute) -> Changes:
             yield "isin turned round", ast.Call(ast.Attribute(node, "__invert__"), [], [])
         case "distinct", []:
             yield "distinct", _with(node, func=_with(method, attr="select"), args=[ast.Constant("*")])
-        case "rowsBetween", [begin, end] if ast.unparse(end) != _WHOLE:  # the rows of a whole partition have no order
+        case "rowsBetween", [begin, end] if (
+            ast.unparse(end) != _WHOLE
+        ):  # without a frame the order of the rows does not matter
             for name, other in _ENDS.items():
                 if ast.unparse(end) != other:
                     yield f"frame {name}", _with(node, args=[begin, _expression(other)])
 
 
 def _plain(node: ast.AST) -> Changes:
-    """What decides in Python without Spark."""
+    """Return the changes of what decides in Python, without Spark."""
     match node:
         case ast.Compare(ops=[op, *others]) if type(op) in _BELONGS:
             yield "membership", _with(node, ops=[_BELONGS[type(op)](), *others])
@@ -166,7 +168,7 @@ def _joined_on(key: ast.expr) -> Columns:
 
 
 def _shorter(written: Columns, named: Mapping[str, Columns]) -> Iterator[tuple[str, Columns]]:
-    """Each column that tells rows apart, and the key without it, if it had others."""
+    """Yield each column that tells rows apart, with the key without it, if other columns remain."""
     key = _columns(written, named)
     for column in _TELL_APART:
         fewer = [each for each in key if not (isinstance(each, ast.Constant) and each.value == column)]
@@ -175,7 +177,7 @@ def _shorter(written: Columns, named: Mapping[str, Columns]) -> Iterator[tuple[s
 
 
 def _columns(written: Columns, named: Mapping[str, Columns]) -> Columns:
-    """The columns of a key one by one, with those of a `*NAME` in it."""
+    """Return the columns of a key one by one, including those of a `*NAME` in it."""
     found: Columns = []
     for each in written:
         known = named.get(each.value.id) if isinstance(each, ast.Starred) and isinstance(each.value, ast.Name) else None
@@ -184,7 +186,7 @@ def _columns(written: Columns, named: Mapping[str, Columns]) -> Columns:
 
 
 def _named_keys(tree: ast.AST) -> dict[str, Columns]:
-    """The lists of columns that have a name: those that checks share, and those of this source."""
+    """Return the named lists of columns: those that checks share, and those of this source."""
     found: dict[str, Columns] = {name: [ast.Constant(each) for each in key] for name, key in _KEYS.items()}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.List | ast.Tuple):
@@ -193,7 +195,7 @@ def _named_keys(tree: ast.AST) -> dict[str, Columns]:
 
 
 def mutants(source: str, only: Collection[str] | None = None, plain: bool = False) -> Iterator[Mutant]:
-    """Each mutant of a source, or of these functions of it; more of them for plain Python without Spark."""
+    """Return each mutant of a source, or of these functions in it. Plain Python has more kinds of mutants."""
     tree = ast.parse(source)
     whole = ast.unparse(tree)
     named = _named_keys(tree)

@@ -1,4 +1,4 @@
-"""Peers for questions: one that replays what a real server answered, and the hostile ones."""
+"""Servers that tests ask: one that replays the answers of a real server, and hostile ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Behaviour = Callable[[socket.socket], None]
 
 @contextmanager
 def serving(behaviour: Behaviour) -> Iterator[int]:
-    """A server that treats each connection like this; yields its port. Nothing of it outlives the block."""
+    """Start a server that treats each connection like this, and yield its port. It ends with the block."""
     listener = socket.create_server(("127.0.0.1", 0))
     threads: list[threading.Thread] = []
     open_sockets: list[socket.socket] = [listener]
@@ -66,13 +66,13 @@ def framed(message: bytes) -> bytes:
 
 
 def recorded(node: str) -> dict[bytes, bytes]:
-    """What this node of a real cluster answered, by request; neither holds the number that joins the two."""
+    """Return the answers of a node of a real cluster, by request. Both are without the number that joins them."""
     tape = json.loads((DATA / "kafka.json").read_text())[node]
     return {bytes.fromhex(request): bytes.fromhex(answer) for request, answer in tape.items()}
 
 
 def replaying(node: str) -> Behaviour:
-    """Answers byte for byte what the real node answered, and hangs up on a request that it was never sent."""
+    """Answer byte for byte what the real node answered, and hang up on a request that it never got."""
     tape = recorded(node)
 
     def behave(connection: socket.socket) -> None:
@@ -98,7 +98,7 @@ def closing(connection: socket.socket) -> None:
 
 
 def sending(data: bytes) -> Behaviour:
-    """Says this and nothing more, whatever it is asked."""
+    """Answer this to every request, and nothing more."""
 
     def behave(connection: socket.socket) -> None:
         connection.recv(1000)
@@ -109,7 +109,7 @@ def sending(data: bytes) -> Behaviour:
 
 
 def trickling(data: bytes, every_s: float) -> Behaviour:
-    """Always one more byte before anyone's patience for a single byte ends."""
+    """Send one more byte each time, just before a reader gives up waiting for a byte."""
 
     def behave(connection: socket.socket) -> None:
         pause = threading.Event()

@@ -20,7 +20,7 @@ from typing import TypeVar
 import pytest
 
 T = TypeVar("T")
-_SETUP_S = pytest.StashKey[float]()  # seconds that the fixtures took: a lab, a Spark
+_SETUP_S = pytest.StashKey[float]()  # seconds that the fixtures took, such as a lab or Spark
 
 
 def size(quick: T, full: T) -> T:
@@ -73,7 +73,7 @@ def _problem(report: pytest.TestReport) -> str:
 
 
 def _append(config: pytest.Config, document: object) -> None:
-    """Write the line at once, so that parallel processes do not mix theirs, and have it on the disk before going on."""
+    """Write the line in one piece, so that parallel processes do not mix theirs, and wait until it is on the disk."""
     path: Path = config.getoption("--record")
     with path.open("ab", buffering=0) as record:
         record.write(json.dumps(document).encode() + b"\n")

@@ -1,4 +1,4 @@
-"""Real labs for tests: started and asked through the command line, as root or as an ordinary user."""
+"""Real labs for tests, which run the command line as root or as an ordinary user."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Done = subprocess.CompletedProcess[str]
 
 @dataclass(frozen=True)
 class User:
-    """Who runs the commands, with which Python, and where that user's files are."""
+    """The user who runs the commands, the user's Python, and where the user's files are."""
 
     python: str
     environment: dict[str, str]
@@ -54,14 +54,14 @@ class User:
     uid: int | None = None
 
     def processes(self) -> set[Identity]:
-        """Every process that was started for this user's commands: its environment or its arguments name the state."""
+        """Return every process of this user's commands: its environment or its arguments name the state folder."""
         return mentioning(str(self.state), ("cmdline", "environ"))
 
     def temporary_files(self) -> list[Path]:
         return list(Path(self.environment["TMPDIR"]).iterdir())
 
     def labs(self) -> list[Path]:
-        """The folders of this user's labs, also of those that were killed."""
+        """Return the folders of this user's labs, also of labs that were killed."""
         return list((self.state / "ackproof" / "labs").glob("*"))
 
     def run(self, *arguments: str, timeout_s: float = 120, first: Callable[[], None] | None = None) -> Done:
@@ -111,7 +111,7 @@ def ourselves() -> Iterator[User]:
 
 @contextmanager
 def an_ordinary_user() -> Iterator[User]:
-    """Ourselves where we are not root; else another user, with a Python and a cache that are in its reach."""
+    """Yield ourselves if we are not root; else another user, with a Python and a cache that this user can read."""
     if os.getuid() != 0:
         with ourselves() as user:
             yield user
@@ -142,21 +142,21 @@ def an_ordinary_user() -> Iterator[User]:
 
 @contextmanager
 def with_stand_ins(user: User) -> Iterator[User]:
-    """The same user with a Java that never serves."""
+    """Yield the same user with a Java that never serves."""
     with a_java(user, "#!/bin/sh\nexec sleep 3600\n") as found:
         yield found
 
 
 @contextmanager
 def with_stand_ins_that_serve(user: User) -> Iterator[User]:
-    """The same user with a Java that answers for a lab of one broker, and does nothing else."""
+    """Yield the same user with a Java that answers for a lab of one broker, and does nothing else."""
     with a_java(user, f"#!{user.python} -IS\n{STAND_IN}") as found:
         yield found
 
 
 @contextmanager
 def with_brokers_that_never_serve(user: User) -> Iterator[User]:
-    """The same user with a Java that answers as ZooKeeper, and as a broker never; of that its log says why."""
+    """Yield the same user with a Java that answers as ZooKeeper, but never as a broker; its log says why."""
     asked = "'clientPort=' in pathlib.Path(sys.argv[-1]).read_text()"
     never = f"print({NEVER_SERVES!r}, flush=True) or time.sleep(3600)"
     chosen = f"import pathlib, sys, time\nexec({STAND_IN!r}) if {asked} else {never}\n"
@@ -166,7 +166,7 @@ def with_brokers_that_never_serve(user: User) -> Iterator[User]:
 
 @contextmanager
 def a_java(user: User, program: str, version: str = "17.0.1") -> Iterator[User]:
-    """The same user with this program as Java."""
+    """Yield the same user with this program as Java."""
     with tempfile.TemporaryDirectory(prefix="ackproof-test-") as folder:
         java = Path(folder) / "bin" / "java"
         java.parent.mkdir()
@@ -186,12 +186,12 @@ def with_an_empty_cache(user: User) -> Iterator[User]:
 
 
 def without_network() -> None:
-    """What a process does `first` to be where there is no network at all, not even loopback."""
+    """Leave the network: a process that does this `first` has none, not even loopback."""
     own_namespaces(kernel.CLONE_NEWNET)
 
 
 def with_loopback_only() -> None:
-    """What a process does `first` to be where there is nothing but loopback, over which the judge talks to its Java."""
+    """Leave the network but for loopback, over which the judge talks to its Java. A process does this `first`."""
     without_network()
     with IPRoute() as network:
         network.link("set", index=1, state="up")
@@ -202,7 +202,9 @@ def own_namespaces(kinds: int) -> None:
     try:
         kernel.unshare(kinds)
     except PermissionError:
-        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # else /proc/self is root's, for one that was root
+        ctypes.CDLL(None).prctl(
+            _PR_SET_DUMPABLE, 1, 0, 0, 0
+        )  # otherwise /proc/self of a process that was root still belongs to root
         kernel.unshare(kernel.CLONE_NEWUSER | kinds)
         kernel.map_root(uid, gid)
 
@@ -249,7 +251,7 @@ class RealLab:
         return self.user.run(verb, "--name", self.name, *arguments, timeout_s=timeout_s, first=first)
 
     def do(self, verb: str, *arguments: str, timeout_s: float = 120) -> str:
-        """Run a verb that must succeed; what it said."""
+        """Run a verb that must succeed, and return its output."""
         done = self.run(verb, *arguments, timeout_s=timeout_s)
         assert done.returncode == 0, f"{verb} {arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout
@@ -299,7 +301,7 @@ class RealLab:
         return str(self.tell(source, "connect", to=target, port=port))
 
     def heard(self, names: list[str], expected: set[tuple[str, str]]) -> set[tuple[str, str]]:
-        """On which links between these nodes a datagram arrives. Waits for those expected; silence is given a while."""
+        """Return the links on which a datagram arrives. It waits for the expected ones, and a while for others."""
         self.count += 1
         links = [(a, b) for a in names for b in names if a != b]
         for name in names:
@@ -337,7 +339,7 @@ def lab(user: User, name: str, *options: str, timeout_s: float = 120) -> Iterato
 
 # -- what will not end by itself --------------------------------------------------------------------------------------
 
-DAEMON = "trap '' TERM; setsid sleep 987654 </dev/null >/dev/null 2>&1 &"  # deaf, and nobody's child
+DAEMON = "trap '' TERM; setsid sleep 987654 </dev/null >/dev/null 2>&1 &"  # ignores signals, and is nobody's child
 DEAF = "trap '' TERM INT HUP; echo deaf; while :; do sleep 987653; done"
 
 
@@ -355,14 +357,14 @@ def stopped(pid: int) -> bool:
 
 @contextmanager
 def left_stubborn(made: RealLab, *nodes: str) -> Iterator[set[Identity]]:
-    """The processes of a lab with a daemon and a child that are deaf, and with these nodes stopped behind its back."""
+    """Return the processes of a lab with a daemon and a child that ignore signals, after stopping these nodes."""
     deaf = made.user.start("exec", "--name", made.name, "client", "--", "sh", "-c", f"({DAEMON}); {DEAF}")
     try:
         assert deaf.stdout is not None
         assert deaf.stdout.readline() == "deaf\n"
         supervisor = LabDirectory(made.folder).started().supervisor_pid
-        wait_until(lambda: len(processes_of(supervisor) & daemons()) == 1, "there is a daemon in the lab")
-        wait_until(lambda: len(processes_of(supervisor) & deaf_ones()) == 1, "there is a deaf child in the lab")
+        wait_until(lambda: len(processes_of(supervisor) & daemons()) == 1, "the lab has a daemon")
+        wait_until(lambda: len(processes_of(supervisor) & deaf_ones()) == 1, "the lab has a child that ignores signals")
         processes = processes_of(supervisor)
         pids = [pid for node in nodes for pid, _ in processes & mentioning(f"{made.folder}/settings/{node}/")]
         assert len(pids) == len(nodes)
@@ -381,7 +383,7 @@ Identity = tuple[int, str]
 
 
 def processes_of(supervisor: int) -> set[Identity]:
-    """Every process in the lab's pid namespace, by number and start time: numbers are used again."""
+    """Return every process in the lab's pid namespace, by number and start time, because numbers are used again."""
     return processes_in(Path(f"/proc/{supervisor}/ns/pid").readlink())
 
 
@@ -408,7 +410,7 @@ def alive(identities: set[Identity]) -> set[Identity]:
 
 
 def mentioning(text: str, where: tuple[str, ...] = ("cmdline",)) -> set[Identity]:
-    """Processes whose command line holds this text, our own aside."""
+    """Return the processes whose command line holds this text, except our own."""
     found = set()
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -418,16 +420,16 @@ def mentioning(text: str, where: tuple[str, ...] = ("cmdline",)) -> set[Identity
 
 
 _CHANGING = {
-    *("header", "event", "res_id", "attrs"),  # of the answer, and what is looked at one by one
+    *("header", "event", "res_id", "attrs"),  # headers of the answer, and parts that are looked at one by one
     *("IFA_CACHEINFO", "RTA_CACHEINFO"),  # ages
     *("NFTA_CHAIN_COUNTERS", "NFTA_COUNTER_BYTES", "NFTA_COUNTER_PACKETS"),
 }
 _OF_A_LINK = ("IFLA_IFNAME", "IFLA_ADDRESS", "IFLA_MTU", "IFLA_QDISC", "IFLA_MASTER")
-_CLONED = 0x200  # a route that the kernel made for itself from another
+_CLONED = 0x200  # a route that the kernel derived from another
 
 
 def host() -> dict[str, Any]:
-    """What a lab must leave as it was: links, addresses, routes, mounts, rules, control groups, each of them whole."""
+    """Return what a lab must leave as it was: all links, addresses, routes, mounts, rules and control groups."""
     from pyroute2 import IPRoute
     from pyroute2.nftables.main import NFTables
 
@@ -452,7 +454,7 @@ def host() -> dict[str, Any]:
 
 
 def _lasting(told: Any) -> Any:
-    """All that the kernel tells of a thing, but for what changes by itself."""
+    """Return all that the kernel says of a thing, except what changes by itself."""
     if isinstance(told, dict):
         facts = [*told.items(), *told.get("attrs", ())]
         return [(name, _lasting(value)) for name, value in facts if name not in _CHANGING]
@@ -472,17 +474,17 @@ def network_namespaces() -> set[Path]:
     return found
 
 
-# Groups at the root that come and go without us: systemd's all have such names, and one of our proofs makes its own.
+# Groups at the root that come and go without us: systemd's have such names, and one of our proofs makes its own.
 _OTHERS = ("*.slice", "*.scope", "*.service", "*.mount", "*.socket", "*.swap", "ackproof-proof-*")
 
 
 def _groups() -> list[str]:
-    """Control groups within those that we are in ourselves; where that is the root, those directly there."""
+    """Return the control groups below our own; if ours is the root, the groups directly below it."""
     found: list[Path] = []
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, kinds, ours = line.split(":", 2)
         root = Path("/sys/fs/cgroup", kinds.removeprefix("name="))
-        if not kinds and (root / "unified").is_dir():  # beside those of the first version
+        if not kinds and (root / "unified").is_dir():  # the groups of version 2, if the host has both versions
             root /= "unified"
         if ours != "/":
             found += (root / ours.lstrip("/")).glob("**/cgroup.procs")
@@ -515,12 +517,14 @@ def assert_clean(user: User, before: Host, but: Collection[int] = ()) -> float:
         while not condition():
             assert time.monotonic() < deadline, f"waited {GONE_S} s until {what}: {told_of(user.processes())}"
             time.sleep(0.02)
-    assert [*(user.state / "ackproof").glob("labs/*/data/*")] == [], "the nodes' disks are memory of their lab"
+    assert [*(user.state / "ackproof").glob("labs/*/data/*")] == [], (
+        "the disks of the nodes are memory that the lab's end frees"
+    )
     return time.monotonic() - begun
 
 
 def told_of(processes: set[Identity]) -> list[str]:
-    """What each of them runs, and in which state it is."""
+    """Return what each process runs, and its state."""
     found = []
     for pid, _ in sorted(processes):
         with suppress(OSError):
@@ -541,10 +545,10 @@ def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = GONE
 
 
 def journal_rows(directory: Path) -> tuple[set[str], int]:
-    """Every row of a journal, sealed or growing, and how many bytes of it are torn."""
+    """Return every row of a journal, sealed or growing, and the number of torn bytes."""
     found, torn = set(), 0
     for path in directory.glob("journal/*/*"):
-        with suppress(FileNotFoundError):  # sealed meanwhile: its rows are in the file beside it
+        with suppress(FileNotFoundError):  # it was sealed meanwhile: its rows are in the file beside it
             if path.suffix == ".parquet" and not path.name.startswith("."):
                 table = pq.ParquetFile(path).read()
             elif path.suffix == ".arrows":
@@ -557,7 +561,7 @@ def journal_rows(directory: Path) -> tuple[set[str], int]:
 
 
 def told_torn(directory: Path) -> int:
-    """How many bytes the judge says were torn off; it seals the journal."""
+    """Return the number of torn bytes that the judge reports. The judge seals the journal."""
     with opened(directory) as source:
         said = [re.search(r"its last ([0-9,]+) bytes cannot be read", remark.text) for remark in source.remarks]
     return sum(int(found[1].replace(",", "")) for found in said if found)
@@ -569,7 +573,7 @@ def rows(directory: Path, table: str) -> list[dict[str, Any]]:
 
 
 def added_up(*directories: Path) -> str:
-    """Of each producer of each run, that whatever it meant to send came to one end; and how many came to which."""
+    """Assert that each intended message of each producer has one outcome, and return how many have which."""
     told: Counter[str] = Counter()
     for directory in directories:
         meant, ended = intents(directory), outcomes(directory)
@@ -582,7 +586,7 @@ def added_up(*directories: Path) -> str:
 
 
 def intents(directory: Path) -> dict[int, int]:
-    """By producer, the numbers that it used of those that it had reserved on disk before."""
+    """Return the numbers that each producer reserved on disk and used."""
     used: Counter[int] = Counter()
     for row in rows(directory, "blocks"):
         used[row["producer"]] += row["used"] or 0
@@ -590,7 +594,7 @@ def intents(directory: Path) -> dict[int, int]:
 
 
 def outcomes(directory: Path) -> dict[int, Counter[str]]:
-    """By producer. A soak's rows are too many to be looked at one by one."""
+    """Return the outcomes of each producer, counted in columns: a soak has too many rows for a loop."""
     found: dict[int, Counter[str]] = defaultdict(Counter)
     for path in sealed_files(directory, "sends"):
         ended = pq.ParquetFile(path).read(columns=["producer", "outcome"])

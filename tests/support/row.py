@@ -1,8 +1,7 @@
-"""Labs in a row, made by this one process as whoever runs it: each at a line from outside, and after it a line of JSON
-that tells what the process holds.
+"""Start labs in a row in this one process, one for each line on standard input, and print a line of JSON after each.
 
-The first line is for three labs, one of each kind: a real one, one whose nodes are stand-ins that serve, and one whose
-first node dies at once.
+The JSON says which descriptors, files and memory the process holds. The first line starts three labs, one of each kind:
+a real lab, a lab whose nodes are stand-ins that serve, and a lab whose first node dies at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A test that cannot be run here says so aloud: a hole in the evidence must not look like a pass."""
+"""A test that cannot be run here says so, because a hole in the evidence must not look like a pass."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ import pytest
 
 
 def cannot_run(reason: str) -> NoReturn:
-    """Skip this test, or from a module's top all of its tests, and have the reason listed at the end."""
+    """Skip this test (or all tests of a module, if called at its top), and list the reason at the end."""
     pytest.skip(reason, allow_module_level=True)

@@ -1,4 +1,4 @@
-"""A disk that is soon full: a small one in memory, which this process and its children alone see."""
+"""A disk that is soon full: a small one in memory, which only this process and its children see."""
 
 from __future__ import annotations
 

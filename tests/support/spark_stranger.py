@@ -45,7 +45,7 @@ def answer(port: int, words: bytes) -> str:
 
 
 if __name__ == "__main__":
-    with suppress(PermissionError):  # as another user, where we may
+    with suppress(PermissionError):  # as another user, if we are root
         os.setgroups([])
         os.setgid(int(sys.argv[1]))
         os.setuid(int(sys.argv[1]))
@@ -53,6 +53,6 @@ if __name__ == "__main__":
     for port in map(int, sys.argv[2:]):
         asked |= {f"{port} {name}": (port, call(name, port)) for name in ENDPOINTS}
         asked[f"{port} Py4J"] = (port, COMMAND)
-    with ThreadPoolExecutor(len(asked)) as pool:  # a port that says nothing is waited for
+    with ThreadPoolExecutor(len(asked)) as pool:  # wait for a port that says nothing
         told = pool.map(answer, *zip(*asked.values(), strict=True))
         print(json.dumps(dict(zip(asked, told, strict=True))))

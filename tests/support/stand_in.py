@@ -1,7 +1,7 @@
-"""A node in the place of java: it answers what a lab asks before it calls a node served, and takes messages; no more.
+"""A stand-in for a node, in the place of java: it answers what a lab asks of a new node, and takes messages.
 
-Python's own modules only, for it runs as whoever has the lab. ZooKeeper tells its mode. A broker is the only one of its
-cluster and leads the only partition of the only topic; it says that it has written what it throws away.
+It uses only Python's own modules, because an ordinary user's lab runs it. ZooKeeper says its mode. A broker is the only
+one of its cluster, leads the only partition of the only topic, and acknowledges messages that it throws away.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Spark as a cluster on loopback: a master and two workers of its own kind, each a process that a test may kill."""
+"""Spark as a standalone cluster on loopback: a master and two workers, each a process that a test may kill."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def started(folder: Path, name: str, main: str, *arguments: str) -> subprocess.P
 
 
 def said(log: Path, words: str, times: int = 1) -> str:
-    """The first line with these words, once there are so many."""
+    """Return the first line with these words, once the log has so many of these lines."""
     deadline = time.monotonic() + START_S
     while True:
         lines = [line for line in log.read_text(errors="replace").splitlines() if words in line]

@@ -1,4 +1,4 @@
-"""Which clock is read where: nothing that is judged is of the wall clock, which anybody may set while a run goes on."""
+"""Every use of the wall clock is listed: nothing that is judged comes from it, because it may be set during a run."""
 
 from __future__ import annotations
 

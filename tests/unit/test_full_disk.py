@@ -1,5 +1,7 @@
-"""A disk that is full at each write, sync and rename in turn: what stood there stands, what is new is there as a whole
-or not at all, and the path is named."""
+"""A disk that is full at each write, sync and rename in turn.
+
+Existing files stay, a new file is there as a whole or not at all, and the message names the path.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,7 @@ def full(full_at: int, stays: bool = False) -> Iterator[Disk]:
 
 
 def each_step(work: Callable[[], object]) -> Iterator[tuple[int, bool]]:
-    """Every step of the work, for a disk that is full once and for one that stays so; the caller does it again."""
+    """Yield every step, for a disk that is full once and for one that stays full. The caller repeats the work."""
     with full(0) as disk:
         work()
     assert disk.steps
@@ -130,7 +132,7 @@ def stands(directory: Path) -> dict[str, bytes]:
 
 @pytest.mark.proves("B3")
 @pytest.mark.parametrize("what", ["record", "verdict", "report"])
-def test_a_file_is_replaced_as_a_whole_or_not_at_all_and_named(
+def test_a_file_is_replaced_as_a_whole_or_not_at_all_and_the_message_names_it(
     what: str, directory: Path, tmp_path: Path, record_property: Told
 ) -> None:
     record, verdict = another(directory)
@@ -146,7 +148,7 @@ def test_a_file_is_replaced_as_a_whole_or_not_at_all_and_named(
         with full(number, stays), pytest.raises(OSError, match="No space left") as problem:
             work[what](copy)
         assert str(copy) in str(problem.value.filename)
-        if what == "verdict" and stays:  # what stood there could not be put back to its place, and is beside it
+        if what == "verdict" and stays:  # the old content could not be moved back, and is beside its place
             for path in copy.glob(".verdict-old"):
                 path.rename(copy / "verdict")
         assert stands(copy) == old
@@ -155,7 +157,7 @@ def test_a_file_is_replaced_as_a_whole_or_not_at_all_and_named(
 
 
 @pytest.mark.proves("B3")
-def test_a_report_that_has_no_room_is_exit_code_4_and_names_the_path(run: Run, directory: Path) -> None:
+def test_a_report_without_room_ends_with_4_and_names_the_path(run: Run, directory: Path) -> None:
     page = (directory / "report.html").read_bytes()
     for number, stays in each_step(lambda: write_report(directory)):
         with full(number, stays):
@@ -167,9 +169,7 @@ def test_a_report_that_has_no_room_is_exit_code_4_and_names_the_path(run: Run, d
 
 
 @pytest.mark.proves("B3")
-def test_a_verdict_stands_though_its_report_has_no_room(
-    run: Run, directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_verdict_stays_if_its_report_has_no_room(run: Run, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Judged:
         def __init__(self, *_: object, **__: object) -> None: ...
 
@@ -189,7 +189,7 @@ def test_a_verdict_stands_though_its_report_has_no_room(
 
 
 @pytest.mark.proves("B3")
-def test_a_judge_that_has_no_room_for_its_verdict_says_where(
+def test_a_judge_without_room_for_its_verdict_names_the_path(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], directory: Path
 ) -> None:
     _, verdict = another(directory)
@@ -241,16 +241,16 @@ def test_a_run_whose_journal_cannot_be_sealed_names_its_directory_and_keeps_ever
         asked = journal(place)
         with full(number, stays):
             told = problem_of(running._put_away, asked)
-        ended["told" if told else "sealed"] += 1  # files of few rows stay beside each other where there is no room
+        ended["told" if told else "sealed"] += 1  # without room small files are not merged
         assert told is None or str(told).startswith(f"no space is left on the disk of {place}")
         assert rows(place) == Counter(one=5, two=5), (number, stays)
-        assert not list(place.glob("journal/*/.*")), "a file that was not finished stays"
+        assert not list(place.glob("journal/*/.*")), "an unfinished file is left"
     assert ended["told"] > ended["sealed"] > 0
     record_property("figure", f"sealing: disk full at each of {ended.total()} steps, no row lost, the directory named")
 
 
 @pytest.mark.proves("B3")
-def test_on_a_real_disk_that_is_full_what_stood_there_stands(tmp_path: Path, record_property: Told) -> None:
+def test_on_a_real_full_disk_existing_files_stay(tmp_path: Path, record_property: Told) -> None:
     made = make_run(tmp_path / "made", SHAPES["small"])
     write_report(made)
     record, verdict = another(made)
@@ -294,7 +294,7 @@ def test_on_a_real_disk_that_is_full_what_stood_there_stands(tmp_path: Path, rec
 
 
 @pytest.mark.proves("B3")
-def test_a_trail_on_a_full_disk_stops_nobody_and_loses_no_event(tmp_path: Path) -> None:
+def test_an_audit_log_on_a_full_disk_stops_no_command_and_loses_no_event(tmp_path: Path) -> None:
     def work() -> list[int]:
         mount_small_disk(tmp_path, 64)
         trail = Events(tmp_path / "events.jsonl")

@@ -1,4 +1,4 @@
-"""What a journal costs on disk, weighed from runs that were kept."""
+"""`scripts/bench journal`: the size of kept journals on disk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ bench = script("bench_journal")
 RUNS = Path(__file__).parents[2] / "recorded" / "runs"
 
 
-def test_a_run_is_weighed_with_all_its_tables(tmp_path: Path) -> None:
+def test_all_tables_of_a_run_count(tmp_path: Path) -> None:
     shutil.copytree(RUNS / "loss-isolated", tmp_path / "one")
     (found,) = bench.weights(tmp_path)
     files = list(tmp_path.glob("one/journal/*/*.parquet"))
@@ -21,13 +21,13 @@ def test_a_run_is_weighed_with_all_its_tables(tmp_path: Path) -> None:
     assert found.events == 100 + 45, "sends, and what the healed log holds"
 
 
-def test_sealed_anew_it_is_weighed_aside(tmp_path: Path) -> None:
+def test_a_run_that_is_sealed_again_is_measured_in_another_place(tmp_path: Path) -> None:
     shutil.copytree(RUNS / "loss-isolated", tmp_path / "one")
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     (kept,), (anew,) = bench.weights(tmp_path), bench.weights(tmp_path, anew=True)
     assert anew.events == kept.events
     assert anew.files <= kept.files
-    assert anew.bytes < kept.bytes, "it was recorded when a file told its schema twice"
+    assert anew.bytes < kept.bytes, "the recorded files hold their schema twice"
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 

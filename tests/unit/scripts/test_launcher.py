@@ -1,6 +1,6 @@
-"""The launcher on a machine of our making: a PATH that holds nothing but programs which we wrote.
+"""The launcher, with a PATH that has only programs of this test.
 
-Only the ways through the launcher and its sentences; what pip installs is not tried here.
+The tests go every way through the launcher and read its sentences. They do not let pip install anything.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Clone:
         )
 
     def set_up(self) -> None:
-        """As if it had been set up: an environment whose Python tells how it was called, and the stamp."""
+        """Make an environment as the set-up leaves it: its stamp, and a Python that prints how it was called."""
         program(self.root / ".venv" / "bin" / "python", 'echo "python $* ${PYTHONDONTWRITEBYTECODE-unset}"\n')
         stamp = self.root / ".venv" / "ackproof"
         stamp.mkdir()
@@ -68,20 +68,20 @@ def clone(tmp_path: Path) -> Clone:
     return made
 
 
-def test_a_clone_that_is_set_up_goes_straight_to_python(clone: Clone) -> None:
+def test_a_clone_that_is_set_up_starts_python_at_once(clone: Clone) -> None:
     clone.set_up()
     answer = clone.call("up", "a b", PYTHONDONTWRITEBYTECODE="1")
     assert (answer.stdout, answer.stderr) == ("python -I -m ackproof up a b unset\n", "")
 
 
-def test_it_may_be_called_through_a_link(clone: Clone, tmp_path: Path) -> None:
+def test_the_launcher_may_be_called_through_a_link(clone: Clone, tmp_path: Path) -> None:
     clone.set_up()
     (tmp_path / "linked").symlink_to(clone.root / "ackproof")
     assert clone.call("x", launcher=str(tmp_path / "linked")).stdout == "python -I -m ackproof x unset\n"
 
 
 @pytest.mark.parametrize("change", ["constraints.txt", "pyproject.toml", "moved", "no python", "dev", "unfinished"])
-def test_whatever_differs_from_the_stamp_is_set_up_again(change: str, clone: Clone) -> None:
+def test_a_clone_that_differs_from_its_stamp_is_set_up_again(change: str, clone: Clone) -> None:
     clone.set_up()
     program(clone.programs / "python3.11", WORKS)
     environment: dict[str, str] = {}
@@ -108,7 +108,7 @@ def test_without_python_it_says_what_to_install(clone: Clone) -> None:
     assert answer.stderr.count("\n") == 1
 
 
-def test_a_python_that_is_too_old_is_no_python(clone: Clone) -> None:
+def test_a_python_that_is_too_old_is_not_used(clone: Clone) -> None:
     program(clone.programs / "python3", TOO_OLD)
     assert clone.call("x").returncode == 4
 
@@ -121,7 +121,7 @@ def test_a_python_without_venv_names_the_package(clone: Clone) -> None:
     assert "apt install python3.12-venv" in answer.stderr
 
 
-def test_the_newest_python_that_works_is_taken(clone: Clone) -> None:
+def test_the_newest_python_that_works_is_used(clone: Clone) -> None:
     program(clone.programs / "python3.13", SHIM)
     program(clone.programs / "python3.12", WITHOUT_VENV)
     program(clone.programs / "python3.11", WORKS)
@@ -153,11 +153,11 @@ def bootstrap(clone: Clone) -> ModuleType:
         ("ERROR: unheard of", "unheard of"),
     ],
 )
-def test_why_the_set_up_failed_is_told(said: str, told: str, bootstrap: ModuleType) -> None:
+def test_a_failed_set_up_says_why(said: str, told: str, bootstrap: ModuleType) -> None:
     assert told in str(bootstrap.failure("pip", [said]))
 
 
-def test_the_second_waits_for_the_first_and_says_so(clone: Clone) -> None:
+def test_a_second_set_up_waits_for_the_first_and_says_so(clone: Clone) -> None:
     clone.set_up()
     python = clone.root / ".venv/bin/python"
     python.unlink()

@@ -1,4 +1,4 @@
-"""`scripts/prove`: it says what the proofs came to, goes on after an interruption, and never loses a figure."""
+"""`scripts/prove`: it prints and keeps the results of proofs, goes on after an interruption, and loses no result."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_counting(number, record_property):
 
 
 class Toy:
-    """A small project of its own, with a git history, that has our `scripts/prove.py`."""
+    """A small project with its own git history and our `scripts/prove.py`."""
 
     def __init__(self, home: Path) -> None:
         self.home, self.kept, self.ran = home, home / "docs" / "trust.json", home.parent / "ran"
@@ -89,7 +89,7 @@ class Toy:
         return self.git("rev-parse", "--short=7", "HEAD")
 
     def prove(self, *options: str, **environment: str) -> tuple[int, str, str]:
-        """The exit code, what was said, and the numbers of the cases that ran."""
+        """Run the proofs, and return the exit code, the messages, and the numbers of the cases that ran."""
         self.ran.write_text("")
         command = [sys.executable, str(self.home / "scripts" / "prove.py"), *options]
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("ACKPROOF", "PYTEST"))}
@@ -137,21 +137,21 @@ def test_a_pass_counts_for_its_own_commit_or_for_all_commits_since_one(toy: Toy)
     assert toy.prove("--only", "A1", "--since", first)[::2] == (0, "2")
     assert toy.results()[-1]["commit"] == f"{first} to {second}"
     assert toy.prove("--only", "A1", "--since", first)[::2] == (0, ""), "both commits count"
-    assert toy.prove("--only", "A1")[::2] == (0, "13"), "those of the earlier commit"
+    assert toy.prove("--only", "A1")[::2] == (0, "13"), "passes of the earlier commit do not count"
     assert toy.prove("--only", "A1", "--again")[::2] == (0, "123")
     code, said, ran = toy.prove("--only", "A1", "--since", "none")
     assert (code, ran) == (1, "")
     assert "--since none: there is no such commit" in said
 
 
-def test_a_case_that_failed_before_it_passed_is_told(toy: Toy) -> None:
+def test_a_case_that_failed_before_it_passed_is_reported(toy: Toy) -> None:
     assert "1 case failed, first tests/test_toy.py::test_counting[3]: assert" in toy.prove("--only", "A1", WRONG="3")[1]
     code, said, ran = toy.prove("--only", "A1")
     assert (code, ran) == (0, "3")
     assert "A1 passed: counted to 300; 1 case had failed before with the same commit" in said
 
 
-def test_a_tree_with_uncommitted_changes_is_recorded_as_that_and_not_kept(toy: Toy) -> None:
+def test_results_of_a_tree_with_uncommitted_changes_are_recorded_as_such_and_not_kept(toy: Toy) -> None:
     (toy.home / "tests" / "new.py").touch()
     for _ in range(2):
         code, said, ran = toy.prove("--only", "A1")
@@ -164,7 +164,7 @@ def test_a_tree_with_uncommitted_changes_is_recorded_as_that_and_not_kept(toy: T
     assert "| **A1 Counting.** Three are counted. | **not proved yet** | | | |" in toy.page()
 
 
-def test_cases_that_ran_while_the_code_was_changed_are_run_again(toy: Toy) -> None:
+def test_cases_that_ran_while_the_code_changed_run_again(toy: Toy) -> None:
     code, said, ran = toy.prove("--only", "A1", CHANGES="2")
     assert (code, ran) == (1, "123")
     assert "the code was changed while it was proved" in said
@@ -235,7 +235,7 @@ def test_a_promise_passes_if_a_case_passed_and_none_failed() -> None:
     assert not result("skipped").passed
 
 
-def test_a_line_that_was_torn_is_left_out(tmp_path: Path) -> None:
+def test_a_torn_line_is_left_out(tmp_path: Path) -> None:
     path, whole = tmp_path / "cases", b'{"case": "a"}\n'
     for torn in range(1, len(whole) - 1):
         path.write_bytes(whole + whole[:torn] + b"\n" + whole)
@@ -294,7 +294,7 @@ def test_an_unknown_promise_is_refused() -> None:
     assert "there is no promise Z9; there are A1, " in done.stderr
 
 
-def test_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_test_has_its_full_size_only_in_a_full_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ACKPROOF_PROVE", raising=False)
     assert proving.size(1, 2) == 1
     for asked, expected in (("quick", 1), ("full", 2)):
@@ -302,9 +302,9 @@ def test_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
         assert proving.size(1, 2) == expected
 
 
-def test_what_is_run_apart_sees_no_process_and_no_network_but_its_own(tmp_path: Path) -> None:
+def test_a_program_run_apart_sees_only_its_own_processes_and_network(tmp_path: Path) -> None:
     if os.getuid() != 0:
-        cannot_run("`scripts/prove --at-once` takes root")
+        cannot_run("`scripts/prove --at-once` needs root")
     test = tmp_path / "test_apart.py"
     test.write_text(APART)
     command = [prove.APART, sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test)]
@@ -323,7 +323,7 @@ def test_it_is_apart():
     orphan = int(subprocess.check_output(["sh", "-c", "sleep 0.1 >/dev/null & echo $!"]))
     deadline = time.monotonic() + 10
     while Path(f"/proc/{orphan}").exists():
-        assert time.monotonic() < deadline, "the shell did not take in the orphan"
+        assert time.monotonic() < deadline, "the shell did not reap the orphan"
 
 def test_that_fails():
     assert False

@@ -1,4 +1,4 @@
-"""The kept results: no run is ever taken out, no contradiction is hidden, and page and README say what the rows say."""
+"""The kept results: no run is ever removed, no contradiction is hidden, and page and README say what the rows say."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def git(folder: Path, *words: str) -> None:
 
 @pytest.fixture
 def docs(tmp_path: Path) -> Path:
-    """A repository whose results held the runs a, b and c once; the newest commit has taken c out."""
+    """A repository whose results once had the runs a, b and c; the newest commit removed c."""
     git(tmp_path, "init")
     for runs in ("abc", "ab"):
         kept(tmp_path, *runs)
@@ -46,14 +46,14 @@ def docs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_every_run_that_was_ever_kept_is_still_there() -> None:
+def test_no_kept_run_was_ever_removed() -> None:
     assert results.runs_ever_kept() == {row.run for row in ROWS}
 
 
 @pytest.mark.parametrize(
     ("runs", "named"), [("ac", "run b,"), ("ab", "run c,"), ("", "run a and 2 more,"), ("abc", ""), ("abcd", "")]
 )
-def test_a_file_that_lacks_a_run_of_before_is_not_written(docs: Path, runs: str, named: str) -> None:
+def test_a_file_that_lacks_an_earlier_run_is_not_written(docs: Path, runs: str, named: str) -> None:
     before = docs.joinpath("results.json").read_bytes()
     rows = [of(run) for run in runs]
     if not named:
@@ -66,7 +66,7 @@ def test_a_file_that_lacks_a_run_of_before_is_not_written(docs: Path, runs: str,
     assert not docs.joinpath("results.md").exists()
 
 
-def test_the_runs_in_a_file_without_git_are_not_lost_either(tmp_path: Path) -> None:
+def test_without_git_the_runs_in_the_file_are_not_lost(tmp_path: Path) -> None:
     kept(tmp_path, "a", "b")
     with pytest.raises(Refused, match="run b,"):
         results.write([of("a")], tmp_path)
@@ -79,7 +79,7 @@ def test_a_file_that_cannot_be_read_is_refused_and_kept(docs: Path, torn: str) -
         results.read(docs)
 
 
-def test_scripts_catalogue_says_it_in_one_sentence_and_exits_with_5(docs: Path) -> None:
+def test_the_catalogue_refuses_to_remove_a_run_with_one_sentence_and_exits_with_5(docs: Path) -> None:
     clone = docs / "clone"
     (clone / "scripts").mkdir(parents=True)
     for name in ("catalogue.py", "results.py"):
@@ -139,14 +139,14 @@ def test_a_sitting_ends_with_a_pause_and_counts_only_runs_by_default() -> None:
     assert results.longest_sitting([]) == {}
 
 
-def test_the_tables_that_were_measured_are_kept_with_their_run(tmp_path: Path) -> None:
+def test_measured_tables_are_kept_with_their_run(tmp_path: Path) -> None:
     gaps = Measured("site_gap", "How long nobody wrote", ["gap of", "ms"], [["writes", "318"], ["reads", "4,028"]], [])
     rows = [of("a", measured=[gaps]), of("b", measured=[])]
     results.write(rows, tmp_path)
     assert results.read(tmp_path) == rows
 
 
-def test_a_run_that_nobody_explained_is_named_all_the_same(tmp_path: Path) -> None:
+def test_a_run_without_an_explanation_is_named(tmp_path: Path) -> None:
     row = of("20261119-120000-a", "refuted")
     page = results.page([row], tmp_path)
     assert "| 1 | 0 | **1** | 0 | 2026-11-19 12:00 |" in page

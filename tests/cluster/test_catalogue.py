@@ -1,6 +1,6 @@
-"""Scenarios of the catalogue, run for real: what they claim of brokers, groups and transactions holds.
+"""Scenarios of the catalogue, with real clusters: their claims about brokers, groups and transactions hold.
 
-`scripts/catalogue` runs all of them; those that are long are not run by CI, for the time that it has.
+`scripts/catalogue` runs all of them. CI leaves out the long ones.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def found(verdict: Verdict, check: str) -> int | None:
     return next(each.found for each in verdict.checks if each.name == check)
 
 
-def test_leaders_move_off_brokers_that_are_cut_off_one_after_the_other(us: User, tmp_path: Path) -> None:
+def test_leaders_move_away_from_brokers_that_are_isolated_one_after_the_other(us: User, tmp_path: Path) -> None:
     told, verdict = ran(us, tmp_path, "rolling-partitions")
     assert (told["result"], told["lost"]) == ("confirmed", 0)
     during = [move for move in verdict.moves if move.moment == "during 2"]
     assert [(move.leader, move.isr) for move in during] == [(1, [1])] * 3
 
 
-def test_an_outbox_outlives_a_cluster_that_is_down(us: User, tmp_path: Path) -> None:
+def test_an_outbox_loses_nothing_while_the_cluster_is_down(us: User, tmp_path: Path) -> None:
     told, verdict = ran(us, tmp_path, "cluster-down")
     # 500 of them went to a topic that a producer created.
     assert (told["result"], told["acked"], told["lost"]) == ("confirmed", 4_500, 0)
@@ -65,18 +65,20 @@ def test_a_frozen_follower_leaves_the_isr_and_returns(us: User, tmp_path: Path) 
     assert (sizes["start"], sizes["during 1"], sizes["end"]) == (3, 2, 3)
 
 
-def test_transactions_are_whole_and_what_was_aborted_is_read_only_by_who_asks_for_it(us: User, tmp_path: Path) -> None:
+def test_transactions_are_whole_and_aborted_messages_are_read_only_by_read_uncommitted(
+    us: User, tmp_path: Path
+) -> None:
     told, verdict = ran(us, tmp_path, "transactions", "--mode", "kraft")
     assert (told["result"], told["lost"], told["duplicated"]) == ("confirmed", 0, 0)
     assert [
         found(verdict, check)
         for check in ("torn_transaction", "uncommitted_read", "hanging_transaction", "not_exactly_once")
     ] == [0] * 4
-    assert found(verdict, "unstable_read")  # by the reader of uncommitted messages
+    assert found(verdict, "unstable_read")  # by the consumer with read_uncommitted
 
 
 @pytest.mark.long
-def test_who_may_not_write_is_told_so_and_writes_nothing(us: User, tmp_path: Path) -> None:
+def test_a_producer_that_may_not_write_is_refused_and_writes_nothing(us: User, tmp_path: Path) -> None:
     told, verdict = ran(us, tmp_path, "access")
     assert (told["result"], told["acked"], told["failed"]) == ("confirmed", 2_000, 1_000)
     assert found(verdict, "refusals") == 0

@@ -1,4 +1,4 @@
-"""What stands on the host stands there while a lab that is exposed is up, and afterwards, to the last byte."""
+"""A lab with exposed ports leaves everything on the host as it was, to the last byte, while it is up and afterwards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(SECONDS_MAX + 30)]
 
 @pytest.mark.proves("A7")
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can furnish a host")
-def test_what_others_have_is_as_before_while_an_exposed_lab_is_up_and_afterwards(
+def test_an_exposed_lab_leaves_the_host_as_it_was_while_it_is_up_and_afterwards(
     record_property: Callable[[str, object], None],
 ) -> None:
     def up_and_down() -> list[str]:

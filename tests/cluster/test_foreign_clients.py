@@ -1,4 +1,4 @@
-"""Clients that are not ours, for real: Kafka's verifiable pair, and the client that docs/your-client.md shows."""
+"""External clients: Kafka's verifiable producer and consumer, and the client of docs/your-client.md."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ def test_kafkas_verifiable_pair_is_judged_by_what_it_prints(us: User, tmp_path: 
     fewer = ("--set", "producer.count=3000", "--set", "faults.0.at_messages=1000")
     told, checks = ran(us, tmp_path, "foreign-verifiable", "--mode", "kraft", *fewer)
     assert (told["result"], told["sent"], told["lost"]) == ("confirmed", 3000, 0)
-    assert told["acked"] > 2000  # it does not try again, so what met the dying leader failed
+    assert told["acked"] > 2000  # it does not retry, so messages that met the dying leader failed
     assert checks["undelivered"] == (0, "confirmed")
     assert checks["ack_latency"] == (None, "not applicable")
 
 
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
-def test_a_shell_script_around_kcat_is_judged_too(us: User, tmp_path: Path) -> None:
+def test_a_shell_script_around_kcat_is_judged(us: User, tmp_path: Path) -> None:
     fewer = ("--set", "producer.count=60", "--set", "faults.0.at_messages=20")
     told, checks = ran(us, tmp_path, "foreign-kcat", *fewer)
     assert (told["result"], told["sent"], told["lost"]) == ("confirmed", 60, 0)
     assert (checks["poll_skip"], checks["nonmonotonic_poll"]) == ((0, "confirmed"), (0, "confirmed"))
 
 
-def test_the_client_of_the_documentation_runs_on_the_host_and_is_read_by_ours(us: User, tmp_path: Path) -> None:
+def test_our_consumer_reads_what_the_client_of_the_docs_sends_from_the_host(us: User, tmp_path: Path) -> None:
     page = PAGE.read_text()
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     (scenario,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
@@ -67,4 +67,4 @@ def test_the_client_of_the_documentation_runs_on_the_host_and_is_read_by_ours(us
     told, checks = ran(us, tmp_path / "runs", str(tmp_path / "my-client.toml"))
     assert (told["result"], told["sent"], told["lost"]) == ("confirmed", 1500, 0)
     assert (checks["phantom"], checks["undelivered"]) == ((0, "confirmed"), (0, "confirmed"))
-    assert checks["ownership_gap"][1] == "confirmed"  # of our own consumer it can be told
+    assert checks["ownership_gap"][1] == "confirmed"  # it is known for our own consumer

@@ -1,4 +1,4 @@
-"""A cluster that is not ours: what is asked of it, as it wrote that down itself, and who hears of its secrets."""
+"""A foreign cluster: every request to it, as its own log has it, and its secrets, which appear nowhere."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ SECRET = "s3cr3t-f0r-n0b0dy"  # noqa: S105  what all of them have in common, and
 
 
 def secret_of(setting: str) -> str:
-    """One of its own for each, so that none is hidden for being another's."""
+    """Return a secret for each setting, so that none is hidden only because another one is."""
     return f"{setting.replace('.', '-')}-{SECRET}"
 
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="bob" password="{}";'
-# Of every kind that Kafka's client has: passwords, texts, lists, addresses, and what it does not know at all.
+# Settings of every kind that Kafka's client has: passwords, texts, lists, addresses, and an unknown one.
 SHAPES = {
     "client.rack": "{}",
     "debug": "all,{}",
@@ -96,12 +96,12 @@ def user() -> Iterator[User]:
 
 @pytest.fixture(scope="module")
 def theirs(user: User) -> Iterator[RealLab]:
-    """A cluster that has all but the last messages of a run, and writes down whatever is asked of it."""
+    """Yield a cluster that has all messages of a run but the last, and logs every request."""
     with lab(user, "theirs", "--brokers", "1", "--mode", "kraft", "--expose") as made:
         made.topic("create", "orders", "--replication", "1", "--set", "retention.ms=-1")
         client = Producer({"bootstrap.servers": made.status()["exposed"], "acks": "all", "broker.address.family": "v4"})
         for seq in range(SENT - LOST):
-            client.produce("orders", pack(0, seq), partition=0, timestamp=FIRST_RUN // 1000 + seq)  # as the run has it
+            client.produce("orders", pack(0, seq), partition=0, timestamp=FIRST_RUN // 1000 + seq)  # as in the run
         assert client.flush(30) == 0
         kind = ("--entity-type", "broker-loggers", "--entity-name", "1")
         made.do("kafka", "configs", *kind, "--alter", "--add-config", "kafka.request.logger=DEBUG")
@@ -136,7 +136,7 @@ WRITTEN = {
 
 @pytest.mark.proves("F5")
 @pytest.mark.parametrize("form", WRITTEN)
-def test_a_secret_that_is_told_is_found_in_whatever_form(form: str, tmp_path: Path) -> None:
+def test_these_tests_find_a_secret_in_every_form(form: str, tmp_path: Path) -> None:
     for name in ("temporary", "run"):
         (tmp_path / name).mkdir()
     with looking_for(SECRET, [tmp_path / "temporary", tmp_path / "run"], tmp_path / "theirs") as found:
@@ -146,7 +146,7 @@ def test_a_secret_that_is_told_is_found_in_whatever_form(form: str, tmp_path: Pa
 
 
 @pytest.mark.proves("F5", "F6")
-def test_it_is_only_read_and_its_secrets_are_told_to_nobody(
+def test_a_foreign_cluster_is_only_read_and_its_secrets_appear_nowhere(
     user: User, theirs: RealLab, run: Path, tmp_path: Path, record_property: Told
 ) -> None:
     broker_log = theirs.folder / "logs" / "kafka1.log"
@@ -160,7 +160,7 @@ def test_it_is_only_read_and_its_secrets_are_told_to_nobody(
     asked = requests(broker_log.read_text(errors="replace")[before:])
     names = {name for name, _ in asked}
     assert {"METADATA", "FETCH", "LIST_OFFSETS"} <= names <= READS
-    # Who asks for no topic in particular, for the brokers alone, makes none.
+    # A request that names no topic, and asks only for the brokers, creates none.
     makes_topics = [line for _, line in asked if '"allowAutoTopicCreation":true' in line and '"topics":[]' not in line]
     assert makes_topics == []
     assert theirs.do("kafka", "consumer-groups", "--list").strip() == ""
@@ -176,14 +176,14 @@ def test_it_is_only_read_and_its_secrets_are_told_to_nobody(
 
 @pytest.mark.proves("F5")
 @pytest.mark.long
-def test_workers_that_read_it_write_no_secret_down(
+def test_workers_that_read_it_write_no_secret(
     user: User, theirs: RealLab, run: Path, tmp_path: Path, record_property: Told
 ) -> None:
-    """Neither into their logs, where Kafka's client tells how it was set up, nor into any other file."""
+    """They write none to their logs, to which Kafka's client writes its settings, nor to any other file."""
     with standalone_spark(tmp_path / "spark") as spark:
         done, looks = judged_with(user, theirs, run, tmp_path, EVERY_SETTING, spark)
         assert done.returncode == 0, done.stderr
-        assert list(spark.folder.glob("work*/app-*/*/stderr")), "this is where they write"
+        assert list(spark.folder.glob("work*/app-*/*/stderr")), "the workers write to this folder"
     verdict = read_verdict(run)
     assert (verdict.lost, verdict.acked, verdict.high_watermark) == (LOST, SENT, SENT - LOST)
     assert not list(run.glob(".*")), "no copy is left"
@@ -204,7 +204,7 @@ def test_the_log_of_another_run_is_no_evidence(user: User, theirs: RealLab, run:
     record_property("figure", "a run judged by the log of another of the same scenario: exit 3 with the reason")
 
 
-def test_one_that_does_not_answer_is_named(user: User, run: Path) -> None:
+def test_a_cluster_that_does_not_answer_is_named(user: User, run: Path) -> None:
     done = user.run("judge", str(run), "--from-kafka", "127.0.0.1:1")
     assert done.returncode == 4
     assert "the log could not be read from 127.0.0.1:1" in done.stderr
@@ -213,8 +213,8 @@ def test_one_that_does_not_answer_is_named(user: User, run: Path) -> None:
 
 @pytest.mark.proves("F5")
 @pytest.mark.long
-def test_one_that_wants_a_login_is_read_by_who_has_one(user: User, tmp_path: Path) -> None:
-    """From where its clients stand, on the listener that asks who they are."""
+def test_a_cluster_with_a_login_is_read_by_a_user_who_has_one(user: User, tmp_path: Path) -> None:
+    """The judge reads where the clients are, from the listener that asks for a login."""
     done = user.run(
         "run", "access", "--mode", "kraft", "--no-judge", "--keep", "--out", str(tmp_path / "runs"), timeout_s=200
     )
@@ -231,7 +231,9 @@ def test_one_that_wants_a_login_is_read_by_who_has_one(user: User, tmp_path: Pat
         assert "authentication failed" in told.lower()
         assert mallory not in told
         refused, told = judged_as("mallory", mallory, kept, run, tmp_path)
-        assert refused == 4, "reading is not enough: it is also asked whether the topic is compacted"
+        assert refused == 4, (
+            "permission to read is not enough, because the judge also asks whether the topic is compacted"
+        )
         assert "needs Describe, DescribeConfigs and Read on the topics" in told
         rule = ("--allow-principal", "User:mallory", "--operation", "DescribeConfigs", "--topic", "orders")
         kept.do("kafka", "acls", "--add", *rule)
@@ -269,7 +271,7 @@ def test_an_error_does_not_tell_the_secret(
 def judged_with(
     user: User, theirs: RealLab, run: Path, folder: Path, settings: dict[str, str], spark: Standalone | None = None
 ) -> tuple[Done, int]:
-    """What came of it, with debugging on, and how often was looked for the secret meanwhile. It was nowhere."""
+    """Judge with debugging on, and search every place for the secret meanwhile. Return the outcome and the searches."""
     file = folder / "client.properties"
     file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     temporary, home = folder / "temporary", folder / "home"
@@ -289,7 +291,7 @@ def judged_with(
     folders = [temporary, run, home, cache, user.state, *([spark.folder] if spark else [])]
     with looking_for(SECRET, folders, theirs.folder) as found:
         done = asking.run("judge", str(run), *options, timeout_s=300)
-    assert not logged.exists(), "whatever the environment says, the judge's Java logs as the judge wants it"
+    assert not logged.exists(), "the judge's Java keeps its own log settings, whatever the environment says"
     assert found.places == set()
     assert not is_told(forms_of(SECRET), (done.stdout + done.stderr).encode())
     assert found.open_to_others == set()
@@ -297,14 +299,17 @@ def judged_with(
 
 
 def forms_of(secret: str) -> set[bytes]:
-    """As it is, and as others would write it: in an address, a JSON document, a log, a header, a Java string."""
+    """Return the secret as it is, and as it looks in an address, a JSON document, a log, a header and a Java string."""
     plain = secret.encode()
     forms = {plain, plain.hex().encode(), secret.encode("utf-16-le"), secret.encode("utf-16-be")}
     for escape in ("%{:02X}", "%{:02x}", "\\u{:04x}", "\\u{:04X}", "\\x{:02x}"):
         forms.add("".join(escape.format(byte) for byte in plain).encode())  # all of it, or what has to be at most
         forms.add("".join(c if c.isalnum() else escape.format(ord(c)) for c in secret).encode())
-    for before in range(3):  # what it is in base64 depends on where in three bytes it begins
-        first, end = (before * 8 + 5) // 6, (before + len(plain)) * 8 // 6  # the characters that are its own alone
+    for before in range(3):  # its base64 depends on where in a group of three bytes it begins
+        first, end = (
+            (before * 8 + 5) // 6,
+            (before + len(plain)) * 8 // 6,
+        )  # the characters that come from the secret alone
         encoded = base64.b64encode(bytes(before) + plain)[first:end]
         forms |= {encoded, encoded.translate(bytes.maketrans(b"+/", b"-_"))}
     return forms
@@ -319,12 +324,15 @@ class Found:
 
 @contextmanager
 def looking_for(secret: str, folders: list[Path], theirs: Path) -> Iterator[Found]:
-    """Look for it, in all its forms, in every command line and environment of the machine, and in every file below
-    these folders that is written from now on; but for what the other cluster itself writes down of its clients. A file
-    is read again when it was written again, and at the end: workers are given copies of many large jars."""
+    """Look for the secret, in all its forms, while the block runs.
+
+    It looks in every command line and environment of the machine, and in every file below these folders that is written
+    from now on, except what the other cluster itself logs of its clients. A file is read again after each change and at
+    the end: workers get copies of many large jars.
+    """
     found, over, forms = Found(), threading.Event(), forms_of(secret)
-    read: dict[Path, int] = {}  # and when it had been written
-    began_ns = time.time_ns() - 10**9  # the clock of files is a little behind
+    read: dict[Path, int] = {}  # and its time of writing
+    began_ns = time.time_ns() - 10**9  # the clock for the times of files is a little late
 
     def look() -> None:
         files = [Path(place) / name for folder in folders for place, _, names in os.walk(folder) for name in names]
@@ -335,7 +343,7 @@ def looking_for(secret: str, folders: list[Path], theirs: Path) -> Iterator[Foun
             with suppress(OSError):
                 if path.is_file() and is_told(forms, path.read_bytes()):
                     found.places.add(str(path))
-        # What is below a folder that is closed to others is closed, too. With a Spark master the run has some itself.
+        # Files below a closed folder are closed too. With a Spark master the run itself has some.
         for path in [*folders[0].iterdir(), *folders[1].glob(".*")]:
             with suppress(OSError):
                 if stat.S_IMODE(path.lstat().st_mode) & 0o077:
@@ -364,12 +372,12 @@ def is_told(forms: set[bytes], where: bytes) -> bool:
 def written_ns(path: Path) -> int:
     try:
         return path.lstat().st_mtime_ns
-    except OSError:  # gone already
+    except OSError:  # it has ended already
         return 0
 
 
 def requests(log: str) -> list[tuple[str, str]]:
-    """The kind of each request that the broker answered, and what it says of it."""
+    """Return the kind of each request that the broker answered, and the line that the broker logged."""
     lines = [line for line in log.splitlines() if "requestApiKeyName" in line]
     kinds = [json.loads(re.findall(r'"requestApiKeyName":("\w+")', line)[0]) for line in lines]
     return [*zip(kinds, lines, strict=True)]

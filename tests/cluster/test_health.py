@@ -1,4 +1,4 @@
-"""`ackproof health` against a real cluster: it counts, sees silence, outlives its Spark, and ends with Ctrl-C."""
+"""`ackproof health` with a real cluster: it counts, notices silence, survives its Spark, and ends with Ctrl-C."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def kraft() -> Iterator[RealLab]:
 
 
 class Heard:
-    """What a command says, line by line."""
+    """The output of a command, line by line."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -56,7 +56,7 @@ class Heard:
 
 
 def sparks_of(made: RealLab) -> list[int]:
-    """The health check's Java, by the jar that only it has."""
+    """Return the health check's Java processes, known by the jar that no other process has."""
     found = []
     for pid, _ in processes_of(made.status()["supervisor_pid"]):
         with suppress(OSError):
@@ -65,11 +65,11 @@ def sparks_of(made: RealLab) -> list[int]:
     return found
 
 
-def test_a_topic_that_is_not_there_is_a_sentence(kraft: RealLab) -> None:
+def test_a_topic_that_does_not_exist_ends_with_one_sentence(kraft: RealLab) -> None:
     assert "no topic 'order' (did you mean orders?)" in kraft.refused(2, "health", "order")
 
 
-def test_it_watches_through_silence_and_the_death_of_its_spark(kraft: RealLab) -> None:
+def test_the_health_check_goes_on_through_silence_and_the_death_of_its_spark(kraft: RealLab) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -94,7 +94,7 @@ def test_it_watches_through_silence_and_the_death_of_its_spark(kraft: RealLab) -
         assert 'ackproof_alert{rule="rate"} 1' in metrics()
         health.wait_for("cleared rate")
         load.process.kill()
-        health.wait_for("ALERT rate:", times=2)  # silence; or, on a busy machine, that its Spark is slow to say so
+        health.wait_for("ALERT rate:", times=2)  # silence, or a late Spark on a busy machine
         health.process.send_signal(signal.SIGINT)
         assert health.process.wait(timeout=30) == 0
         wait_until(lambda: not sparks_of(kraft), "its Spark ended with it", WAIT_S)

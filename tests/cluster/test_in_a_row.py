@@ -1,4 +1,4 @@
-"""Labs in a row, made by one process: what it holds open, its memory, its files and the host stay as they are."""
+"""Labs in a row in one process use up no descriptors, no memory and no files, and leave the host as it was."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_labs_in_a_row_use_up_neither_descriptors_nor_memory_nor_files(
 
 
 def next_of(row: subprocess.Popen[str]) -> dict[str, Any]:
-    """What it tells after one more lab."""
+    """Start one more lab, and return what the process then holds."""
     assert row.stdin is not None
     assert row.stdout is not None
     row.stdin.write("\n")

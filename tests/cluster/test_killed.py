@@ -1,9 +1,8 @@
-"""Killed outright at random moments: while jars are fetched, while a lab is made and its nodes start, in every phase of
-a run, and while a run is judged.
+"""Commands that are killed at random moments leave nothing: a fetch of jars, a starting lab, a run in every phase, a judge.
 
-In the first two Java is a stand-in: it fetches slowly from a repository of its own, and as a node it never serves, so
-that the lab is caught in every step of its start. Everything else is the lab itself. Runs are real ones, and many more
-whose nodes are stand-ins that take messages; their clients, faults and journals are real.
+For the first two Java is a stand-in: it fetches slowly from a repository of its own, and as a node it never serves, so
+that kills hit every step of a lab's start. Everything else is the real lab. Some runs have real brokers. Many more have
+stand-ins that take messages; their clients, faults and journals are real.
 """
 
 from __future__ import annotations
@@ -52,15 +51,15 @@ Told = Callable[[str, object], None]
 
 FETCHES = size(10, 50)
 SMALL_LAB = ("--name", "killed", "--brokers", "1", "--quorum", "1")
-RELEASE = "3.5.0"  # which is not pinned
+RELEASE = "3.5.0"  # a version that is not pinned
 EACH_JAR_S = 0.1
-FETCH_S = 1.5  # ten jars, and what comes before and after
+FETCH_S = 1.5  # ten jars, and some seconds before and after
 
 
 @pytest.mark.proves("A1")
 @pytest.mark.timeout(120 + 20 * FETCHES)
 @pytest.mark.parametrize("who", [ourselves, an_ordinary_user], ids=["root", "rootless"])
-def test_a_fetch_that_is_killed_at_any_moment_leaves_nothing_and_the_next_begins_at_once(
+def test_a_fetch_that_is_killed_at_any_moment_leaves_nothing_and_the_next_one_starts_at_once(
     who: Callable[[], AbstractContextManager[User]], record_property: Told
 ) -> None:
     lots = random.Random(3)  # noqa: S311 - the same moments every time
@@ -71,18 +70,20 @@ def test_a_fetch_that_is_killed_at_any_moment_leaves_nothing_and_the_next_begins
         for _ in range(FETCHES):
             if (cache / RELEASE).exists():
                 fetched = len([*(cache / RELEASE).glob("*.jar")])
-                assert fetched == len((cache / RELEASE / MANIFEST).read_text().splitlines()), "it appears whole"
+                assert fetched == len((cache / RELEASE / MANIFEST).read_text().splitlines()), (
+                    "the cache has a version as a whole or not at all"
+                )
                 shutil.rmtree(cache)
             up = user.start("up", *SMALL_LAB, "--kafka", RELEASE)
             wait_until(lambda: bool(fetching(cache)), "it fetches", 60)
             with suppress(subprocess.TimeoutExpired):
                 up.wait(timeout=lots.uniform(0, FETCH_S))
-            hang.touch()  # whatever outlives its command is seen
+            hang.touch()  # any process that outlives its command is seen
             hits += bool(fetching(cache))
             up.kill()
             _, err = up.communicate()
             assert up.returncode == -signal.SIGKILL, err
-            assert "waiting for another" not in err, "what was killed before holds the lock"
+            assert "waiting for another" not in err, "a killed command still holds the lock"
             slowest_s = max(slowest_s, assert_clean(user, before))
             assert {path.name for path in cache.glob("*")} <= {".lock", ".work", RELEASE}
             hang.unlink()
@@ -112,7 +113,7 @@ def with_a_repository(user: User) -> Iterator[User]:
 
 
 def seconds_until(user: User, said: str, *arguments: str) -> float:
-    """How long `up` usually takes until it says this; then it is killed."""
+    """Return how long `up` usually takes until it prints this. Then it is killed."""
     begun = time.monotonic()
     up = user.start("up", *arguments)
     assert up.stderr is not None
@@ -141,7 +142,9 @@ def test_a_start_that_is_killed_at_any_moment_leaves_nothing_and_the_name_is_fre
         start_s = seconds_until(user, "network made", *SMALL_LAB)
         for number in range(STARTS):
             up = user.start("up", *SMALL_LAB)
-            at_a_lab = whom == "supervisor" or number % 2 == 1  # else at any moment, and many come before there is one
+            at_a_lab = (
+                whom == "supervisor" or number % 2 == 1
+            )  # otherwise at any moment, often before there is a supervisor
             if at_a_lab:
                 wait_until(lambda: bool(supervisors(user)), "there is a supervisor", 60)
             with suppress(subprocess.TimeoutExpired):
@@ -157,7 +160,7 @@ def test_a_start_that_is_killed_at_any_moment_leaves_nothing_and_the_name_is_fre
             wait_until(ended, "the command has ended", 30)
             _, err = up.communicate()
             assert up.returncode == (-signal.SIGKILL if whom == "command" else 4), err
-            assert "is up already" not in err, "what was killed before holds the name"
+            assert "is up already" not in err, "a killed command still holds the name"
             slowest_s = max(slowest_s, assert_clean(user, before))
             assert {lab.name for lab in user.labs()} <= {"killed"}
         assert ends >= STARTS // 2, f"only {ends} kills came late enough to hit a lab"
@@ -171,14 +174,14 @@ def test_a_start_that_is_killed_at_any_moment_leaves_nothing_and_the_name_is_fre
 
 
 def supervisors(user: User) -> list[int]:
-    """The lab's first process, and the one that makes it, for as long as it is there."""
+    """Return the lab's first process, and the process that makes it while there is one."""
     return sorted(pid for pid, _ in mentioning(f"ackproof.lab.server.supervisor\0{user.state}/"))
 
 
 # -- a run -----------------------------------------------------------------------------------------------------------
 
 RUNS = {"JVMs": 20, "stand-ins": size(10, 80)}
-RUN_S = {"JVMs": 30, "stand-ins": 12}  # from its start until all of it is gone
+RUN_S = {"JVMs": 30, "stand-ins": 12}  # from its start until everything of it is gone
 WHOSE = size(
     [("stand-ins", ourselves, "command"), ("stand-ins", an_ordinary_user, "supervisor")],
     list(product(RUNS, (ourselves, an_ordinary_user), ("command", "supervisor"))),
@@ -213,7 +216,7 @@ until_messages = 2_500
 [expect]
 lost = "allowed"
 """
-SAID = {  # when a run comes to a phase
+SAID = {  # the output with which a phase begins
     "network": "network made",
     "start": "zk1 serves",
     "load": "sent ",
@@ -224,11 +227,11 @@ SAID = {  # when a run comes to a phase
 }
 LASTS_S = {"network": 2.5, "start": 5.0, "load": 1.0, "fault on": 4.0, "heal": 1.0, "judge": 3.0, "report": 0.3}
 LASTS_OF_STAND_INS_S = {"network": 0.1, "start": 0.6, "load": 0.6, "fault on": 1.2, "heal": 1.0}
-LAB_PHASES = list(LASTS_OF_STAND_INS_S)  # then there is no supervisor any more
+LAB_PHASES = list(LASTS_OF_STAND_INS_S)  # then the supervisor has ended
 
 
 def in_time(nodes: str) -> pytest.MarkDecorator:
-    """Every kill may miss once, and the machine may be half as fast."""
+    """Return the deadline: every kill may miss once, and the machine may be half as fast."""
     return pytest.mark.timeout(180 + 2 * 2 * RUN_S[nodes] * RUNS[nodes])
 
 
@@ -236,7 +239,7 @@ def in_time(nodes: str) -> pytest.MarkDecorator:
 @pytest.mark.parametrize(
     ("nodes", "who", "whom"), [pytest.param(nodes, *rest, marks=in_time(nodes)) for nodes, *rest in WHOSE]
 )
-def test_a_run_that_is_killed_in_any_phase_leaves_nothing_but_every_row_that_it_flushed(
+def test_a_run_that_is_killed_in_any_phase_leaves_only_its_flushed_rows_and_all_of_them(
     nodes: str, who: Callable[[], AbstractContextManager[User]], whom: str, record_property: Told
 ) -> None:
     lasts_s, kills = LASTS_S if nodes == "JVMs" else LASTS_OF_STAND_INS_S, RUNS[nodes]
@@ -261,20 +264,20 @@ def test_a_run_that_is_killed_in_any_phase_leaves_nothing_but_every_row_that_it_
             _, err = run.communicate(timeout=120)
             phase = reached(planned, phases, err)
             assert "Traceback" not in err
-            had_all = not by_us and read_record(directory).ended == "complete"  # and may be judged
+            had_all = not by_us and read_record(directory).ended == "complete"  # and the run may be judged
             assert run.returncode in ((-signal.SIGKILL,) if by_us else (0,) if had_all else (3, 4)), err
             slowest_s = max(slowest_s, assert_clean(user, before))
             left, bytes_torn = journal_rows(directory)
             assert flushed <= left, f"killed in {phase!r}: rows that were flushed are gone"
             assert told_torn(directory) == bytes_torn
-            assert journal_rows(directory) == (left, 0), "sealed by the judge, it is the same"
+            assert journal_rows(directory) == (left, 0), "the judge sealed the same rows"
             kept, torn = kept + len(left), torn + bytes_torn
             hits[phase] += hit
-            if not hit:  # there was nobody any more
+            if not hit:  # the process had ended already
                 waiting.append(planned)
                 assert number - hits.total() <= kills, f"{number} runs, and only these were hit: {dict(hits)}"
         at = time.monotonic()
-        again = begun(user, nodes, user.state / "runs" / "again", "network")  # it takes away what they left
+        again = begun(user, nodes, user.state / "runs" / "again", "network")  # this removes the folders of killed labs
         again_s = time.monotonic() - at
         again.kill()
         again.communicate()
@@ -289,13 +292,13 @@ def test_a_run_that_is_killed_in_any_phase_leaves_nothing_but_every_row_that_it_
 
 
 def reached(planned: str, phases: list[str], said: str) -> str:
-    """The phase that a run was in at last, from what it said since it came to the planned one."""
+    """Return the phase that a run had reached when it was killed, from its output since the planned phase."""
     later = [phase for phase in phases[phases.index(planned) + 1 :] if phase != "report" and SAID[phase] in said]
     return later[-1] if later else planned
 
 
 def killed(pids: list[int]) -> bool:
-    """Whether any of them was there to be killed."""
+    """Kill these processes, and return whether any was alive."""
     hit = False
     for pid in pids:
         with suppress(ProcessLookupError):
@@ -305,7 +308,7 @@ def killed(pids: list[int]) -> bool:
 
 
 def begun(user: User, nodes: str, out: Path, phase: str) -> subprocess.Popen[str]:
-    """A run that is in this phase, and has taken away what killed ones had left."""
+    """Yield a run in this phase, which has removed what killed runs had left."""
     words: tuple[str, ...] = ("acks1-leader-isolated", *SMALL_RUN)
     if nodes == "stand-ins":
         scenario = user.state / "stand-ins.toml"
@@ -314,7 +317,7 @@ def begun(user: User, nodes: str, out: Path, phase: str) -> subprocess.Popen[str
     run = user.start("run", *words, "--out", str(out))
     assert run.stderr is not None
     said = []
-    with os.fdopen(run.stderr.fileno(), "rb", buffering=0, closefd=False) as lines:  # what follows is left to be read
+    with os.fdopen(run.stderr.fileno(), "rb", buffering=0, closefd=False) as lines:  # later output stays in the pipe
         for line in lines:
             said.append(line.decode())
             if SAID[phase] in said[-1]:
@@ -335,7 +338,7 @@ RECORDED = Path(__file__).parents[1] / "recorded" / "runs" / "loss-isolated"
 @pytest.mark.proves("A1", "B1")
 @pytest.mark.timeout(180 + 60 * JUDGED)
 @pytest.mark.parametrize("who", [ourselves, an_ordinary_user], ids=["root", "rootless"])
-def test_a_judge_that_is_killed_at_any_moment_leaves_nothing_and_the_journal_as_it_was(
+def test_a_judge_that_is_killed_at_any_moment_leaves_nothing_and_does_not_change_the_journal(
     who: Callable[[], AbstractContextManager[User]], record_property: Told
 ) -> None:
     lots = random.Random(13)  # noqa: S311 - the same moments every time
@@ -359,7 +362,7 @@ def test_a_judge_that_is_killed_at_any_moment_leaves_nothing_and_the_journal_as_
             assert contents(run / "journal") == journal
             if hits == JUDGED:
                 break
-            assert number <= 2 * hits + 10, f"of {number} kills only {hits} hit anybody"
+            assert number <= 2 * hits + 10, f"of {number} kills only {hits} hit a process"
         assert user.run("judge", str(run), timeout_s=200).returncode == done.returncode
         assert (read_verdict(run), contents(run / "journal")) == (verdict, journal)
         assert_clean(user, before)

@@ -1,4 +1,4 @@
-"""One lab with KRaft, made by an ordinary user without root: cuts, roles, one more broker, an empty disk, the end."""
+"""A KRaft lab of an ordinary user, without root: cuts, roles, one more broker, an empty disk, the end."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_cut_severs_its_pair_and_nothing_else(kraft: RealLab) -> None:
     assert kraft.heard(NODES, LINKS) == LINKS
 
 
-def test_a_cut_of_the_client_is_felt_on_the_host(kraft: RealLab) -> None:
+def test_a_cut_of_the_client_cuts_clients_on_the_host_too(kraft: RealLab) -> None:
     first, second = kraft.status()["exposed"].split(",")
     kraft.do("cut", "client", "kafka2", "--for", "30s")
     assert not reaches(second, 2)
@@ -90,7 +90,7 @@ def test_a_pause_holds_and_ends_without_root(kraft: RealLab) -> None:
     assert kraft.node("kafka2")["state"] == "running"
 
 
-def test_one_more_broker_serves_inside_and_on_the_host(kraft: RealLab) -> None:
+def test_an_added_broker_serves_inside_the_lab_and_on_the_host(kraft: RealLab) -> None:
     kraft.do("add")
     assert kraft.connect("client", "kafka3", 9092) == "connected"
     assert kraft.tell("kafka1", "resolve", to="kafka3") == kraft.node("kafka3")["address"]
@@ -103,7 +103,7 @@ def test_one_more_broker_serves_inside_and_on_the_host(kraft: RealLab) -> None:
     assert kraft.connect("kafka3", "kafka1", 9092) == "connected"
 
 
-def test_killing_the_controller_makes_another_one(kraft: RealLab) -> None:
+def test_after_the_controller_is_killed_another_one_leads(kraft: RealLab) -> None:
     first = kraft.status()["controller"]
     assert first.startswith("controller")
     assert json.loads(kraft.do("kill", "controller", "--json"))["nodes"] == [first]
@@ -131,7 +131,7 @@ def test_killing_the_supervisor_leaves_nothing(kraft: RealLab, before: dict[str,
     supervisor = told["supervisor_pid"]
     processes = processes_of(supervisor)
     assert len(processes) >= 7
-    assert len(processes & daemons()) == 1, "it is in the lab, and has left the command that started it"
+    assert len(processes & daemons()) == 1, "it is a process of the lab, and no child of the command"
     assert [stopped(node["pid"]) for node in told["nodes"] if node["state"] == "paused"] == [True, True]
     os.kill(supervisor, signal.SIGKILL)
     wait_until(lambda: not alive(processes), "every process is gone", GONE_S)

@@ -1,4 +1,4 @@
-"""What the judge is for, live: a loss is found every time that there is one, and never where none can be."""
+"""With real clusters a loss is found every time that there is one, and never where none can be."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def us() -> Iterator[User]:
     [("acks1-leader-isolated", 1, True), ("acksall-leader-isolated", 2, False)],
     ids=["acks1", "all"],
 )
-def test_a_leader_that_is_cut_off(
+def test_an_isolated_leader_loses_messages_with_acks_1_and_none_with_acks_all(
     scenario: str, minimum: int, loses: bool, half: int, us: User, tmp_path: Path, record_property: Told
 ) -> None:
-    """All runs of a half are judged by one Spark, each by itself."""
+    """One Spark judges all runs of one kind, each by itself."""
     settings = (*SMALL, "--set", f"topic.settings.min.insync.replicas={minimum}", "--out", str(tmp_path))
     done = us.run("run", scenario, "--repeat", str(RUNS), "--no-judge", *settings, timeout_s=200 * RUNS)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -1,4 +1,4 @@
-"""The page in a real browser: it paints, zooms, obeys its own policy, and asks nobody for anything."""
+"""The report in a real browser: it draws, zooms, obeys its own content policy, and sends no request."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def url(path: Path) -> str:
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [1400, 420])
-def test_the_page_shows_the_verdict_and_every_plot_and_asks_nobody(
+def test_the_page_shows_the_verdict_and_every_plot_and_sends_no_request(
     browser: Browser, runs: Path, width: int, dark: bool
 ) -> None:
     page = browser.open(url(runs / "base" / "report.html"), width=width, dark=dark)
@@ -63,14 +63,14 @@ def test_the_page_shows_the_verdict_and_every_plot_and_asks_nobody(
     for name in PANELS:
         drawn = f"[...document.querySelectorAll('#panel-{name} .inner > path, #panel-{name} .inner > rect')]"
         assert page.run(f"{drawn}.some(one => one.getBoundingClientRect().width > 100)"), name
-    assert page.run("document.documentElement.scrollWidth <= innerWidth"), "nothing sticks out to the side"
+    assert page.run("document.documentElement.scrollWidth <= innerWidth"), "nothing is wider than the page"
     light = "getComputedStyle(document.body).backgroundColor"
     assert (page.run(light) == "rgb(18, 21, 23)") is dark
     assert page.console == []
     assert page.requests == [url(runs / "base" / "report.html")]
 
 
-def test_it_paints_within_two_seconds(browser: Browser, runs: Path) -> None:
+def test_the_page_draws_within_two_seconds(browser: Browser, runs: Path) -> None:
     page = browser.open(url(runs / "base" / "report.html"))
     painted = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now()))))"
     assert page.run(painted) < 2_000
@@ -120,7 +120,7 @@ def test_without_scripts_the_page_is_complete(browser: Browser, runs: Path) -> N
     assert page.console == []
 
 
-# Where the page shows a name: a topic, a group, a client, a node, what a message held, a line of a log.
+# The places where the page shows a name: a topic, a group, a client, a node, a message's content, a log line.
 PLACES = """(() => {
   const texts = selector => [...document.querySelectorAll(selector)].map(one => one.textContent);
   return {
@@ -151,7 +151,7 @@ BUILT = """[...new Set([...document.querySelectorAll('*')].flatMap(
 
 
 def named(name: str) -> dict[str, list[str]]:
-    """What is to stand in each of the places."""
+    """Return the name that each place has to show."""
     return {
         **{
             key: [name] for key in ("title", "scenario", "problem", "consumer", "owner", "producer", "check", "fitness")
@@ -182,7 +182,7 @@ def test_hostile_names_are_text_in_every_place_and_nothing_else(
         path = run.report(string, tmp_path / f"{number}.html")
         page = browser.open(url(path))
         assert page.run(PLACES) == named(shown(string))
-        assert set(page.run(BUILT)) <= {*harmless, "TITLE"}  # a long name is shown by a number, and in full beside it
+        assert set(page.run(BUILT)) <= {*harmless, "TITLE"}  # a long name is shown as a number, and in full beside it
         assert page.run("[window.pwned, document.scripts.length]") == [None, 2]
         assert (page.console, page.requests) == ([], [url(path)])
         page.close()
@@ -202,13 +202,13 @@ def test_hostile_lines_and_arguments_are_text_too(browser: Browser, runs: Path) 
 
 
 class Asked(BaseHTTPRequestHandler):
-    """Somebody on the net, who writes down what he is asked for."""
+    """A server that records every request."""
 
     paths: ClassVar[set[str]] = set()
 
     def do_GET(self) -> None:
         self.paths.add(self.path)
-        with suppress(OSError):  # who asked may be gone
+        with suppress(OSError):  # the client may have ended
             self.send_error(404)
 
     def log_message(self, *_: object) -> None:
@@ -226,7 +226,7 @@ def there() -> Iterator[str]:
         thread.join()
 
 
-# What a reader might do there; a link that leads on is not clicked, since then there would be nothing left to look at.
+# What a reader might do on the page. Links to other pages are not clicked, because the page would then be gone.
 CLICKS = """
 for (const one of document.querySelectorAll('main a')) if (/^(javascript|data):/.test(one.href)) one.click();
 for (const one of document.forms) HTMLFormElement.prototype.submit.call(one);
@@ -234,7 +234,7 @@ for (const one of document.forms) HTMLFormElement.prototype.submit.call(one);
 
 
 def broken_through(browser: Browser, page: str, there: str, folder: Path, strings: Sequence[str]) -> set[str]:
-    """The strings that ran a script, or asked for something, where they stand on the page as they are."""
+    """Return the strings that ran a script or sent a request, on a page that shows them without escaping."""
     through = set()
     for number, string in enumerate(strings):
         attack = string.replace("//example.invalid", f"http://{there}/{number}/")
@@ -242,21 +242,21 @@ def broken_through(browser: Browser, page: str, there: str, folder: Path, string
         path = folder / f"{number}.html"
         path.write_text(page.replace("<main>", raw, 1), encoding="utf-8")
         opened = browser.open(url(path))
-        with suppress(AssertionError):  # it may be elsewhere by now
+        with suppress(AssertionError):  # it may show another page by now
             for words in ("", CLICKS):
                 opened.run(words)
                 if opened.run("window.pwned") is not None:
                     through.add(string)
         opened.close()
-    # The browser lists what it refused to send as well, so it is the server that is asked.
+    # The browser also lists requests that it refused to send, so the server says what arrived.
     return through | {string for n, string in enumerate(strings) if any(f"/{n}/" in path for path in Asked.paths)}
 
 
 @pytest.mark.proves("F1")
-def test_the_policy_alone_would_hold_where_escaping_failed(
+def test_the_content_policy_alone_would_hold_if_escaping_failed(
     browser: Browser, runs: Path, there: str, tmp_path: Path, record_property: Told
 ) -> None:
-    """But for a page that sends its reader elsewhere, which no policy of a page can forbid."""
+    """It cannot forbid one thing, as no page's policy can: to lead the reader to another page."""
     page = (runs / "crash" / "report.html").read_text(encoding="utf-8")
     more = "<img src=//example.invalid/x><script src=//example.invalid/x.js></script><iframe src=//example.invalid/>"
     strings = [*MARKUP[:: size(6, 1)], more]
@@ -265,7 +265,7 @@ def test_the_policy_alone_would_hold_where_escaping_failed(
     Asked.paths.clear()
     without = re.sub('<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
     bad = broken_through(browser, without, there, tmp_path, strings)
-    assert more in bad, "without the policy it gets through"
+    assert more in bad, "without the policy the string works"
     record_property(
         "figure",
         f"{len(strings)} strings raw in a page: {len(bad)} act without the policy, with it {len(held)} "
@@ -273,7 +273,7 @@ def test_the_policy_alone_would_hold_where_escaping_failed(
     )
 
 
-def test_the_index_leads_to_the_reports(browser: Browser, runs: Path) -> None:
+def test_the_index_links_to_the_reports(browser: Browser, runs: Path) -> None:
     page = browser.open(url(runs / "index.html"))
     link = page.run("[...document.querySelectorAll('a.cell')].map(one => one.href).find(one => one.includes('/base/'))")
     assert link == url(runs / "base" / "report.html")
@@ -282,7 +282,7 @@ def test_the_index_leads_to_the_reports(browser: Browser, runs: Path) -> None:
     assert page.requests == [url(runs / "index.html")]
 
 
-def test_a_run_that_was_not_judged_says_so_in_large_letters(browser: Browser, runs: Path) -> None:
+def test_the_page_of_a_run_that_was_not_judged_says_so_in_large_letters(browser: Browser, runs: Path) -> None:
     page = browser.open(url(runs / "interrupted" / "report.html"))
     assert "not judged" in page.run("document.querySelector('#verdict .word').innerText").lower()
     size = "parseFloat(getComputedStyle(document.querySelector('#verdict .word')).fontSize)"

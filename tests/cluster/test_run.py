@@ -62,14 +62,14 @@ def before() -> Host:
 
 
 def begun(us: User, out: Path, until: str, words: Sequence[str] = SMALL) -> subprocess.Popen[str]:
-    """A run that has come so far that it says this."""
+    """Yield a run that has printed this."""
     run = us.start("run", "acks1-leader-isolated", *words, "--out", str(out))
     said_until(run, until)
     return run
 
 
 def said_until(run: subprocess.Popen[str], until: str) -> str:
-    """What it says, up to the line that holds this."""
+    """Return the output up to the line that holds this."""
     assert run.stderr is not None
     said = ""
     for line in run.stderr:
@@ -84,9 +84,9 @@ def only_run(out: Path) -> Path:
     return directory
 
 
-@pytest.mark.proves(*size([], ["B4"]))  # in CI another run does
+@pytest.mark.proves(*size([], ["B4"]))  # in CI another run shows it
 @pytest.mark.parametrize("mode", ["zookeeper", pytest.param("kraft", marks=pytest.mark.long)])
-def test_an_isolated_leader_with_acks_1_loses_what_it_acknowledged(
+def test_an_isolated_leader_with_acks_1_loses_acknowledged_messages(
     us: User, tmp_path: Path, mode: str, record_property: Told
 ) -> None:
     done = us.run(
@@ -104,7 +104,7 @@ def test_an_isolated_leader_with_acks_1_loses_what_it_acknowledged(
     record_property("figure", f"{mode}: {added_up(only_run(tmp_path))}")
 
 
-# Without a rate nobody knows beforehand how long it lasts, so the fault may be put where it comes too late.
+# Without a rate the length of the load is not known beforehand, so the scenario may have a fault that comes too late.
 TOO_LATE = """
 name = "too-late"
 section = "A"
@@ -137,7 +137,7 @@ lost = "forbidden"
 @pytest.mark.long
 @pytest.mark.proves("C7")
 @pytest.mark.timeout(900)
-def test_a_run_whose_load_is_over_before_its_fault_is_no_evidence_and_says_why(
+def test_a_run_whose_load_ended_before_its_fault_is_no_evidence_and_says_why(
     us: User, tmp_path: Path, record_property: Told
 ) -> None:
     scenario, out = tmp_path / "too-late.toml", tmp_path / "runs"
@@ -155,7 +155,7 @@ def test_a_run_whose_load_is_over_before_its_fault_is_no_evidence_and_says_why(
 
 
 @pytest.mark.proves("A9", "B4")
-def test_without_acknowledgements_there_are_no_offsets_what_was_killed_is_noted_and_a_failed_clean_up_is_told(
+def test_a_run_with_acks_0_has_no_offsets_notes_what_was_killed_and_reports_a_failed_clean_up(
     us: User, tmp_path: Path, record_property: Told
 ) -> None:
     run = us.start("run", "acks0-leader-killed", *SMALL, "--out", str(tmp_path), "--json", first=own_mounts)
@@ -170,7 +170,9 @@ def test_without_acknowledgements_there_are_no_offsets_what_was_killed_is_noted_
     unclean = [line for line in err.splitlines() if "unclean: " in line]
     assert [str(lab) in line and "could not be removed" in line for line in unclean] == [True], err
     assert json.loads((only_run(tmp_path) / "verdict" / "verdict.json").read_text())["result"] == "confirmed"
-    assert us.run("down", "--name", lab.name).returncode == 0, "it tries again, as the sentence says"
+    assert us.run("down", "--name", lab.name).returncode == 0, (
+        "the next run tries the clean-up again, as the sentence says"
+    )
     assert us.labs() == []
     record_property("figure", 'a lab\'s folder that cannot be taken away: exit 0, verdict written, "unclean" told')
     told = json.loads(out)["runs"][0]
@@ -186,13 +188,13 @@ def test_without_acknowledgements_there_are_no_offsets_what_was_killed_is_noted_
 
 
 def own_mounts() -> None:
-    """What a process does `first` to see mounts that nobody else sees, and that go with it."""
+    """Unshare the mounts: a process that does this `first` has mounts of its own, which end with it."""
     own_namespaces(kernel.CLONE_NEWNS)
     kernel.mount("none", "/", flags=kernel.MS_REC | kernel.MS_PRIVATE)
 
 
 def hold_mounted(pid: int, folder: Path) -> None:
-    """Where this process stands, the folder is in use: it cannot be taken away."""
+    """Keep the folder in use with a mount, so that it cannot be removed."""
     namespaces = {
         kind: os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY)
         for name, kind in (("user", kernel.CLONE_NEWUSER), ("mnt", kernel.CLONE_NEWNS))
@@ -230,7 +232,7 @@ def test_an_interrupted_run_heals_seals_and_says_that_it_was_not_judged(
         took_s = time.monotonic() - sent
         assert run.returncode == 128 + number
         assert "Traceback" not in err
-        assert ("healed" in err) == (moment == "severed"), "else it is healed already"
+        assert ("healed" in err) == (moment == "severed"), "otherwise the fault is healed already"
         assert "not judged" in said
         directory = ended_in_good_order(user, out, before, ended)
         assert not (directory / "verdict").exists()
@@ -244,7 +246,7 @@ def test_an_interrupted_run_heals_seals_and_says_that_it_was_not_judged(
 
 @pytest.mark.proves("A2")
 @pytest.mark.long
-def test_a_run_whose_lab_is_stopped_is_interrupted_in_time_too(
+def test_a_run_whose_lab_is_stopped_can_be_interrupted_in_time(
     us: User, tmp_path: Path, before: Host, record_property: Told
 ) -> None:
     run = begun(us, tmp_path, "severed")
@@ -263,10 +265,10 @@ def test_a_run_whose_lab_is_stopped_is_interrupted_in_time_too(
 
 @pytest.mark.proves("A3")
 @pytest.mark.long
-def test_what_is_deaf_or_stopped_ends_with_a_run_that_comes_to_its_end(
+def test_processes_that_ignore_signals_or_are_stopped_end_with_the_run(
     us: User, tmp_path: Path, before: Host, record_property: Told
 ) -> None:
-    words = (*SLOW, "--set", "topic.replication=2")  # there is time to do it all under load
+    words = (*SLOW, "--set", "topic.replication=2")  # long enough to do all of it under load
     run = begun(us, tmp_path, "severed", words)
     try:
         (folder,) = us.labs()
@@ -285,7 +287,7 @@ def test_what_is_deaf_or_stopped_ends_with_a_run_that_comes_to_its_end(
 
 
 def a_broker_that_holds_nothing(lab: RealLab) -> str:
-    """Without it a run comes to its end all the same."""
+    """Return a broker that holds no replica, so that the run can go on without it."""
     (told,) = json.loads(lab.topic("describe", "orders", "--json"))
     (without,) = {"kafka1", "kafka2", "kafka3"} - set(told["replicas"])
     return without
@@ -293,7 +295,7 @@ def a_broker_that_holds_nothing(lab: RealLab) -> str:
 
 @pytest.mark.proves("A4", "D1")
 @pytest.mark.long
-def test_a_fault_of_a_run_ends_in_the_kernel_though_the_supervisor_is_stopped_and_proves_nothing(
+def test_a_fault_of_a_run_ends_in_the_kernel_while_the_supervisor_is_stopped_and_is_no_evidence(
     us: User, tmp_path: Path, record_property: Told
 ) -> None:
     until_s, stopped_s = 10, size(30, 60)
@@ -321,7 +323,7 @@ def test_a_fault_of_a_run_ends_in_the_kernel_though_the_supervisor_is_stopped_an
     assert abs(took_s - until_s - GRACE_S) <= 1
     back = [row["at_ns"] for row in rows(directory, "state") if events["healed"]["at_ns"] < row["at_ns"] < go_on_ns
             and len(row["isr"]) == len(row["replicas"])]  # fmt: skip
-    assert back, "the broker was in sync again before anybody could have healed it"
+    assert back, "the broker was in sync again before the run could heal the fault"
     unfit = [line.text for line in read_verdict(directory).fitness if not line.fit]
     assert ["was not probed for" in text for text in unfit] == [True], unfit
     figure = f"a fault of a run, to last {until_s} s: ended by the kernel after {took_s:.1f} s; {unfit[0]}"
@@ -331,7 +333,7 @@ def test_a_fault_of_a_run_ends_in_the_kernel_though_the_supervisor_is_stopped_an
 def ended_in_good_order(
     user: User, out: Path, before: Host, ended: str = "interrupted", healed: str = "healed"
 ) -> Path:
-    """Healed, or told that it is not, sealed, a page that says that nothing was judged, and nothing left."""
+    """Assert that the fault is healed (or reported as not), the journal sealed, nothing judged and nothing left."""
     directory = only_run(out)
     assert read_record(directory).ended == ended
     assert healed in {row["event"] for row in rows(directory, "faults")}
@@ -384,10 +386,12 @@ def test_a_second_interrupt_ends_a_run_at_once_and_nothing_goes_on(
     assert run.returncode == 130
     assert "Traceback" not in err
     assert_clean(us, before)
-    for lab in us.labs():  # as a killed one's, its folder stays until somebody takes it away
+    for lab in us.labs():  # its folder stays, like that of a killed run, until a later command removes it
         assert us.run("down", "--name", lab.name).returncode == 0
     assert us.labs() == []
-    assert not (directory / "report.html").exists(), "it ended in good order: the second came too late"
+    assert not (directory / "report.html").exists(), (
+        "it ended in good order, because the second interrupt came too late"
+    )
     left, torn = journal_rows(directory)
     assert flushed
     assert flushed <= left
@@ -396,7 +400,7 @@ def test_a_second_interrupt_ends_a_run_at_once_and_nothing_goes_on(
     )
 
 
-# Of 8,000 the load has sent none, or some, or all when the disk is full; one that went on would have sent all.
+# When the disk is full, the load has sent none, some or all of 8,000 messages. If it went on, it would send all.
 SENT_WHEN = {"network made": range(1), "severed": range(2000, 8000), "judging": range(8000, 8001)}
 
 
@@ -411,7 +415,7 @@ SENT_WHEN = {"network made": range(1), "severed": range(2000, 8000), "judging": 
         pytest.param("labs", "severed", marks=pytest.mark.long),
     ],
 )
-def test_a_disk_that_is_full_in_the_middle_of_a_run_ends_it_and_takes_no_row_from_it(
+def test_a_disk_that_is_full_in_the_middle_of_a_run_ends_the_run_and_loses_no_row(
     us: User, tmp_path: Path, whose: str, when: str, before: Host, record_property: Told
 ) -> None:
     place = tmp_path if whose == "runs" else us.state / "ackproof"
@@ -419,7 +423,7 @@ def test_a_disk_that_is_full_in_the_middle_of_a_run_ends_it_and_takes_no_row_fro
     run = us.start(
         "run", "acks1-leader-isolated", *SMALL, "--out", str(tmp_path), first=lambda: mount_small_disk(place, 65536)
     )
-    held = os.open(f"/proc/{run.pid}/root{place}", os.O_RDONLY)  # its disk stays as long as this
+    held = os.open(f"/proc/{run.pid}/root{place}", os.O_RDONLY)  # its disk exists while this process lives
     disk = Path(f"/proc/self/fd/{held}")
     try:
         said_until(run, when)

@@ -1,5 +1,4 @@
-"""A run whose fault is taken away behind the laboratory's back, or to which another is added, is no evidence: unknown,
-and exit code 3."""
+"""A run is no evidence if somebody removes its fault, or adds another one: it is unknown, with exit code 3."""
 
 from __future__ import annotations
 
@@ -26,10 +25,10 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 Told = Callable[[str, object], None]
 SMALL = {
-    "producer.count": 16_000,  # there is time for somebody else while the fault stands
+    "producer.count": 16_000,  # long enough for somebody else to act during the fault
     "producer.rate": 1000,
     "faults.0.at_messages": 2000,
-    "faults.0.not_before_max_s": 1,  # nothing fails over that is not cut off
+    "faults.0.not_before_max_s": 1,  # partitions that are not isolated do not fail over
     "cluster.quorum": 1,
 }
 REMOVE = f"""
@@ -84,7 +83,7 @@ def assert_found_out(
     verdict = read_verdict(directory)
     assert verdict.result == "unknown"
     assert why in verdict.sentence
-    assert told_meanwhile is None or err.count(told_meanwhile) == 1, "told while the run goes on, and once"
+    assert told_meanwhile is None or err.count(told_meanwhile) == 1, "it is reported during the run, and once"
     return f"exit 3. {verdict.sentence}"
 
 
@@ -93,7 +92,7 @@ def small(**more: object) -> list[str]:
 
 
 @pytest.mark.proves("D1")
-def test_a_run_whose_rules_are_removed_while_it_goes_on_is_unknown_and_says_why(
+def test_a_run_whose_rules_somebody_removes_is_unknown_and_says_why(
     us: User, tmp_path: Path, record_property: Told
 ) -> None:
     with begun(us, tmp_path, "acks1-leader-isolated", *small()) as run:
@@ -106,10 +105,10 @@ def test_a_run_whose_rules_are_removed_while_it_goes_on_is_unknown_and_says_why(
 
 @pytest.mark.long
 @pytest.mark.proves("D1")
-def test_a_run_whose_severed_broker_somebody_else_lets_connect_is_unknown_and_says_why(
+def test_a_run_whose_isolated_broker_somebody_lets_connect_is_unknown_and_says_why(
     us: User, tmp_path: Path, record_property: Told
 ) -> None:
-    """The laboratory's probes are datagrams, and none of them gets through."""
+    """The lab's probes are datagrams, which still do not get through."""
     with begun(us, tmp_path, "acks1-leader-isolated", *small()) as run:
         until(run, "severed")
         program = ("env", TESTS_CAN_BE_IMPORTED, us.python, "-c", LET_CONNECTIONS_THROUGH)
@@ -121,7 +120,7 @@ def test_a_run_whose_severed_broker_somebody_else_lets_connect_is_unknown_and_sa
 
 @pytest.mark.long
 @pytest.mark.proves("D1")
-def test_a_run_whose_pause_is_ended_by_somebody_else_is_unknown_and_says_why(
+def test_a_run_whose_pause_somebody_ends_is_unknown_and_says_why(
     us: User, tmp_path: Path, record_property: Told
 ) -> None:
     paused = {"faults.0.kind": "pause", "faults.0.targets": '["kafka1"]'}
@@ -134,10 +133,10 @@ def test_a_run_whose_pause_is_ended_by_somebody_else_is_unknown_and_says_why(
 
 @pytest.mark.long
 @pytest.mark.proves("D1")
-def test_a_run_in_whose_lab_somebody_else_pauses_a_node_is_unknown_and_says_why(
+def test_a_run_in_whose_lab_somebody_pauses_a_node_is_unknown_and_says_why(
     us: User, tmp_path: Path, record_property: Told
 ) -> None:
-    """By a verb of ours, which proves what it does; but it is not what the scenario asks for."""
+    """Our own command pauses it and proves the pause, but the scenario does not ask for it."""
     with begun(us, tmp_path, "acks1-leader-isolated", *small()) as run:
         until(run, "severed")
         done = us.run(*of_its_lab(us, "pause", "zk1", "--for", "2s"))
@@ -150,13 +149,13 @@ def test_a_run_in_whose_lab_somebody_else_pauses_a_node_is_unknown_and_says_why(
 
 @pytest.mark.long
 @pytest.mark.proves("D2")
-def test_a_run_in_which_a_broker_dies_that_no_fault_is_about_is_unknown_and_names_it(
+def test_a_run_in_which_a_broker_dies_without_a_fault_is_unknown_and_names_the_broker(
     us: User, tmp_path: Path, record_property: Told
 ) -> None:
-    """By no verb, so that nobody asked for it, as when the kernel is out of memory."""
+    """No command kills it, as when the kernel is out of memory."""
     cut = {"faults.0.kind": "cut", "faults.0.targets": '["kafka1"]', "faults.0.apart_from": '["kafka2"]'}
     with begun(us, tmp_path, "acks1-leader-isolated", *small(**cut)) as run:
-        until(run, "severed")  # and enough was acknowledged before, though it was the leader
+        until(run, "severed")  # enough was acknowledged before, although it was the leader
         os.kill(process_of(us, "kafka3"), signal.SIGKILL)
         _, err = run.communicate(timeout=500)
     assert run.returncode == 3, err
@@ -169,10 +168,10 @@ def test_a_run_in_which_a_broker_dies_that_no_fault_is_about_is_unknown_and_name
 
 
 @pytest.mark.proves("D2")
-def test_a_run_in_which_somebody_freezes_a_broker_that_no_fault_is_about_is_unknown_and_names_it(
+def test_a_run_in_which_somebody_freezes_a_broker_is_unknown_and_names_the_broker(
     us: User, tmp_path: Path, record_property: Told
 ) -> None:
-    """By no verb, so that the lab did not ask for it. Its priority is taken from it as well."""
+    """No command freezes it, and no fault is about it. Its priority is lowered too."""
     cut = {"faults.0.kind": "cut", "faults.0.targets": '["kafka1"]', "faults.0.apart_from": '["kafka2"]'}
     with begun(us, tmp_path, "acks1-leader-isolated", *small(**cut)) as run:
         until(run, "severed")
@@ -197,7 +196,7 @@ admin = AdminClient({"bootstrap.servers": "kafka1:9092,kafka2:9092,kafka3:9092",
 def test_a_run_whose_topic_somebody_deletes_is_unknown_and_says_why(
     us: User, tmp_path: Path, record_property: Told
 ) -> None:
-    """The producer's next question for it makes it anew; the final log then lacks all that was acknowledged before."""
+    """The producer's next request creates it again. The final log then lacks everything acknowledged before."""
     with begun(us, tmp_path, "acksall-leader-isolated", "--mode", "kraft", *small()) as run:
         until(run, "severed")
         done = us.run(*of_its_lab(us, "exec", "client", "--", us.python, "-c", DELETE))
@@ -218,7 +217,7 @@ orders = ConfigResource(ResourceType.TOPIC, "orders", incremental_configs=[day])
 @pytest.mark.long
 @pytest.mark.proves("C7")
 @pytest.mark.parametrize("mode", ["zookeeper", "kraft"])
-def test_a_run_in_which_somebody_changes_a_setting_that_decides_about_loss_is_unknown_and_says_which(
+def test_a_run_in_which_somebody_changes_a_setting_that_decides_about_loss_is_unknown_and_names_it(
     us: User, tmp_path: Path, mode: str, record_property: Told
 ) -> None:
     with begun(us, tmp_path, "acksall-leader-isolated", "--mode", mode, *small()) as run:
@@ -270,10 +269,10 @@ def test_a_run_in_which_a_stranger_writes_and_joins_a_group_is_unknown_and_names
 
 @pytest.mark.long
 @pytest.mark.proves("D2")
-def test_a_run_with_clients_on_the_host_whose_relays_somebody_stops_and_kills_is_unknown_and_names_them(
+def test_a_run_whose_port_relays_somebody_stops_and_kills_is_unknown_and_names_them(
     us: User, tmp_path: Path, record_property: Told
 ) -> None:
-    """Those clients reach the brokers by nothing else, and what it costs them is not Kafka's doing."""
+    """Clients on the host reach the brokers only by these relays, so Kafka is not to blame for what they miss."""
     page = (Path(__file__).parents[2] / "docs" / "your-client.md").read_text()
     (code,), (scenario,) = (re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("python", "toml"))
     client = tmp_path / "my_client.py"
@@ -296,7 +295,7 @@ def test_a_run_with_clients_on_the_host_whose_relays_somebody_stops_and_kills_is
     record_property("figure", f"relays stopped and killed from outside while a run went on: {told}")
 
 
-# A broker that is killed says goodbye to nobody: until ZooKeeper has given up its session, it cannot start again.
+# A killed broker does not close its ZooKeeper session, and cannot start again until the session has expired.
 KILLED_AND_STARTED = """
 name = "killed-and-started"
 section = "A"
@@ -333,7 +332,7 @@ UNTIL_IT_STARTS = 'while :; do "$@" >/dev/null 2>&1; done'
 
 @pytest.mark.long
 @pytest.mark.proves("D1")
-def test_a_run_whose_dead_broker_is_started_by_somebody_else_ends_and_says_why(
+def test_a_run_whose_dead_broker_somebody_starts_ends_and_says_why(
     us: User, tmp_path: Path, record_property: Told
 ) -> None:
     scenario, out = tmp_path / "killed-and-started.toml", tmp_path / "runs"
@@ -360,10 +359,10 @@ SERVE_FOR_3_S = "import socket, time; s = socket.create_server(('', 9092)); time
 
 @pytest.mark.long
 @pytest.mark.proves("D1")
-def test_a_run_on_whose_dead_brokers_port_somebody_serves_for_a_while_is_unknown_and_says_why(
+def test_a_run_in_which_somebody_serves_for_a_while_on_a_dead_brokers_port_is_unknown_and_says_why(
     us: User, tmp_path: Path, record_property: Told
 ) -> None:
-    """Gone again before the broker should start, which then is all that its start asks for."""
+    """The other program ends before the broker starts, so the start finds the port free."""
     scenario, out = tmp_path / "killed-and-started.toml", tmp_path / "runs"
     scenario.write_text(KILLED_AND_STARTED)
     with begun(us, out, str(scenario)) as run:
@@ -372,5 +371,5 @@ def test_a_run_on_whose_dead_brokers_port_somebody_serves_for_a_while_is_unknown
         assert done.returncode == 0, done.stderr
         told = assert_found_out(run, out, "and yet somebody serves on its port 9092")
     (directory,) = out.iterdir()
-    assert read_record(directory).ended == "complete", "the broker started, and all was read"
+    assert read_record(directory).ended == "complete", "the broker started, and everything was read"
     record_property("figure", f"somebody on a dead broker's port while a run went on: {told}")

@@ -1,5 +1,4 @@
-"""A laboratory that gets a share of a processor, or none for a while, comes to the same verdicts and refutes nothing by
-its slowness."""
+"""A lab with only a share of a processor, or none for a while, gets the same verdicts. Its slowness refutes nothing."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ def us() -> Iterator[User]:
 
 @contextmanager
 def limited_to(share: int) -> Iterator[Path]:
-    """A group of processes that gets so much of one processor and no more, by either version of the kernel's."""
+    """Make a group of processes that gets this share of one processor, with either version of control groups."""
     second = (CGROUPS / "cgroup.controllers").exists()
     group = (CGROUPS if second else CGROUPS / "cpu") / f"ackproof-proof-{os.getpid()}"
     try:
@@ -56,7 +55,9 @@ def limited_to(share: int) -> Iterator[Path]:
     except OSError as problem:
         if group.exists():
             group.rmdir()
-        cannot_run(f"no share of a processor can be given here ({problem.strerror}): it takes root, and cgroups")
+        cannot_run(
+            f"the share of a processor cannot be limited here ({problem.strerror}): that needs root, and cgroups"
+        )
     try:
         yield group
     finally:
@@ -70,7 +71,7 @@ def started(us: User, out: Path, scenario: str, **changes: object) -> subprocess
 
 
 def judged(command: subprocess.Popen[str], out: Path) -> tuple[Verdict, bool]:
-    """What came of it, and whether the laboratory was late itself."""
+    """Run and judge a scenario, and return the verdict and whether the lab itself was late."""
     _, said = command.communicate(timeout=700)
     assert command.returncode in (0, 1, 3), said
     (run,) = out.iterdir()
@@ -85,12 +86,15 @@ def judged_with(share: int, us: User, out: Path, scenario: str, **changes: objec
 
 
 def late_ms(run: Path) -> float:
-    """How late the laboratory was itself, from its journal and without the judge: from when a broker should have been
-    asked again, or had answered, until it was; what the producer tells of itself; and what each process does."""
+    """Return how late the lab itself was, from its journal and without the judge.
+
+    It takes the longest of: the wait from when a broker should have been asked, or had answered, until it was asked; what
+    the producer reports of itself; and what each process reports.
+    """
     marks = read_record(run).marks
     assert marks.load_begun_ns is not None
     assert marks.load_ended_ns is not None
-    asked: dict[int, dict[int, int]] = defaultdict(dict)  # broker: when: how long the answer took
+    asked: dict[int, dict[int, int]] = defaultdict(dict)  # for each broker: how long the answer took at each time
     for row in rows(run, "state"):
         asked[row["broker"]][row["at_ns"]] = row["took_ns"]
     waits_ns: list[int] = [
@@ -115,7 +119,7 @@ def rows(run: Path, table: str) -> list[dict[str, Any]]:
 
 @pytest.mark.proves("D3")
 @pytest.mark.parametrize("share", SHARES)
-def test_a_loss_is_found_with_a_share_of_a_processor(
+def test_a_loss_is_found_with_only_a_share_of_a_processor(
     us: User, tmp_path: Path, share: int, record_property: Told
 ) -> None:
     verdict, _ = judged_with(share, us, tmp_path, "acks1-leader-isolated")
@@ -126,7 +130,7 @@ def test_a_loss_is_found_with_a_share_of_a_processor(
 
 @pytest.mark.proves("D3")
 @pytest.mark.parametrize("share", SHARES)
-def test_none_is_found_where_none_can_be_and_what_took_long_is_no_refutation(
+def test_on_a_slow_machine_no_loss_is_found_where_none_can_be_and_slowness_refutes_nothing(
     us: User, tmp_path: Path, share: int, record_property: Told
 ) -> None:
     verdict, late = judged_with(share, us, tmp_path, "acksall-leader-isolated", **{"expect.unavailable": "forbidden"})
@@ -143,7 +147,7 @@ def test_none_is_found_where_none_can_be_and_what_took_long_is_no_refutation(
 
 @pytest.mark.proves("D3")
 @pytest.mark.parametrize("stopped", ["observer", "producer", None])
-def test_what_took_long_is_no_refutation_where_a_process_of_the_laboratory_was_stopped(
+def test_slowness_refutes_nothing_if_a_process_of_the_lab_was_stopped(
     us: User, tmp_path: Path, stopped: str | None, record_property: Told
 ) -> None:
     command = started(us, tmp_path, "acksall-leader-isolated", **{"expect.unavailable": "forbidden"})

@@ -1,4 +1,4 @@
-"""A long run under faults that a seed draws: it stays fit, is confirmed, and takes no more memory as it goes on."""
+"""A long run with faults that a seed draws stays fit and is confirmed, and its memory does not grow."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_soak_is_confirmed_and_its_memory_stays_flat(us: User, tmp_path: Path,
         try:
             while not said.done():
                 now = dict(memory_of(us, tmp_path, command.pid))
-                for name in now if "producer1" in now else ():  # while the load lasts
+                for name in now if "producer1" in now else ():  # during the load
                     used[name].append(now[name])
                 wait([said], timeout=1)
         finally:
@@ -77,14 +77,14 @@ def test_a_soak_is_confirmed_and_its_memory_stays_flat(us: User, tmp_path: Path,
 
 
 def lasted(run: Path) -> float:
-    """From the first message given to a client to the last, in seconds."""
+    """Return the seconds from the first message that a client was given to the last."""
     times = [pq.read_table(path, columns=["sent_ns"])["sent_ns"] for path in sealed_files(run, "sends")]
     first = min(pc.min(own).as_py() for own in times)
     return float(max(pc.max(own).as_py() for own in times) - first) / 1e9
 
 
 def memory_of(us: User, folder: Path, command: int) -> Iterator[tuple[str, float]]:
-    """Resident megabytes of each process of ours in Python, by its name: a consumer that comes back is the same."""
+    """Return the resident megabytes of each Python process of ours by its name, which a restarted consumer keeps."""
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             words = (entry / "cmdline").read_text().split("\0")
@@ -99,6 +99,6 @@ def memory_of(us: User, folder: Path, command: int) -> Iterator[tuple[str, float
 
 
 def grown_by(samples: list[float]) -> float:
-    """From the second quarter of its time to the last, by the middle of each: what was needed once is no growth."""
+    """Return the growth from the median of the second quarter to that of the last: memory needed once is no growth."""
     quarter = len(samples) // 4
     return statistics.median(samples[-quarter:]) - statistics.median(samples[quarter : 2 * quarter])

@@ -1,4 +1,4 @@
-"""A judge whose Spark is a cluster, on loopback: a master and workers that die; and Spark Connect."""
+"""The judge with a Spark cluster on loopback, whose workers die, and with Spark Connect."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def standalone(tmp_path: Path) -> Iterator[Standalone]:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A journal with losses, copies and changed places, judged on this machine."""
+    """Return a journal with losses, copies and swapped messages, and its verdict from this machine."""
     bench: Any = script("bench_judge")
-    bench.ROW_GROUP = 5_000  # so that there are many parts, and folding them has a middle
+    bench.ROW_GROUP = 5_000  # so that there are many parts, and a worker can die in the middle of folding
     directory = tmp_path_factory.mktemp("runs") / "made"
     bench.make(directory, EVENTS // 3, bench.plan(EVENTS // 3))
     judged(directory)
@@ -44,8 +44,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def judged(
     directory: Path, *options: str, at: Mapping[bytes, Callable[[], None]] | None = None, packages: Path | None = None
 ) -> bytes:
-    """By its name alone, from the folder that it is in: workers are elsewhere. `at` says what is done once these words
-    are said for the first time."""
+    """Judge a run by its name, from its folder, because workers have other folders. Return the output.
+
+    `at` holds what is done when the output has these words for the first time.
+    """
     command = [sys.executable, "-m", "ackproof", "judge", directory.name, *options]
     environment = {**os.environ, **spark_environment()}
     if packages is not None:
@@ -60,16 +62,16 @@ def judged(
             words += line
             for due in [each for each in to_do if each in line]:
                 done, of = re.findall(rb"([\d,]+) of ([\d,]+) ", line)[0]
-                assert done != of, "in the middle"
+                assert done != of, "the words came in the middle of the work"
                 to_do.pop(due)()
     assert judge.returncode == 0, words.decode()
     assert to_do == {}, f"it was over before that: {words.decode()}"
-    assert not list(directory.glob(".*")), "nothing stays behind"
+    assert not list(directory.glob(".*")), "nothing is left"
     return (directory / "verdict" / "verdict.json").read_bytes()
 
 
-def test_the_verdict_is_the_same_though_workers_die(made: Path, standalone: Standalone) -> None:
-    """One while events are folded, after which another comes in its place, and one while questions are asked."""
+def test_the_verdict_is_the_same_if_workers_die(made: Path, standalone: Standalone) -> None:
+    """One worker dies while events are folded and is replaced; another dies while checks run."""
     alone = (made / "verdict" / "verdict.json").read_bytes()
 
     def replace_the_first() -> None:
@@ -101,7 +103,7 @@ def connect(tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def packages(tmp_path: Path) -> Path:
-    """What Spark Connect asks for besides, in a folder of its own: who does not connect must not come to rely on it."""
+    """Install what Spark Connect needs in a folder of its own, so that other tests do not depend on it."""
     home = Path(__file__).parents[2]
     wanted = tomllib.loads((home / "pyproject.toml").read_text())["project"]["optional-dependencies"]["connect"]
     folder = tmp_path / "packages"

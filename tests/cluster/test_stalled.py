@@ -1,4 +1,4 @@
-"""A consumer that somebody stops from outside: what its group was not given by that is never told of Kafka."""
+"""A consumer that somebody stops from outside: the messages that its group misses are never blamed on Kafka."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def us() -> Iterator[User]:
 
 
 def ran_with_its_consumer_stopped(us: User, out: Path, for_s: float | None) -> Verdict:
-    """Three groups of one consumer each; the first is stopped near the end of the load, for so long or for good."""
+    """Run three groups of one consumer each. The first is stopped near the end of the load, for so long or for good."""
     command = us.start("run", "publish-subscribe", "--mode", "kraft", *FEWER, "--out", str(out))
     assert command.stderr is not None
     assert any("consumer3: started" in line for line in command.stderr)  # five seconds after the load began
@@ -43,7 +43,7 @@ def ran_with_its_consumer_stopped(us: User, out: Path, for_s: float | None) -> V
 
 
 @pytest.mark.proves("D3")
-def test_a_consumer_that_goes_on_is_waited_for_and_its_lateness_named(
+def test_the_run_waits_for_a_consumer_that_goes_on_and_names_its_lateness(
     us: User, tmp_path: Path, record_property: Told
 ) -> None:
     verdict = ran_with_its_consumer_stopped(us, tmp_path, 7.0)
@@ -54,7 +54,7 @@ def test_a_consumer_that_goes_on_is_waited_for_and_its_lateness_named(
 
 
 @pytest.mark.proves("D3")
-def test_what_a_consumer_that_never_goes_on_was_not_given_is_unknown(
+def test_messages_missed_by_a_consumer_that_never_goes_on_are_unknown(
     us: User, tmp_path: Path, record_property: Told
 ) -> None:
     verdict = ran_with_its_consumer_stopped(us, tmp_path, None)

@@ -1,4 +1,4 @@
-"""Starting and not starting: small labs of one broker, interrupted, broken, two at once."""
+"""Small labs that start, or cannot start, or are interrupted while they start."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def ordinary() -> Iterator[User]:
 
 
 def nothing_left(user: User, name: str) -> bool:
-    """No process that has to do with the lab, and its name is free."""
+    """Return whether no process of the lab is left, and its name is free."""
     return not mentioning(f"{user.state}/ackproof/labs/{name}") and RealLab(user, name).run("status").returncode == 2
 
 
@@ -73,7 +73,7 @@ def nothing_left(user: User, name: str) -> bool:
 
 
 @pytest.mark.proves("F7")
-def test_zookeeper_without_root_and_network_comes_up_serves_and_goes_down(
+def test_a_zookeeper_lab_starts_serves_and_ends_without_root_and_network(
     ordinary: User, record_property: Callable[[str, object], None]
 ) -> None:
     before = host()
@@ -127,7 +127,7 @@ lost = "forbidden"
 @pytest.mark.long
 @pytest.mark.proves("F7")
 @pytest.mark.timeout(900)
-def test_a_run_that_was_fetched_for_before_is_run_and_judged_with_loopback_only(
+def test_with_fetched_jars_a_scenario_is_run_and_judged_with_loopback_only(
     us: User, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     scenario = tmp_path / "short.toml"
@@ -143,7 +143,7 @@ def test_a_run_that_was_fetched_for_before_is_run_and_judged_with_loopback_only(
 
 @pytest.mark.proves("A5", "E4")
 @pytest.mark.timeout(300)
-def test_labs_at_once_do_not_meet_and_one_that_is_killed_does_not_harm_the_others(
+def test_labs_at_the_same_time_do_not_meet_and_killing_one_does_not_harm_the_others(
     us: User, ordinary: User, record_property: Callable[[str, object], None]
 ) -> None:
     users = size([us], [us, ordinary])
@@ -167,11 +167,11 @@ def test_labs_at_once_do_not_meet_and_one_that_is_killed_does_not_harm_the_other
         assert len({each.cluster_id for each in clusters}) == len(labs)
         for exposed, cluster in zip([each["exposed"] for each in told], clusters, strict=True):
             assert [f"{broker.host}:{broker.port}" for broker in cluster.brokers.values()] == [exposed]
-            assert exposed != f"127.0.0.1:{EXPOSED_PORT_FIRST}", "that port is taken"
+            assert exposed != f"127.0.0.1:{EXPOSED_PORT_FIRST}", "the port is in use"
         labs[0].do("cut", "kafka1", "client")
         assert [each.connect("client", "kafka1", 9092) for each in labs] == ["silent", *["connected"] * len(labs[1:])]
         os.kill(told[0]["supervisor_pid"], signal.SIGKILL)
-        wait_until(lambda: not alive(processes[0]), "every process of the one is gone")
+        wait_until(lambda: not alive(processes[0]), "every process of the killed lab is gone")
         for each, before in zip(labs[1:], told[1:], strict=True):
             assert lives(each.status()) == lives(before)
             assert each.connect("client", "kafka1", 9092) == "connected"
@@ -183,7 +183,7 @@ def test_labs_at_once_do_not_meet_and_one_that_is_killed_does_not_harm_the_other
 
 @contextmanager
 def taken(port: int) -> Iterator[None]:
-    """A port of the host that somebody listens on: we, unless somebody else does already."""
+    """Yield a port of the host in use, by us unless somebody else uses it already."""
     with socket.socket() as held:
         with suppress(OSError):
             held.bind(("127.0.0.1", port))
@@ -201,7 +201,7 @@ def networks(processes: set[Identity]) -> Iterator[str]:
 
 
 def files(processes: set[Identity]) -> Iterator[str]:
-    """Files that they hold open to write."""
+    """Return the files that these processes hold open for writing."""
     for pid, _ in processes:
         for number in Path(f"/proc/{pid}/fd").iterdir():
             with suppress(OSError):
@@ -313,7 +313,7 @@ def test_a_broker_that_dies_while_starting_shows_its_last_lines_and_leaves_nothi
     wait_until(lambda: nothing_left(us, "broken"), "nothing is left")
     assert not made.folder.exists()
     assert host() == before
-    assert set(Path("/").iterdir()) == files, "a JVM that breaks down writes where it stands"
+    assert set(Path("/").iterdir()) == files, "a crashing JVM writes into its working directory"
 
 
 @contextmanager
@@ -324,13 +324,13 @@ def a_wrong_java(user: User) -> Iterator[User]:
 
 @contextmanager
 def a_damaged_jar(user: User) -> Iterator[User]:
-    """In a cache of its own, which the jars of the real one are linked into, but for the one that is cut short."""
+    """Make a cache with links to the jars of the real one, but one jar is a copy that is cut short."""
     with with_an_empty_cache(user) as found:
         theirs = Path(found.environment["XDG_CACHE_HOME"]) / "ackproof" / "kafka" / DEFAULT_ZOOKEEPER
         shutil.copytree(jars_of(user), theirs, copy_function=link_or_copy)
         jar = theirs / f"kafka_2.13-{DEFAULT_ZOOKEEPER}.jar"
         whole = jar.read_bytes()
-        jar.unlink()  # it may be the real one
+        jar.unlink()  # the file may be the real jar
         jar.write_bytes(whole[: len(whole) // 2])
         yield found
 
@@ -349,7 +349,7 @@ def jars_of(user: User) -> Path:
     ],
     ids=["wrong Java", "damaged jar"],
 )
-def test_what_a_lab_cannot_be_made_of_is_told_before_anything_starts(
+def test_impossible_ingredients_of_a_lab_are_refused_before_anything_starts(
     us: User,
     broken: Callable[[User], AbstractContextManager[User]],
     cause: tuple[str, ...],
@@ -381,7 +381,7 @@ def test_what_a_lab_cannot_be_made_of_is_told_before_anything_starts(
     ],
     ids=["no nftables", "three networks", "no namespaces"],
 )
-def test_a_machine_that_cannot_make_a_network_is_told_so_and_where_the_way_out_is(
+def test_a_machine_that_cannot_make_a_network_gets_a_sentence_with_the_way_out(
     us: User, lacks: dict[str, Any], why: str, verb: str, tmp_path: Path
 ) -> None:
     before, labs, scenario = on_the_host(), us.labs(), tmp_path / "short.toml"
@@ -401,7 +401,7 @@ def test_a_machine_that_cannot_make_a_network_is_told_so_and_where_the_way_out_i
 
 @pytest.mark.proves("E2")
 @pytest.mark.parametrize("verb", size(["start"], ["start", "up"]))
-def test_a_broker_that_never_serves_is_told_at_its_deadline(
+def test_a_broker_that_never_serves_is_reported_at_its_deadline(
     us: User, verb: str, record_property: Callable[[str, object], None]
 ) -> None:
     deadline_s = {"start": 8.0, "up": START_S}[verb]
@@ -417,7 +417,7 @@ def test_a_broker_that_never_serves_is_told_at_its_deadline(
         arguments = ("kafka1", "--timeout", f"{deadline_s}s") if verb == "start" else SMALL
         done = made.run(verb, *arguments, timeout_s=deadline_s + 20)
         ended = time.monotonic()
-        if verb == "start":  # the time runs from when the lab was asked
+        if verb == "start":  # the deadline counts from the start of the lab
             asked = [each for each in made.events() if (each["event"], each.get("verb")) == ("asked", verb)]
             begun = asked[-1]["at_ns"] / 1e9
         took_s = ended - begun
@@ -433,7 +433,7 @@ def test_a_broker_that_never_serves_is_told_at_its_deadline(
 
 @pytest.mark.proves("E2")
 @pytest.mark.parametrize("how", size(["dies at once"], ["dies at once", "never serves"]))
-def test_a_run_whose_broker_never_comes_up_is_told_and_leaves_nothing_but_its_directory(
+def test_a_run_whose_broker_never_starts_says_so_and_leaves_only_its_directory(
     us: User, how: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     before, labs, out, scenario = on_the_host(), us.labs(), tmp_path / "runs", tmp_path / "short.toml"
@@ -465,14 +465,14 @@ def test_a_run_whose_broker_never_comes_up_is_told_and_leaves_nothing_but_its_di
     record = read_record(directory)
     assert record.ended == "failed"
     assert record.problems[0].startswith(said)
-    assert record.marks.ready_ns is None, "it never had a lab"
+    assert record.marks.ready_ns is None, "the run never had a lab"
     assert "not judged" in (directory / "report.html").read_text()
     assert evidence in "".join(path.read_text() for path in (directory / "logs").glob("kafka1*"))
     record_property("figure", f"a run whose broker {how}: exit 4 after {took_s:.1f} s with its last lines, clean")
 
 
 @pytest.mark.proves("E2")
-def test_a_broker_that_will_not_start_again_is_told_and_the_lab_lives_on(us: User) -> None:
+def test_a_broker_that_cannot_start_again_is_reported_and_the_lab_goes_on(us: User) -> None:
     with lab(us, "worn", *SMALL, "--mode", "kraft") as made:
         made.do("kill", "kafka1")
         meta = made.folder / "data" / "kafka1" / "log1" / "meta.properties"

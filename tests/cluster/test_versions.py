@@ -1,6 +1,6 @@
 """Other releases of Kafka than the two defaults: an older line in both modes, and the first without ZooKeeper.
 
-The first time each is fetched, which takes a minute; later it comes from the cache. `scripts/fetch.py` has them too.
+The first run fetches each release, which takes a minute. `scripts/fetch.py` fetches them too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def us() -> Iterator[User]:
 
 
 @pytest.mark.parametrize(("version", "mode"), [("3.4.1", "zookeeper"), ("3.4.1", "kraft"), ("4.0.0", "kraft")])
-def test_another_release_serves_and_fails_on_command(us: User, version: str, mode: str) -> None:
+def test_another_release_serves_and_its_broker_can_be_killed(us: User, version: str, mode: str) -> None:
     with lab(us, "other", "--kafka", version, "--mode", mode, "--brokers", "2", "--quorum", "1", timeout_s=500) as made:
         made.topic("create", "orders")
         assert made.status()["kafka"] == version

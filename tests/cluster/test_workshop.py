@@ -1,4 +1,4 @@
-"""The workshop, typed into two real terminals: every command of it, and every line that a reader is told to see."""
+"""The workshop, typed into two real terminals: every command, and every line that the page says a reader will see."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Terminal:
             "/bin/bash", ["--norc", "--noprofile"], env=environment, cwd=HOME, encoding="utf-8", dimensions=(50, 250)
         )
         self.shown = ""
-        self._read_to = 0  # where the reader's eyes were when this step began
+        self._read_to = 0  # how far the reader had read when this step began
         self._seen_to = 0
         self._shell.sendline(f"PS1='{PROMPT}'")
-        self._prompts = 2  # the one that was just asked for, and its echo
+        self._prompts = 2  # the prompt that was just waited for, and its echo
 
     def look_again(self) -> None:
-        """The next step: what was seen before does not count."""
+        """Begin the next step: earlier output does not count."""
         self._read_to = self._seen_to
 
     def type(self, command: str) -> None:
-        # By their number: programs in the background write behind a prompt.
+        # Prompts are counted, because background programs write after a prompt.
         self._await(lambda: self.shown.count(PROMPT) >= self._prompts, f"a prompt before {command!r}")
         self._prompts += 1
         self._read_to = self._seen_to = len(self.shown)
@@ -58,7 +58,7 @@ class Terminal:
     def _await(self, condition: Callable[[], object], what: str) -> None:
         deadline = time.monotonic() + ANSWER_S
         while not condition():
-            assert time.monotonic() < deadline, f"waited in vain for {what}; the terminal shows:\n{self.shown[-3000:]}"
+            assert time.monotonic() < deadline, f"{what} did not appear; the terminal shows:\n{self.shown[-3000:]}"
             try:
                 self.shown += self._shell.read_nonblocking(4096, timeout=0.2).replace("\r", "")
             except pexpect.TIMEOUT:

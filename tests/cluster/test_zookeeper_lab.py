@@ -1,4 +1,4 @@
-"""One lab with ZooKeeper: every verb, judged by traffic of the test's own; at the end its supervisor is killed."""
+"""A ZooKeeper lab: every command, checked with traffic of the test's own. At the end its supervisor is killed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def before() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def others() -> set[Place]:
-    """Where somebody listens before there is a lab."""
+    """Return the ports in use before the lab starts."""
     return set(listening())
 
 
@@ -70,7 +70,7 @@ def the_lab(before: dict[str, Any], others: set[Place]) -> Iterator[RealLab]:
 
 @pytest.fixture
 def zk(the_lab: RealLab) -> Iterator[RealLab]:
-    """The lab, whole: no fault, every node running, also for the next test."""
+    """Yield the lab without faults and with every node running, and leave it like that for the next test."""
     yield the_lab
     if the_lab.folder.exists() and the_lab.run("heal").returncode == 0:
         down = [node["name"] for node in the_lab.status()["nodes"] if node["state"] == "down"]
@@ -87,7 +87,7 @@ def broker_of(exposed: str, node: str) -> str:
 
 
 def metadata(bootstrap: str, timeout_s: float = 10) -> Any:
-    """What a broker says to an ordinary client on the host, or None where it does not answer."""
+    """Return a broker's answer to an ordinary client on the host; None if it does not answer."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
@@ -105,7 +105,7 @@ def reaches(bootstrap: str, timeout_s: float = 10) -> bool:
 # -- looking ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_status_tells_the_lab_as_it_is(zk: RealLab) -> None:
+def test_the_status_shows_the_lab_as_it_is(zk: RealLab) -> None:
     told = zk.status()
     assert (told["name"], told["mode"], told["kafka"]) == ("zk", "zookeeper", "3.9.2")
     assert told["bootstrap"] == "kafka1:9092,kafka2:9092,kafka3:9092"
@@ -115,7 +115,7 @@ def test_the_status_tells_the_lab_as_it_is(zk: RealLab) -> None:
         assert b"java" in Path(f"/proc/{node['pid']}/cmdline").read_bytes()
 
 
-def test_names_resolve_inside_and_every_node_stands_in_a_network_of_its_own(zk: RealLab) -> None:
+def test_names_resolve_inside_the_lab_and_every_node_has_its_own_network(zk: RealLab) -> None:
     addresses = {node["name"]: node["address"] for node in zk.status()["nodes"]}
     assert {name: zk.tell("kafka1", "resolve", to=name) for name in addresses} == addresses
     pids = [node["pid"] for node in zk.status()["nodes"] if node["pid"]]
@@ -138,7 +138,7 @@ def test_only_the_owner_can_open_the_control_socket_and_ports_are_on_loopback_al
 
 @pytest.mark.proves("F4")
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
-def test_nobody_else_can_speak_to_the_lab(zk: RealLab) -> None:
+def test_another_user_cannot_use_the_lab(zk: RealLab) -> None:
     assert in_a_child(lambda: connected(zk.folder, 0)) == 0
     assert in_a_child(lambda: connected(zk.folder, ORDINARY_UID)) == errno.EACCES
     zk.folder.chmod(0o711)
@@ -149,7 +149,7 @@ def test_nobody_else_can_speak_to_the_lab(zk: RealLab) -> None:
 
 
 def connected(folder: Path, uid: int) -> int:
-    """What becomes of the attempt; from within the folder, for those above it are the test's."""
+    """Return the result of a connection, tried from within the folder because the folders above belong to the test."""
     os.chdir(folder)
     os.setgroups([])
     os.setresuid(uid, uid, uid)
@@ -180,19 +180,19 @@ def test_a_second_lab_of_the_same_name_is_refused(zk: RealLab) -> None:
         ("kafka", ["replay-log-producer"], "replay-log-producer"),
     ],
 )
-def test_a_verb_that_cannot_be_is_refused_and_changes_nothing(
+def test_an_impossible_command_is_refused_and_changes_nothing(
     verb: str, arguments: list[str], said: str, zk: RealLab
 ) -> None:
     assert said in zk.refused(2, verb, *arguments)
     assert zk.status()["faults"] == []
 
 
-def test_kafkas_own_tools_run_inside_with_the_bootstrap_filled_in(zk: RealLab) -> None:
+def test_kafkas_own_tools_run_in_the_lab_with_the_bootstrap_servers_filled_in(zk: RealLab) -> None:
     zk.topic("create", "tools")
     assert "tools" in zk.do("kafka", "topics", "--list").split()
 
 
-def test_a_program_in_a_node_gives_back_its_exit_code_and_its_output(zk: RealLab) -> None:
+def test_exec_returns_the_exit_code_and_the_output_of_a_program(zk: RealLab) -> None:
     done = zk.run("exec", "kafka2", "--", "sh", "-c", "cat /etc/hosts; exit 7")
     assert done.returncode == 7
     assert "198.18.1.3 kafka3" in done.stdout
@@ -221,7 +221,7 @@ def test_a_cut_severs_its_pair_and_nothing_else_until_it_is_healed(zk: RealLab) 
     expect_severed(zk, set())
 
 
-def test_a_partition_leaves_the_client_its_way_in_and_join_ends_it(zk: RealLab) -> None:
+def test_a_partition_does_not_cut_off_the_client_and_join_ends_it(zk: RealLab) -> None:
     zk.do("partition", "kafka3")
     severed = {link for link in LINKS if "kafka3" in link and "client" not in link}
     expect_severed(zk, severed)
@@ -232,12 +232,12 @@ def test_a_partition_leaves_the_client_its_way_in_and_join_ends_it(zk: RealLab) 
     expect_severed(zk, set())
 
 
-def test_a_name_in_two_groups_loses_only_what_neither_holds(zk: RealLab) -> None:
+def test_a_node_in_two_groups_is_cut_only_from_nodes_in_neither(zk: RealLab) -> None:
     zk.do("partition", "kafka1,kafka2,kafka3", "kafka2,kafka3,zk*")
     expect_severed(zk, between("kafka1", "zk1"))
 
 
-def test_a_cut_of_a_port_leaves_the_pairs_other_ports(zk: RealLab) -> None:
+def test_a_cut_of_a_port_leaves_the_other_ports_of_the_pair(zk: RealLab) -> None:
     zk.do("cut", "kafka1", "kafka2", "--port", "9092")
     expect_severed(zk, set())
     assert zk.connect("kafka1", "kafka2", 9092) == "silent"
@@ -256,7 +256,7 @@ def test_new_connections_are_dropped_while_old_ones_go_on(zk: RealLab) -> None:
     assert zk.connect("kafka1", "kafka2") == "connected"
 
 
-def test_a_reset_refuses_at_once_and_only_its_pair(zk: RealLab) -> None:
+def test_a_reset_refuses_connections_of_its_pair_at_once_and_no_others(zk: RealLab) -> None:
     zk.tell("kafka1", "keep", to="kafka2")
     zk.do("cut", "kafka1", "kafka2", "--reset")
     assert zk.connect("kafka1", "kafka2") == "refused"
@@ -265,7 +265,7 @@ def test_a_reset_refuses_at_once_and_only_its_pair(zk: RealLab) -> None:
     assert zk.connect("kafka1", "kafka3") == "connected"
 
 
-def test_a_flaky_node_loses_about_its_share_and_others_nothing(zk: RealLab) -> None:
+def test_a_lossy_node_loses_about_its_share_and_others_nothing(zk: RealLab) -> None:
     zk.do("flaky", "kafka2", "--loss", "50%")
     copies = 400
     for target, least, most in (("kafka2", 0.3, 0.7), ("kafka3", 1.0, 1.0)):
@@ -279,7 +279,7 @@ def test_a_flaky_node_loses_about_its_share_and_others_nothing(zk: RealLab) -> N
         assert copies * least <= zk.tell(target, "got", what=what) <= copies * most
 
 
-def test_a_delay_is_measured_or_refused_with_what_the_kernel_lacks(zk: RealLab) -> None:
+def test_a_delay_is_measured_or_refused_with_the_module_that_the_kernel_lacks(zk: RealLab) -> None:
     done = zk.run("slow", "kafka2", "--delay", "400ms")
     if done.returncode == 4:
         assert "netem" in done.stderr
@@ -297,7 +297,7 @@ def test_a_delay_is_measured_or_refused_with_what_the_kernel_lacks(zk: RealLab) 
 # -- the host --------------------------------------------------------------------------------------------------------
 
 
-def test_a_client_on_the_host_reaches_every_broker_and_feels_only_cuts_of_the_client(zk: RealLab) -> None:
+def test_a_client_on_the_host_reaches_every_broker_and_is_cut_only_by_cuts_of_the_client(zk: RealLab) -> None:
     exposed = zk.status()["exposed"]
     told = metadata(exposed)
     assert {f"{broker.host}:{broker.port}" for broker in told.brokers.values()} == set(exposed.split(","))
@@ -316,7 +316,7 @@ def test_a_client_on_the_host_reaches_every_broker_and_feels_only_cuts_of_the_cl
 
 @pytest.fixture
 def stop_supervisor(zk: RealLab) -> Iterator[int]:
-    """The supervisor's number; it goes on after the test whatever the test did."""
+    """Stop the supervisor, and yield its pid. It goes on after the test, whatever the test did."""
     supervisor = int(zk.status()["supervisor_pid"])
     try:
         yield supervisor
@@ -328,7 +328,7 @@ FOR_S, STOPPED_S = 10, size(0, 60)
 
 
 def begun_at(zk: RealLab) -> float:
-    """From the trail's file: a command would take of the fault's time."""
+    """Return when it began, from the audit log's file: a command would use up some of the fault's time."""
     trail = Events(LabDirectory(zk.folder).events).read()
     return float([each["at_ns"] for each in trail if each["event"] == "proved"][-1]) / 1e9
 
@@ -345,7 +345,7 @@ def go_on(supervisor: int, stopped_at: float) -> None:
 
 
 @pytest.mark.proves("A4")
-def test_a_cut_with_a_time_ends_in_the_kernel_though_the_supervisor_is_stopped(
+def test_a_cut_with_a_duration_ends_in_the_kernel_while_the_supervisor_is_stopped(
     zk: RealLab, stop_supervisor: int, record_property: Told
 ) -> None:
     expect_severed(zk, set())  # the agents are up
@@ -360,14 +360,14 @@ def test_a_cut_with_a_time_ends_in_the_kernel_though_the_supervisor_is_stopped(
     took_s = time.monotonic() - begun
     assert abs(took_s - FOR_S) <= 1
     go_on(stop_supervisor, at)
-    wait_until(lambda: [each["event"] for each in zk.events()][-1] == "healed", "the trail says so", 10)
+    wait_until(lambda: [each["event"] for each in zk.events()][-1] == "healed", "the audit log says so", 10)
     assert zk.events()[-1]["by"] == "the kernel"
     assert zk.status()["faults"] == []
     record_property("figure", f"a cut of {FOR_S} s ended by the kernel after {took_s:.1f} s")
 
 
 @pytest.mark.proves("A4")
-def test_a_pause_with_a_time_ends_by_its_watchdog_though_the_supervisor_is_stopped(
+def test_a_pause_with_a_duration_is_ended_by_its_timer_while_the_supervisor_is_stopped(
     zk: RealLab, stop_supervisor: int, record_property: Told
 ) -> None:
     pid = zk.node("kafka3")["pid"]
@@ -380,7 +380,7 @@ def test_a_pause_with_a_time_ends_by_its_watchdog_though_the_supervisor_is_stopp
     took_s = time.monotonic() - begun
     assert abs(took_s - FOR_S) <= 1
     go_on(stop_supervisor, at)
-    wait_until(lambda: "healed" in [each["event"] for each in zk.events()[-3:]], "the trail says so", 10)
+    wait_until(lambda: "healed" in [each["event"] for each in zk.events()[-3:]], "the audit log says so", 10)
     assert "watchdog" in [each.get("by") for each in zk.events() if each["event"] == "expired"]
     record_property(
         "figure", f"a pause of {FOR_S} s ended by its watchdog after {took_s:.1f} s, supervisor stopped {STOPPED_S} s"
@@ -390,12 +390,12 @@ def test_a_pause_with_a_time_ends_by_its_watchdog_though_the_supervisor_is_stopp
 # -- nodes -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_paused_node_is_stopped_keeps_its_port_and_answers_nobody_until_it_is_resumed(zk: RealLab) -> None:
+def test_a_paused_node_keeps_its_port_and_does_not_answer_until_it_is_resumed(zk: RealLab) -> None:
     exposed, pid = zk.status()["exposed"], zk.node("kafka2")["pid"]
     zk.do("pause", "kafka2")
     assert stopped(pid)
     assert not stopped(zk.node("kafka1")["pid"])
-    assert zk.connect("client", "kafka2", 9092) == "connected"  # by its kernel
+    assert zk.connect("client", "kafka2", 9092) == "connected"  # the kernel accepts the connection
     assert not reaches(broker_of(exposed, "kafka2"), 2)
     assert reaches(broker_of(exposed, "kafka1"))
     assert "kafka2 is paused" in zk.refused(2, "pause", "kafka2")
@@ -405,7 +405,7 @@ def test_a_paused_node_is_stopped_keeps_its_port_and_answers_nobody_until_it_is_
     assert "no node is paused" in zk.do("resume")
 
 
-def test_killing_the_leader_kills_whom_an_ordinary_client_calls_the_leader(zk: RealLab) -> None:
+def test_killing_the_leader_kills_the_broker_that_an_ordinary_client_sees_as_leader(zk: RealLab) -> None:
     zk.topic("create", "orders", "-p", "1")
     exposed = zk.status()["exposed"]
     leader = f"kafka{metadata(exposed).topics['orders'].partitions[0].leader}"
@@ -423,7 +423,7 @@ def test_killing_the_leader_kills_whom_an_ordinary_client_calls_the_leader(zk: R
     assert zk.node(leader)["state"] == "running"
 
 
-def test_the_controller_and_the_ensembles_leader_are_whom_others_call_so(zk: RealLab) -> None:
+def test_the_status_names_the_same_controller_and_ensemble_leader_as_other_tools(zk: RealLab) -> None:
     controller = f"kafka{metadata(zk.status()['exposed']).controller_id}"
     modes = {name: zk.tell("client", "ask", to=name, port=2181, what="srvr") for name in ENSEMBLE}
     (leader,) = [name for name, said in modes.items() if "Mode: leader" in said]
@@ -432,7 +432,7 @@ def test_the_controller_and_the_ensembles_leader_are_whom_others_call_so(zk: Rea
     assert zk.connect(controller, leader, 2181) == "silent"
 
 
-def test_a_restart_with_an_empty_disk_keeps_nothing_of_the_old_one(zk: RealLab) -> None:
+def test_a_restart_with_an_empty_disk_keeps_no_old_data(zk: RealLab) -> None:
     pid = zk.node("kafka2")["pid"]
     marker = zk.folder / "data" / "kafka2" / "log1" / "marker"
     zk.do("exec", "kafka2", "--", "touch", str(marker))
@@ -444,14 +444,14 @@ def test_a_restart_with_an_empty_disk_keeps_nothing_of_the_old_one(zk: RealLab) 
 
 
 @pytest.mark.proves("D2")
-def test_a_broker_that_dies_by_itself_is_named_as_that(zk: RealLab) -> None:
+def test_a_broker_that_dies_by_itself_is_reported_as_dead(zk: RealLab) -> None:
     os.kill(zk.node("kafka3")["pid"], signal.SIGKILL)
-    wait_until(lambda: zk.node("kafka3")["state"] == "down", "it is seen to be down", 10)
+    wait_until(lambda: zk.node("kafka3")["state"] == "down", "the status shows it as down", 10)
     assert "by itself" in zk.node("kafka3")["last_exit"]
 
 
 @pytest.mark.proves("D1")
-def test_a_broker_that_somebody_else_started_again_is_found_out(zk: RealLab) -> None:
+def test_a_broker_that_somebody_else_started_again_is_reported(zk: RealLab) -> None:
     pid = zk.node("kafka3")["pid"]
     argv = [word.decode() for word in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]]
     zk.do("stop", "kafka3")
@@ -467,10 +467,10 @@ def test_a_broker_that_somebody_else_started_again_is_found_out(zk: RealLab) -> 
 
 
 @pytest.mark.proves("D1")
-def test_stopping_a_broker_whose_zookeeper_is_gone_ends_in_time_with_one_sentence_and_reset_mends_all(
+def test_stopping_a_broker_without_zookeeper_ends_in_time_with_one_sentence_and_reset_heals_everything(
     zk: RealLab,
 ) -> None:
-    zk.topic("create", "led", "-p", "3")  # kafka3 leads one of them, and cannot hand it over
+    zk.topic("create", "led", "-p", "3")  # kafka3 leads a partition, and cannot hand it over
     zk.do("kill", "zk*")
     assert "still there 4 s after SIGTERM" in zk.refused(3, "stop", "kafka3", "--timeout", "4s", timeout_s=30)
     zk.do("cut", "kafka1", "kafka2")
@@ -494,7 +494,7 @@ def test_killing_the_supervisor_leaves_nothing(zk: RealLab, before: dict[str, An
     told = zk.status()
     processes = processes_of(told["supervisor_pid"])
     assert len(processes) >= 8
-    assert len(processes & daemons()) == 1, "it is in the lab, and has left the command that started it"
+    assert len(processes & daemons()) == 1, "it is a process of the lab, and no child of the command"
     paused = [node["pid"] for node in told["nodes"] if node["state"] == "paused"]
     assert [stopped(pid) for pid in paused] == [True, True]
     port = int(told["exposed"].split(",")[0].rpartition(":")[2])
@@ -512,7 +512,7 @@ def test_killing_the_supervisor_leaves_nothing(zk: RealLab, before: dict[str, An
 @pytest.mark.long
 @pytest.mark.parametrize("mode", ["zookeeper", "kraft"])
 @pytest.mark.parametrize("who", [ourselves, an_ordinary_user], ids=["root", "rootless"])
-def test_what_is_deaf_or_stopped_ends_with_the_lab(
+def test_processes_that_ignore_signals_or_are_stopped_end_with_the_lab(
     who: Callable[[], AbstractContextManager[User]], mode: str, record_property: Told
 ) -> None:
     whole = on_the_host()

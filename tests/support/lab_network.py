@@ -45,7 +45,7 @@ class NoNamespaces(Exception):
 
 
 def in_a_lab_network(work: Callable[[Network], T], *, rootless: bool | None = None) -> T:
-    """Do `work` in a new network of four nodes, and return or raise its outcome. Without root if asked, or if need be."""
+    """Do `work` in a new network of four nodes, as root or `rootless` (default: as we are), and return its outcome."""
     outcome = in_a_child(lambda: work(_enter(os.getuid() != 0 if rootless is None else rootless)))
     if isinstance(outcome, NoNamespaces):
         cannot_run(str(outcome))

@@ -1,4 +1,4 @@
-"""Commands that are killed at random moments leave nothing: a fetch of jars, a starting lab, a run in every phase, a judge.
+"""Commands that are killed at random moments leave nothing: a fetch, a starting lab, a run in any phase, a judge.
 
 For the first two Java is a stand-in: it fetches slowly from a repository of its own, and as a node it never serves, so
 that kills hit every step of a lab's start. Everything else is the real lab. Some runs have real brokers. Many more have

@@ -88,8 +88,8 @@ def judged_with(share: int, us: User, out: Path, scenario: str, **changes: objec
 def late_ms(run: Path) -> float:
     """Return how late the lab itself was, from its journal and without the judge.
 
-    It takes the longest of: the wait from when a broker should have been asked, or had answered, until it was asked; what
-    the producer reports of itself; and what each process reports.
+    The longest of these counts: the wait from when a broker should have been asked, or had answered, until it was asked
+    (again); the lateness that the producer reports of itself; and that of each other process.
     """
     marks = read_record(run).marks
     assert marks.load_begun_ns is not None

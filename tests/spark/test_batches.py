@@ -1,4 +1,4 @@
-"""Which runs share a job."""
+"""Which runs the judge puts into one job."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def shared(*runs: tuple[int, int]) -> list[list[int]]:
     return [cast(list[int], list(batch)) for batch in batches]
 
 
-def test_small_runs_share_one() -> None:
+def test_small_runs_share_a_job() -> None:
     assert shared((1, 10), (2, 10), (3, 10)) == [[0, 1, 2]]
 
 
-def test_copies_of_a_run_do_not() -> None:
+def test_copies_of_a_run_do_not_share_a_job() -> None:
     assert shared((1, 10), (1, 10), (2, 10)) == [[0, 2], [1]]
 
 
-def test_a_large_one_is_judged_by_itself() -> None:
+def test_a_large_run_is_judged_alone() -> None:
     assert shared((1, 10), (2, LARGE_ROWS), (3, 10)) == [[0, 2], [1]]
 
 
-def test_together_they_are_never_large() -> None:
+def test_the_runs_of_a_job_are_never_large_together() -> None:
     half = LARGE_ROWS // 2
     assert shared((1, half), (2, half), (3, half - 1), (4, 10)) == [[0, 2], [1, 3]]

@@ -1,4 +1,4 @@
-"""A run directory may come from a stranger: reading it takes little memory, and waits for nothing."""
+"""A run directory may come from a stranger: reading it takes little memory and never hangs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ print(json.dumps(said))
 """
 
 
-# Between the tests and what is measured: the kernel counts the memory of a parent as that of the child which it starts.
+# Starts what is measured, because the kernel first counts the memory of a parent as that of its child.
 MEASURES = """
 import json, resource, subprocess, sys
 most = int(sys.argv[1])
@@ -85,7 +85,9 @@ def a_run(directory: Path) -> Path:
 
 @pytest.mark.proves("F3")
 @pytest.mark.parametrize("plant", BOMBS, ids=[plant.__name__ for plant in BOMBS])
-def test_a_bomb_is_named_in_a_sentence_and_takes_no_memory(plant: Plant, tmp_path: Path, record_property: Told) -> None:
+def test_the_judge_names_a_bomb_in_one_sentence_and_uses_little_memory(
+    plant: Plant, tmp_path: Path, record_property: Told
+) -> None:
     run = a_run(tmp_path / "run")
     plant(run)
     status, out, err, memory = measured([sys.executable, "-c", READS, str(run)])
@@ -99,8 +101,8 @@ def test_a_bomb_is_named_in_a_sentence_and_takes_no_memory(plant: Plant, tmp_pat
 
 @pytest.mark.proves("F3")
 @pytest.mark.parametrize("plant", size([*BOMBS][::4], [*BOMBS]), ids=lambda plant: plant.__name__)
-def test_a_report_of_a_bomb_takes_no_memory(plant: Plant, tmp_path: Path) -> None:
-    """It says on its page what it left out; of a run.json that cannot be read, or too many files, there is no page."""
+def test_a_report_of_a_bomb_uses_little_memory(plant: Plant, tmp_path: Path) -> None:
+    """The page says what it leaves out. If run.json cannot be read, or there are too many files, there is no page."""
     run = a_run(tmp_path / "run")
     plant(run)
     status, _, err, memory = measured([sys.executable, "-P", "-m", "ackproof", "report", str(run)])
@@ -110,7 +112,7 @@ def test_a_report_of_a_bomb_takes_no_memory(plant: Plant, tmp_path: Path) -> Non
     assert memory < MOST
 
 
-def test_a_text_of_ours_is_cut_where_the_judge_would_not_read_it(tmp_path: Path) -> None:
+def test_a_text_that_we_write_is_cut_at_the_judges_bound(tmp_path: Path) -> None:
     writer = Writer(tmp_path, "probes", 7, "run")
     for text in ("é" * TEXT_MOST, "short", "x" * TEXT_MOST):
         writer.add(fault=1, at_ns=1, held=True, text=text)
@@ -122,7 +124,7 @@ def test_a_text_of_ours_is_cut_where_the_judge_would_not_read_it(tmp_path: Path)
     assert sorted(map(len, texts)) == [5, TEXT_MOST // 4, TEXT_MOST // 4]
 
 
-def test_what_is_no_regular_file_is_named_and_not_waited_for(tmp_path: Path) -> None:
+def test_a_file_that_is_not_regular_is_named_and_never_read(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
     os.mkfifo(run / "journal" / "sends" / "pipe.parquet")
     os.mkfifo(run / "journal" / "log" / "pipe.arrows")

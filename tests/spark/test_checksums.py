@@ -1,4 +1,4 @@
-"""Spark itself checks the pages that it reads: a file of many rows nobody reads through beforehand."""
+"""Spark checks the pages that it reads, because nothing reads a large file through before."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ def test_a_page_that_differs_from_its_checksum_is_not_read(tmp_path: Path) -> No
     path, number = tmp_path / "log.parquet", 0x0123456789ABCDEF
     rows = [{"run": 1, "topic": 0, "partition": 0, "offset": 0, "producer": 0, "seq": number}]
     table = pa.Table.from_pylist(rows, TABLES["log"].schema)
-    plain = {"compression": "none", "use_dictionary": False, "write_statistics": False}  # so that it is there once
+    plain = {
+        "compression": "none",
+        "use_dictionary": False,
+        "write_statistics": False,
+    }  # so that the value is in the file once
     pq.write_table(table, path, **plain, write_page_checksum=True)
     assert collected(read_table(spark(), "log", [str(path)]))[0]["seq"] == number
     before, after = (each.to_bytes(8, "little") for each in (number, number ^ 1))

@@ -1,4 +1,4 @@
-"""A journal that was cut short or has wrong bits: no wrong row, no crash, and the damage is named."""
+"""A journal that was cut short or has wrong bits gives no wrong row and no crash, and the damage is named."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def read_whole(path: Path) -> Rows:
 
 
 def named_or_right(run: Path, path: Path, right: Rows) -> str:
-    """What the judge would make of this file: it names it, or has the very rows that were written."""
+    """Assert that the judge names this file, or reads exactly the rows that were written."""
     with opened(run) as source:
         table = path.parent.name
         said = [line.text for line in source.remarks if not line.fit]
@@ -106,7 +106,7 @@ def test_a_sealed_file_with_a_wrong_bit_is_named_or_read_as_it_was_written(run: 
 
 @pytest.mark.proves("B2")
 def test_a_sealed_file_with_a_wrong_bit_in_its_footer_is_named(run: Path, record_property: Told) -> None:
-    """Also in its statistics, which change no row and say where to look for one."""
+    """This includes its statistics, which change no row but say where to look for one."""
     flips = 0
     for path in sealed(run):
         whole, right = path.read_bytes(), read_whole(path)
@@ -118,14 +118,14 @@ def test_a_sealed_file_with_a_wrong_bit_in_its_footer_is_named(run: Path, record
     record_property("figure", f"{flips:,} bits of footers flipped: all named")
 
 
-def test_a_sealed_file_of_before_checksums_is_read(run: Path) -> None:
+def test_a_sealed_file_from_before_checksums_is_read(run: Path) -> None:
     path = run / "journal" / "sends" / "writer.parquet"
     whole, right = path.read_bytes(), read_whole(path)
     begins = whole.index(FILE_CHECKSUM)
     pages, footer = whole[:begins], whole[begins + len(FILE_CHECKSUM) + 8 :]
     with instead(path, pages + footer):
         assert named_or_right(run, path, right) == "right"
-    of_the_footer = FOOTER_CHECKSUM + f"{zlib.crc32(footer):08x}".encode()  # as it was later
+    of_the_footer = FOOTER_CHECKSUM + f"{zlib.crc32(footer):08x}".encode()  # as later versions wrote it
     with instead(path, pages + of_the_footer + footer):
         assert named_or_right(run, path, right) == "right"
     with instead(path, pages + of_the_footer + flipped(footer, 99)):
@@ -134,7 +134,7 @@ def test_a_sealed_file_of_before_checksums_is_read(run: Path) -> None:
 
 @pytest.mark.proves("B2")
 def test_a_wrong_bit_in_the_header_of_a_page_is_named(run: Path) -> None:
-    """It says how the page is to be read, and Parquet's own checksum is of what follows it alone."""
+    """The header says how to read the page, and Parquet's own checksum does not cover it."""
     path = run / "journal" / "ends" / "writer.parquet"
     whole, right = path.read_bytes(), read_whole(path)
     misread = 0
@@ -143,7 +143,7 @@ def test_a_wrong_bit_in_the_header_of_a_page_is_named(run: Path) -> None:
             with suppress(OSError, pa.ArrowException):
                 misread += read_whole(path) != right
             assert named_or_right(run, path, right) == "named", bit
-    assert misread or size(True, False), "a reader of Parquet notices each by itself"
+    assert misread or size(True, False), "the Parquet reader itself notices each of them"
 
 
 def flipped(whole: bytes, bit: int) -> bytes:
@@ -158,13 +158,13 @@ def stream(tmp_path: Path) -> Path:
 
 
 def written(directory: Path) -> tuple[Path, list[int]]:
-    """Four batches of three rows, and how long the stream was after each."""
+    """Write four batches of three rows, and return the length of the stream after each."""
     writer = Writer(directory, "sends", 7, "producer1")
     ends = []
     for seq in range(12):
         outcome = {"outcome": "info", "error": "_TIMED_OUT"} if seq % 5 == 4 else {"outcome": "ok", "offset": seq}
         times = {"due_ns": seq, "sent_ns": seq, "done_ns": seq + 1}
-        writer._flushed = float("inf")  # only every third row is flushed
+        writer._flushed = float("inf")  # the writer flushes after every third row
         writer.add(producer=0, seq=seq, topic=0, partition=0, **times, **outcome)
         if seq % 3 == 2:
             writer.flush()
@@ -174,13 +174,13 @@ def written(directory: Path) -> tuple[Path, list[int]]:
 
 
 @pytest.mark.proves("B2")
-def test_a_stream_that_was_cut_anywhere_gives_whole_batches_and_the_bytes_behind_them(
+def test_a_stream_that_was_cut_anywhere_gives_its_whole_batches_and_the_number_of_torn_bytes(
     tmp_path: Path, record_property: Told
 ) -> None:
     stream, ends = written(tmp_path)
     whole, right = stream.read_bytes(), read_stream(stream)[0].to_pylist()
     assert [row["seq"] for row in right] == list(range(12))
-    # Nothing is torn where the schema, a batch or the end mark ends, nor of an empty file.
+    # Nothing is torn at the end of the schema, of a batch or of the end mark, nor in an empty file.
     untorn = [0, TABLES["sends"].schema.serialize().size, *ends, len(whole)]
     assert untorn == sorted(set(untorn))
     beside = {place + by for place in untorn for by in (-1, 0, 1) if 0 <= place + by <= len(whole)}
@@ -210,7 +210,7 @@ def test_a_stream_with_a_wrong_bit_gives_no_wrong_row(ended: bool, stream: Path,
     second = whole.index(CHECKSUM, whole.index(CHECKSUM) + 1)
     lengths = range(
         8 * (second - 64), 8 * (second - 40)
-    )  # one of them makes its batch longer, and the next seem cut off
+    )  # one of the bits makes its batch longer, so that the next one seems cut off
     bits = size([*lots.sample(every, 400), *lengths], list(every))
     named, as_torn = 0, 0
     for bit in bits:
@@ -234,7 +234,7 @@ def test_a_stream_with_a_wrong_bit_gives_no_wrong_row(ended: bool, stream: Path,
 
 @pytest.mark.proves("B2")
 def test_a_wrong_bit_before_a_whole_batch_makes_a_run_unfit(run: Path) -> None:
-    """Whatever a reader says of it: what stood behind it would be gone, such as that a fault no longer held."""
+    """The rows behind it would be missing, for example that a fault no longer held."""
     writer = Writer(run, "probes", FIRST_RUN, "another")
     ends = []
     for fault in range(4):
@@ -272,8 +272,8 @@ def test_a_batch_that_differs_from_its_checksum_makes_a_run_unfit(run: Path, tmp
     (run / "journal" / "probes" / "another.parquet").unlink()
 
 
-def test_a_row_without_what_each_has_is_no_crash_of_ours(run: Path) -> None:
-    """A journal may come from somebody else."""
+def test_a_row_without_its_required_values_causes_no_crash(run: Path) -> None:
+    """A journal may come from a stranger."""
     path = run / "journal" / "faults" / "another.parquet"
     rows = pq.read_table(run / "journal" / "faults" / "writer.parquet").to_pylist()
     columns = {name: [row[name] for row in rows] for name in rows[0]}
@@ -288,7 +288,7 @@ def test_a_row_without_what_each_has_is_no_crash_of_ours(run: Path) -> None:
 
 
 def mixed(run: Path, other: Path) -> None:
-    """As files are that were put together, half of it of another run."""
+    """Return a file whose rows are half from another run."""
     path = run / "journal" / "log" / "a+b.parquet"
     halves = [pq.read_table(each / "journal" / "log" / "writer.parquet") for each in (run, other)]
     write_sealed(pa.concat_tables(halves), path, TABLES["log"].order)
@@ -333,7 +333,7 @@ def test_a_file_of_another_run_is_named_and_left_out(
         assert [row["run"] for row in source.small["ends"] if row["run"] != FIRST_RUN] == []
 
 
-def test_files_of_this_run_are_read_also_without_statistics_and_empty(tmp_path: Path) -> None:
+def test_files_of_this_run_are_read_even_if_they_are_empty_or_have_no_statistics(tmp_path: Path) -> None:
     run = History().send(0, 0).log(0, 0).write(tmp_path / "run")
     without_statistics(run, run)
     Writer(run, "log", FIRST_RUN, "empty").close(seal=True)
@@ -342,7 +342,7 @@ def test_files_of_this_run_are_read_also_without_statistics_and_empty(tmp_path: 
         assert source.remarks == ()
 
 
-def test_a_stream_of_before_checksums_is_read(tmp_path: Path) -> None:
+def test_a_stream_from_before_checksums_is_read(tmp_path: Path) -> None:
     path = tmp_path / "journal" / "members" / "w.arrows"
     path.parent.mkdir(parents=True)
     schema = TABLES["members"].schema
@@ -353,7 +353,7 @@ def test_a_stream_of_before_checksums_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("B2")
-def test_a_file_that_is_gone_is_named(run: Path) -> None:
+def test_a_missing_file_is_named(run: Path) -> None:
     record = read_record(run)
     rows = rows_sealed(run)
     write_record(run, msgspec.structs.replace(record, rows=rows))
@@ -368,7 +368,7 @@ def test_a_file_that_is_gone_is_named(run: Path) -> None:
             had = f"it had {rows[table]:,} when it was sealed: part of it is gone."
             assert f"The journal has 0 rows of `{table}`, and {had}" in told
         path.write_bytes(b"")
-        with opened(run) as source:  # what is named already is named once
+        with opened(run) as source:  # a file that is named already is not named again
             told = [line.text for line in source.remarks if not line.fit]
             assert not any(had in text for text in told)
             assert any(f"{table}/{path.name} cannot be read" in text for text in told)
@@ -377,7 +377,7 @@ def test_a_file_that_is_gone_is_named(run: Path) -> None:
 
 
 @pytest.mark.proves("B2")
-def test_a_torn_tail_of_one_file_hides_no_other_that_is_gone(run: Path, tmp_path: Path) -> None:
+def test_a_torn_tail_in_one_file_does_not_hide_another_missing_file(run: Path, tmp_path: Path) -> None:
     there = tmp_path / "run"
     shutil.copytree(run, there)
     writer = Writer(there, "probes", FIRST_RUN, "another")

@@ -1,4 +1,4 @@
-"""What a group lacks by the laboratory's own doing is unknown; what its consumers went past and lacked is refuted."""
+"""Messages that a group lacks because of the lab are unknown; messages that its consumers passed over are refuted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GAP = tuple(each for each in TEN if each != 3)
 
 
 def run(check: str = "undelivered", expected: Expected = "forbidden", partitions: int = 1) -> History:
-    """Ten messages in each partition, all of them in the log."""
+    """Return a run with ten messages in each partition, all of them in the log."""
     history = History(expect={check: expected})
     for partition in range(partitions):
         for seq in TEN:
@@ -33,7 +33,7 @@ def reads(history: History, *offsets: int, partition: int = 0, consumer: int = 0
 
 
 def watched(history: History, *behind: float, consumer: int = 0) -> History:
-    """A run of today: each process tells how late it was."""
+    """Return a run whose processes each report how late they were."""
     return history.late("observer").late(f"consumer{consumer + 1}", *behind, when=30_000)
 
 
@@ -56,7 +56,7 @@ def by_a_fault(history: History, *kinds: str, became: str = "consumer1") -> Hist
 
 
 def paused(history: History, end: float, became: str = "consumer1") -> History:
-    """By the scenario, from the third millisecond on."""
+    """Return a run whose scenario pauses the consumer from the third millisecond on."""
     events = [("asked", 3.0), ("proved", 3.5), ("healing", end - 5), ("healed", end)]
     history.fault(*events, kind="pause", became=became)
     for when in range(4, round(end), 1_000):
@@ -65,7 +65,7 @@ def paused(history: History, end: float, became: str = "consumer1") -> History:
 
 
 def late_and_one_lacks(noticed: float = 7_005) -> History:
-    """The consumer was late by 7 s."""
+    """Return a run whose consumer was 7 s late."""
     history = reads(run(), *GAP).stood(10, 10).late("observer").late("consumer1", 7_000, when=noticed - 1)
     return history.ended_when_told(0)
 
@@ -76,13 +76,13 @@ def unowned(history: History, group: int = 0) -> History:
 
 
 def foreign_died(code: int, *, by_itself: bool = True) -> History:
-    """It read one partition of two, and printed nothing of the other."""
+    """Return a run whose external consumer read one of two partitions and printed nothing about the other."""
     history = reads(run(partitions=2), *TEN).stood(10)
     return foreign(watched(history).ended_when_told(0, code=code, by_itself=by_itself))
 
 
 def overtaken(expected: Expected, *behind: float) -> History:
-    """The key 7 moved to partition 1, and the consumer read its later message first."""
+    """Return a run in which key 7 moved to partition 1, and the consumer read its later message first."""
     history = History(expect={"key_reordered": expected}, producers=[{"keys": 1}])
     history.send(0, 0, key=7).log(0, 0).send(1, 0, key=7, partition=1).log(0, 1, partition=1)
     history.read(0, 1, partition=1, when=50).read(0, 0, when=80)
@@ -91,7 +91,7 @@ def overtaken(expected: Expected, *behind: float) -> History:
 
 
 def two_consumers() -> History:
-    """The second has partition 1 and reads all of it; the first reads half of its own."""
+    """Return a run whose second consumer reads all of partition 1, and whose first one reads half of its own."""
     history = reads(run(partitions=2), *range(5)).group(1, "assigned", 1, partition=1)
     return ended(reads(history, *TEN, partition=1, consumer=1).stood(10, 10, consumer=1, partition=1), consumer=1)
 
@@ -102,7 +102,7 @@ def foreign(history: History) -> History:
 
 
 def two_groups(late: int) -> History:
-    """The first group lacks a message that it went past; a consumer of the group given was late."""
+    """Return a run whose first group passed over a message; a consumer of the given group was late."""
     history = reads(run(), *(each for each in TEN if each != 3)).stood(10, 10)
     reads(history.group(0, "assigned", 1, group=1), *TEN, consumer=1, group=1).stood(10, 10, consumer=1, group=1)
     for consumer in range(2):
@@ -310,7 +310,7 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdict]:
 
 @pytest.mark.proves("D3")
 @pytest.mark.parametrize("case", CASES)
-def test_what_a_group_lacks_is_told_of_kafka_only_where_its_consumers_came_to_it(
+def test_a_missing_message_refutes_only_if_a_consumer_of_the_group_passed_it(
     verdicts: dict[str, Verdict], case: str
 ) -> None:
     verdict, (history, expected, why) = verdicts[case], CASES[case]

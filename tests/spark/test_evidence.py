@@ -1,4 +1,4 @@
-"""Fitness: each way in which a run is no evidence, and the near misses that are."""
+"""Fitness: each reason why a run is no evidence, and near misses that are evidence."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LONG = (("asked", 10), ("proved", 11), ("healing", 10_000), ("healed", 10_010))
 
 
 def ordinary() -> History:
-    """Ten sends, a fault in the middle, all of it in the log."""
+    """Return a run with ten sends, all in the log, and a fault in the middle."""
     history = History().fault(*GOOD)
     for seq in range(10):
         history.send(seq, seq, sent=seq * 3).log(seq, seq)
@@ -73,7 +73,7 @@ def test_an_ordinary_run_is_fit_and_every_line_is_a_sentence(tmp_path: Path) -> 
         assert line.text.endswith("."), line
 
 
-def test_how_often_brokers_were_asked_is_told_of_the_load_alone(tmp_path: Path) -> None:
+def test_fitness_says_how_often_brokers_were_asked_during_the_load(tmp_path: Path) -> None:
     history = ordinary()
     for broker, moments in ((1, (-5_000, 0, 125, 250, 600)), (2, (10, 135, 260, 9_000))):
         for when in moments:
@@ -87,14 +87,14 @@ def test_how_often_brokers_were_asked_is_told_of_the_load_alone(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("how", ["interrupted", "failed", None])
-def test_a_run_that_did_not_go_to_its_end_is_unfit(tmp_path: Path, how: str | None) -> None:
+def test_a_run_that_did_not_finish_is_unfit(tmp_path: Path, how: str | None) -> None:
     history = ordinary()
     history.ended = how
     told = "The run was killed before it ended." if how is None else f"The run did not go to its end: it was {how}."
     assert unfit(evidence(tmp_path, history)) == [("ended", told)]
 
 
-def test_a_run_that_went_to_its_end_says_so(tmp_path: Path) -> None:
+def test_a_run_that_finished_says_so(tmp_path: Path) -> None:
     assert whole.ended(evidence(tmp_path, ordinary())) == [Fitness("ended", True, "The run went to its end.")]
 
 
@@ -114,7 +114,7 @@ EXPIRY = {
 
 @pytest.mark.proves("C7")
 @pytest.mark.parametrize("case", EXPIRY)
-def test_a_log_that_begins_late_is_evidence_only_where_messages_may_expire(tmp_path: Path, case: str) -> None:
+def test_a_log_that_begins_late_is_evidence_only_if_messages_may_expire(tmp_path: Path, case: str) -> None:
     settings, of_brokers, fit = EXPIRY[case]
     topic = {"name": "orders", "partitions": 1, "settings": settings}
     found = evidence(tmp_path, ordinary())
@@ -197,19 +197,19 @@ def test_a_fault_must_be_proved_hold_and_heal(tmp_path: Path, case: str) -> None
     assert all(problem in text for text in found if problem)
 
 
-def test_since_its_first_proof_a_fault_did_not_hold(tmp_path: Path) -> None:
+def test_a_fault_that_never_held_after_its_first_proof_is_named_so(tmp_path: Path) -> None:
     history = _with_fault(("asked", 10), ("proved", 1_010), ("proved", 2_010), ("broken", 3_010))()
     told = dict(unfit(evidence(tmp_path, history)))["faults"]
     assert "2.0 s after its proof" in told
 
 
-def test_what_is_said_of_a_fault_that_was_proved(tmp_path: Path) -> None:
+def test_fitness_describes_a_proved_fault(tmp_path: Path) -> None:
     for heals, events, words in (("at the end", GOOD, "proved and healed"), ("", GOOD[:2], "proved")):
         e = evidence(tmp_path / words, _with_fault(*events, heals=heals)())
         assert faults.faults(e) == [Fitness("faults", True, f"Fault 1 (isolate leader:orders/0) was {words}.")]
 
 
-def test_a_lab_that_somebody_else_changed_is_unfit(tmp_path: Path) -> None:
+def test_a_run_in_a_lab_that_somebody_else_changed_is_unfit(tmp_path: Path) -> None:
     e = evidence(tmp_path, ordinary())
     record = msgspec.structs.replace(e.source.record, others=["cut kafka1"])
     changed = replace(e, source=replace(e.source, record=record))
@@ -218,7 +218,7 @@ def test_a_lab_that_somebody_else_changed_is_unfit(tmp_path: Path) -> None:
     ]
 
 
-def test_a_fault_that_is_done_at_once_need_not_be_looked_at(tmp_path: Path) -> None:
+def test_a_fault_that_does_not_last_need_not_be_proved_again(tmp_path: Path) -> None:
     history = _with_fault(*GOOD[:2], ("healed", 9_000))()
     history.rows["faults"][-1]["by"] = "done"
     assert unfit(evidence(tmp_path, history)) == []
@@ -241,7 +241,7 @@ def test_a_probe_that_failed_is_a_fault_that_did_not_hold(tmp_path: Path) -> Non
         ("", ""),
     ],
 )
-def test_when_a_fault_was_first_seen_not_to_hold_is_told_and_what_was_seen(
+def test_fitness_says_when_a_fault_was_first_seen_broken_and_how(
     tmp_path: Path, text: str, seen: str
 ) -> None:
     history = _with_fault(*LONG, ("broken", 5_511), looks=[1_000])()
@@ -251,7 +251,7 @@ def test_when_a_fault_was_first_seen_not_to_hold_is_told_and_what_was_seen(
     assert told.partition(") ")[2] == f"did not hold all the time: 3.5 s after its proof{seen}."
 
 
-def test_a_fault_that_was_seen_not_to_hold_before_its_proof_was_written_down_is_told_all_the_same(
+def test_a_fault_that_was_seen_broken_before_its_proof_was_recorded_is_reported_too(
     tmp_path: Path,
 ) -> None:
     history = _with_fault(*GOOD, ("broken", 10.9))()
@@ -272,22 +272,22 @@ def test_nothing_acknowledged_is_no_evidence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("when", "fit"), [(0.5, False), (1, False), (2, True), (26, True), (27, False), (50, False)])
-def test_the_load_flows_before_the_fault_and_after_it(tmp_path: Path, when: float, fit: bool) -> None:
+def test_the_load_must_flow_before_and_after_the_fault(tmp_path: Path, when: float, fit: bool) -> None:
     # The first ack comes at 1, the last send is made at 27.
     history = _with_fault(("asked", when), ("proved", when), ("healed", 90))()
     assert ("traffic" not in dict(unfit(evidence(tmp_path, history)))) is fit
 
 
 @pytest.mark.parametrize(("proved", "fit"), [(12, True), (26, True), (27, False), (50, False)])
-def test_the_load_lasts_until_the_fault_is_known_to_stand(tmp_path: Path, proved: float, fit: bool) -> None:
+def test_the_load_must_last_until_the_fault_is_proved(tmp_path: Path, proved: float, fit: bool) -> None:
     history = _with_fault(("asked", 10), ("proved", proved), ("healing", 90), ("healed", 91))()
     assert ("traffic" not in dict(unfit(evidence(tmp_path, history)))) is fit
     history.rows["faults"].reverse()
-    history.rows["faults"].insert(0, {**history.rows["faults"][-2], "at_ns": at(60)})  # proved once more
+    history.rows["faults"].insert(0, {**history.rows["faults"][-2], "at_ns": at(60)})  # the second proof
     assert ("traffic" not in dict(unfit(evidence(tmp_path / "reversed", history)))) is fit
 
 
-def test_what_is_done_at_once_has_happened_when_it_is_proved(tmp_path: Path) -> None:
+def test_a_fault_that_does_not_last_has_happened_when_it_is_proved(tmp_path: Path) -> None:
     history = _with_fault(("asked", 10), ("proved", 50), ("healed", 50))()
     history.rows["faults"][-1]["by"] = "done"
     assert unfit(evidence(tmp_path / "one", history)) == []
@@ -297,7 +297,7 @@ def test_what_is_done_at_once_has_happened_when_it_is_proved(tmp_path: Path) -> 
     }
 
 
-def test_what_flows_is_of_all_producers_and_what_befalls_it_of_all_faults(tmp_path: Path) -> None:
+def test_the_load_counts_all_producers_and_all_faults(tmp_path: Path) -> None:
     e = evidence(tmp_path, _with_fault(("asked", 10), ("proved", 11), ("healed", 90))())
     late = replace(e.producers[0], first_ok_ns=at(20), last_sent_ns=at(27))
     early = replace(e.producers[0], first_ok_ns=at(1), last_sent_ns=at(5))
@@ -309,8 +309,8 @@ def test_what_flows_is_of_all_producers_and_what_befalls_it_of_all_faults(tmp_pa
 
 
 @pytest.mark.parametrize(("asked", "fit"), [(0.5, False), (0, True), (-5, True)])
-def test_a_fault_befalls_the_load_from_its_beginning_on(tmp_path: Path, asked: float, fit: bool) -> None:
-    """One that was proved before the load begins is what the load met."""
+def test_a_fault_that_was_proved_before_the_load_counts_from_its_beginning(tmp_path: Path, asked: float, fit: bool) -> None:
+    """The load met this fault, although the fault came first."""
     history = _with_fault(("asked", asked), ("proved", asked + 0.1), ("healed", 90))()
     history.marks = Marks(load_begun_ns=at(0.2))
     assert ("traffic" not in dict(unfit(evidence(tmp_path / "a", history)))) is fit
@@ -319,7 +319,7 @@ def test_a_fault_befalls_the_load_from_its_beginning_on(tmp_path: Path, asked: f
     assert "traffic" in dict(unfit(evidence(tmp_path / "b", history)))
 
 
-def test_a_node_that_starts_again_after_the_load_is_no_fault_after_it(tmp_path: Path) -> None:
+def test_a_node_that_starts_again_after_the_load_is_no_late_fault(tmp_path: Path) -> None:
     history = ordinary().fault(("asked", 50), ("proved", 51), kind="start", heals="")
     assert unfit(evidence(tmp_path, history)) == []
 
@@ -335,7 +335,7 @@ ENDS: dict[str, tuple[dict[str, Any], bool]] = {
 
 
 @pytest.mark.parametrize("case", ENDS)
-def test_the_final_log_was_read_to_its_end(tmp_path: Path, case: str) -> None:
+def test_the_final_log_must_be_read_to_its_end(tmp_path: Path, case: str) -> None:
     other, fit = ENDS[case]
     assert ("final_log" not in dict(unfit(evidence(tmp_path, ordinary().end(10, **other))))) is fit
 
@@ -343,7 +343,7 @@ def test_the_final_log_was_read_to_its_end(tmp_path: Path, case: str) -> None:
 @pytest.mark.parametrize(
     ("isr", "why"), [([1, 2], "only [1, 2] of [1, 2, 3] are in sync"), ([1, 2, 3], "it did not stand still")]
 )
-def test_why_nobody_knows_where_a_log_ends_is_said(tmp_path: Path, isr: list[int], why: str) -> None:
+def test_fitness_says_why_the_end_of_a_log_is_unknown(tmp_path: Path, isr: list[int], why: str) -> None:
     told = dict(unfit(evidence(tmp_path, ordinary().end(10, log_end=None, isr=isr))))["final_log"]
     assert told == f"The end of the log of orders/0 is unknown, because {why}; judge it again when that is over."
 
@@ -365,7 +365,7 @@ def test_a_partition_that_was_never_read_is_unfit(tmp_path: Path) -> None:
     assert "orders/1 was never read" in found["final_log"]
 
 
-def test_a_topic_that_nobody_named_is_told_by_its_number(tmp_path: Path) -> None:
+def test_a_topic_without_a_name_is_called_by_its_number(tmp_path: Path) -> None:
     e = evidence(tmp_path, ordinary().end(10).end(10, topic=1, read_to=9))
     assert dict(unfit(e))["final_log"].startswith("topic 1/0 was not read to its end: read to 9,")
 
@@ -377,25 +377,25 @@ def test_a_topic_without_a_plan_has_at_least_one_partition(tmp_path: Path) -> No
     assert [line.text for line in found] == ["The final log of orders/0 was never read."]
 
 
-def test_whether_the_final_log_is_there_is_told_by_all_that_was_said_of_it_and_by_nothing_else() -> None:
+def test_only_the_lines_about_the_final_log_say_whether_it_is_there() -> None:
     good, bad = Fitness("journal", True, ""), Fitness("final_log", False, "")
     assert whole.log_was_read([good, Fitness("faults", False, "")])
     assert not whole.log_was_read([good, bad])
 
 
-def test_tables_in_which_a_run_has_nothing_are_missing(tmp_path: Path) -> None:
+def test_a_table_without_rows_of_the_run_counts_as_missing(tmp_path: Path) -> None:
     source = evidence(tmp_path, ordinary()).source
     assert whole.missing(source, ["sends", "state", "no table"]) == ["state"]
 
 
 @pytest.mark.proves("B4")
 @pytest.mark.parametrize("irregular", ["holes", "twice", "unreserved"])
-def test_numbers_that_do_not_agree_are_unfit(tmp_path: Path, irregular: str) -> None:
+def test_a_run_whose_numbers_do_not_agree_is_unfit(tmp_path: Path, irregular: str) -> None:
     e = evidence(tmp_path, ordinary())
     assert "numbers" in dict(unfit(replace(e, irregular={irregular: 1})))
 
 
-def test_numbers_of_a_producer_that_died_are_a_remark(tmp_path: Path) -> None:
+def test_unreported_numbers_of_a_producer_that_died_are_only_a_remark(tmp_path: Path) -> None:
     e = evidence(tmp_path, ordinary())
     fated = replace(e, irregular={"unclosed": 3}, fates={"survived": 10, "not_written": 3})
     assert unfit(fated) == []
@@ -410,13 +410,13 @@ def test_numbers_of_a_producer_that_died_are_a_remark(tmp_path: Path) -> None:
     ("code", "signal", "command", "reserved", "fit"),
     [
         (0, None, None, 13, False),
-        (0, None, ["kcat"], 13, True),  # what a foreign one never told of may have been sent, or not
-        (0, None, None, 10, True),  # the other one was killed
+        (0, None, ["kcat"], 13, True),  # messages that an external client never reported may have been sent, or not
+        (0, None, None, 10, True),  # the other producer was killed
         (None, 9, None, 13, True),
         (1, None, None, 13, True),
     ],
 )
-def test_numbers_of_a_producer_that_ended_well_are_not_missing(
+def test_a_producer_that_ended_in_order_has_no_unreported_numbers(
     tmp_path: Path, code: int | None, signal: int | None, command: list[str] | None, reserved: int, fit: bool
 ) -> None:
     exited = {"at_ns": at(99), "event": "exited", "node": "producer1", "code": code, "signal": signal}
@@ -434,20 +434,20 @@ def test_numbers_of_a_producer_that_ended_well_are_not_missing(
 
 
 @pytest.mark.proves("B4")
-def test_a_producer_that_nothing_is_known_of_is_unfit(tmp_path: Path) -> None:
+def test_a_run_with_a_producer_that_reported_nothing_is_unfit(tmp_path: Path) -> None:
     e = evidence(tmp_path, ordinary())
     assert "The journal has nothing from producer0." in dict(unfit(replace(e, producers=[])))["numbers"]
 
 
 @pytest.mark.proves("B4")
-def test_a_send_without_an_outcome_or_a_fate_is_unfit(tmp_path: Path) -> None:
+def test_a_run_with_a_send_without_an_outcome_or_a_fate_is_unfit(tmp_path: Path) -> None:
     e = evidence(tmp_path, ordinary())
     odd = replace(e.producers[0], ok=9)
     assert "outcomes" in dict(unfit(replace(e, producers=[odd])))
     assert "outcomes" in dict(unfit(replace(e, fates={"survived": 9})))
 
 
-def test_sends_that_failed_or_of_which_nobody_knows_have_an_outcome_too(tmp_path: Path) -> None:
+def test_failed_sends_and_sends_of_unknown_outcome_have_an_outcome_too(tmp_path: Path) -> None:
     e = evidence(tmp_path, ordinary().send(10, outcome="fail").send(11, outcome="info").send(12, outcome="info"))
     assert unfit(e) == []
     (odd,) = final_log.outcomes(replace(e, producers=[replace(e.producers[0], fail=0)]))
@@ -457,12 +457,12 @@ def test_sends_that_failed_or_of_which_nobody_knows_have_an_outcome_too(tmp_path
 
 
 @pytest.mark.parametrize("found", [9, 11])
-def test_figures_that_do_not_add_up_are_unfit(tmp_path: Path, found: int) -> None:
+def test_a_run_whose_figures_do_not_add_up_is_unfit(tmp_path: Path, found: int) -> None:
     e = evidence(tmp_path, ordinary())
     assert "identity" in dict(unfit(replace(e, identity={"survived": found})))
 
 
-def test_figures_add_up_from_where_the_log_begins(tmp_path: Path) -> None:
+def test_figures_are_counted_from_the_first_offset_of_the_log(tmp_path: Path) -> None:
     e = evidence(tmp_path, ordinary().end(10, log_start=3))
     parts = {"survived": 4, "recovered": 1, "extra_copies": 2}
     assert final_log.identity(replace(e, identity=parts)) == [
@@ -505,7 +505,7 @@ def test_a_server_that_dies_by_itself_is_named(tmp_path: Path, case: str) -> Non
 
 
 @pytest.mark.proves("B5")
-def test_clocks_that_disagree_between_processes_are_unfit_and_a_wall_clock_that_was_set_is_not(tmp_path: Path) -> None:
+def test_a_run_whose_processes_have_different_clocks_is_unfit_and_one_whose_wall_clock_was_set_is_fit(tmp_path: Path) -> None:
     e = evidence(tmp_path, ordinary())
     assert "clocks" in dict(unfit(replace(e, producers=[replace(e.producers[0], backwards=1)])))
     record = e.source.record
@@ -530,7 +530,7 @@ def test_clocks_that_drift_by_a_second_agree(tmp_path: Path, shift_ns: int, agre
     assert (line.text == "The clocks agree.") is agree
 
 
-def test_clocks_that_were_not_compared_at_the_end_are_fit(tmp_path: Path) -> None:
+def test_a_run_whose_clocks_were_not_compared_at_the_end_is_fit(tmp_path: Path) -> None:
     e = evidence(tmp_path, ordinary())
     record = msgspec.structs.replace(e.source.record, ended_at=None, problems=["A disk was full."])
     unknown = replace(e, source=replace(e.source, record=record))
@@ -539,7 +539,7 @@ def test_clocks_that_were_not_compared_at_the_end_are_fit(tmp_path: Path) -> Non
     assert whole.ended(unknown)[1:] == [Fitness("problem", True, "A disk was full.")]
 
 
-def test_a_laboratory_that_was_late_is_fit_and_says_so(tmp_path: Path) -> None:
+def test_a_run_whose_lab_was_late_is_fit_and_says_so(tmp_path: Path) -> None:
     history = ordinary()
     for when in (0, 125, 2_500):
         history.state(when, 1, leader=1, epoch=0)
@@ -549,7 +549,7 @@ def test_a_laboratory_that_was_late_is_fit_and_says_so(tmp_path: Path) -> None:
     assert behind.text.startswith("The lab itself was late by up to 2,250 ms: ")
 
 
-def test_a_journal_that_was_torn_is_fit_and_says_how_many_bytes(tmp_path: Path) -> None:
+def test_a_run_with_a_torn_journal_is_fit_and_says_how_many_bytes_are_torn(tmp_path: Path) -> None:
     history = ordinary()
     directory = history.write(tmp_path / "run")
     writer = Writer(directory, "sends", history.run, "killed")
@@ -562,7 +562,7 @@ def test_a_journal_that_was_torn_is_fit_and_says_how_many_bytes(tmp_path: Path) 
     writer.close(seal=False)
     with writer.path.open("r+b") as stream:
         stream.truncate(torn)
-    for _ in range(2):  # said again when it is judged again, although the stream is gone by then
+    for _ in range(2):  # the second judge says it too, although the stream is gone by then
         with opened(directory) as source:
             assert source.remarks == (
                 Fitness(
@@ -588,7 +588,7 @@ def test_a_journal_that_was_torn_is_fit_and_says_how_many_bytes(tmp_path: Path) 
         ("torn line", True, "producer1 ended in the middle of a line"),
     ],
 )
-def test_what_a_foreign_client_printed_and_cannot_be_read_is_said(
+def test_unreadable_lines_of_an_external_client_are_reported(
     tmp_path: Path, event: str, fit: bool, said: str
 ) -> None:
     history = ordinary()
@@ -614,10 +614,10 @@ def test_fitness_asks_every_question(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(("more", "fit"), [(1, True), (0, False)])
-def test_whoever_kills_the_only_producer_met_the_load_if_it_had_more_to_send(
+def test_a_fault_that_kills_the_only_producer_met_the_load_if_the_producer_had_more_to_send(
     tmp_path: Path, more: int, fit: bool
 ) -> None:
-    """A client that we did not write tells of its last message before it is killed, and of nothing after that."""
+    """An external client reports its last message before it is killed, and nothing after that."""
     history = _with_fault()()
     history.producers = [{"count": len(history.rows["sends"]) + more}]
     history.fault(("asked", 5_000), ("proved", 5_001), kind="kill", became=history.record().producers[0].name, heals="")
@@ -628,7 +628,7 @@ def test_whoever_kills_the_only_producer_met_the_load_if_it_had_more_to_send(
 @pytest.mark.parametrize(
     ("reported", "plan", "more"), [(None, {"count": 1}, True), (0, {}, False), (0, {"count": 1}, True)]
 )
-def test_who_told_of_fewer_messages_than_it_was_asked_to_send_had_more_to_send(
+def test_a_client_that_reported_fewer_messages_than_planned_had_more_to_send(
     tmp_path: Path, reported: int | None, plan: dict[str, int], more: bool
 ) -> None:
     history = ordinary()

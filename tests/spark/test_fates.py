@@ -185,12 +185,12 @@ def _some_of_each() -> History:
         .log(2, 9, epoch=4)
         .log(3, 8, producer=1, epoch=4)
         .log(4, 3, epoch=5)
-        .log(6, 5, epoch=5)  # before the one that was acknowledged
+        .log(6, 5, epoch=5)  # before the acknowledged one
         .log(7, 5, epoch=5)
     )
 
 
-def test_what_is_told_beside_a_fate() -> None:
+def test_a_fate_comes_with_its_offset_and_copies() -> None:
     beside = ("copies", "log_epoch", "holder_producer", "holder_seq", "holder_epoch")
     rows = collected(tables_of(spark(), _some_of_each()).fates)
     assert {row["seq"]: (row["fate"], *(row[name] for name in beside)) for row in rows} == {
@@ -203,7 +203,7 @@ def test_what_is_told_beside_a_fate() -> None:
     }
 
 
-def test_how_many_met_each_fate_and_the_copies_that_they_have_too_many() -> None:
+def test_the_messages_of_each_fate_and_their_extra_copies_are_counted() -> None:
     rows = collected(fate_counts(tables_of(spark(), _some_of_each()).fates))
     assert {row["fate"]: (row["sends"], row["extra_copies"]) for row in rows} == {
         "survived": (3, 2),
@@ -213,7 +213,7 @@ def test_how_many_met_each_fate_and_the_copies_that_they_have_too_many() -> None
     }
 
 
-def test_where_each_value_stands() -> None:
+def test_the_positions_of_each_value_are_listed() -> None:
     history = History().log(2, 0, epoch=3).log(4, 0, epoch=2).log(7, 0, partition=1, epoch=1)
     history.log(5, -1, producer=-1).log(6, 1).log(8, 1, topic=1).log(9, 1, producer=1)
     rows = collected(tables_of(spark(), history).arrivals)

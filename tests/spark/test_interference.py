@@ -1,4 +1,4 @@
-"""What somebody outside did while a run went on, by journals made by hand, the near miss beside the hit."""
+"""What somebody else did during a run: journals written by hand, with near misses beside hits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Rows = list[dict[str, Any]]
 
 
 def evidence(folder: Path, tables: dict[str, Rows], **record: Any) -> Evidence:
-    """Of a run of ten messages whose load began at 1,000 ms."""
+    """Return the evidence of a run of ten messages whose load began at 1,000 ms."""
     history = History()
     history.marks = Marks(load_begun_ns=at(1_000))
     history.mirrors = record.pop("mirrors", {})
@@ -217,7 +217,7 @@ def test_a_topic_that_was_deleted_for_good_makes_a_run_unfit(tmp_path: Path, cas
 
 
 @pytest.mark.parametrize("case", IDS)
-def test_a_topic_that_was_deleted_and_made_anew_makes_a_run_unfit(tmp_path: Path, case: str) -> None:
+def test_a_topic_that_was_deleted_and_created_again_makes_a_run_unfit(tmp_path: Path, case: str) -> None:
     tables, told = IDS[case]
     assert texts(tmp_path, tables) == ([] if told is None else [told])
 
@@ -277,12 +277,12 @@ SETTINGS: dict[str, tuple[Rows, list[str]]] = {
 
 
 @pytest.mark.parametrize("case", SETTINGS)
-def test_a_setting_that_decides_about_loss_and_was_changed_makes_a_run_unfit(tmp_path: Path, case: str) -> None:
+def test_a_changed_setting_that_decides_about_loss_makes_a_run_unfit(tmp_path: Path, case: str) -> None:
     rows, told = SETTINGS[case]
     assert texts(tmp_path, {"topics": rows}) == told
 
 
-def test_what_a_mirror_makes_of_its_topics_settings_is_no_interference(tmp_path: Path) -> None:
+def test_settings_that_a_mirror_changes_on_its_topics_are_no_interference(tmp_path: Path) -> None:
     rows = [said(1, topic=topic, settings=text) for topic in (0, 1) for text in ("{}", '{"flush.ms":"7"}')]
     rows = [{**row, "at_ns": at(1_000 + place)} for place, row in enumerate(rows)]
     (told,) = texts(tmp_path, {"topics": rows}, topics=["orders", "copy"], mirrors={1: 0})
@@ -323,7 +323,7 @@ def test_partitions_that_somebody_moved_or_added_make_a_run_unfit(tmp_path: Path
     assert texts(tmp_path, {"topics": rows}, plan=plan_of(plan)) == told
 
 
-def test_a_topic_that_the_record_does_not_name_is_told_by_its_number_and_a_run_without_a_load_without_a_time(
+def test_an_unnamed_topic_is_called_by_its_number_and_without_a_load_no_time_is_given(
     tmp_path: Path,
 ) -> None:
     rows = [said(1, topic=1, topic_id="one"), said(2, topic=1, topic_id="two")]

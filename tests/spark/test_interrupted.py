@@ -1,4 +1,4 @@
-"""A judge that is interrupted leaves nothing but what it has done, and the next one goes on from there."""
+"""An interrupted judge leaves only its finished work, and the next judge goes on from there."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from ackproof.spark.session import Session
 from tests.support.histories import History
 from tests.support.scripts_as_modules import script
 
-EVENTS = 3_300_000  # just large enough for anything to be kept
+EVENTS = 3_300_000  # just large enough that the judge keeps its work
 INTERRUPTED = 130
 
 
 def judge(run: Path, temporary: Path, interrupt_at: bytes | None = None) -> tuple[int, str]:
-    """`ackproof judge`, with Ctrl-C as soon as it says these words."""
+    """Run `ackproof judge`, with Ctrl-C as soon as it prints these words."""
     temporary.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "ackproof", "judge", str(run)]
     environment = {**os.environ, "TMPDIR": str(temporary)}
@@ -43,20 +43,20 @@ def judge(run: Path, temporary: Path, interrupt_at: bytes | None = None) -> tupl
 
 
 @pytest.mark.timeout(400)
-def test_a_judge_that_is_interrupted_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_the_next_judge_goes_on_where_an_interrupted_one_stopped(tmp_path: Path) -> None:
     bench = script("bench_judge")
     run, temporary = tmp_path / "run", tmp_path / "tmp"
     bench.make(run, EVENTS // 3, bench.plan(EVENTS // 3))
     code, words = judge(run, temporary, b"questions answered")
     assert (code, "events folded" in words, "the same command goes on" in words) == (INTERRUPTED, True, True)
-    assert list(temporary.iterdir()) == [], "nothing of Spark's stays"
+    assert list(temporary.iterdir()) == [], "no file of Spark is left"
     assert [path.name for path in run.glob(".*")] == [".judging"]
-    assert list((run / ".judging" / "first" / "_folds").iterdir()), "what was folded stays"
+    assert list((run / ".judging" / "first" / "_folds").iterdir()), "the folds stay"
     assert not (run / "verdict").exists()
     code, words = judge(run, temporary)
     assert (code, "events folded before, and kept" in words, "events folded," in words) == (0, True, False)
     assert list(run.glob(".*")) == list(temporary.iterdir()) == []
-    assert read_verdict(run).lost == EVENTS // 3 // 5_000, "all that was planted"
+    assert read_verdict(run).lost == EVENTS // 3 // 5_000, "everything that was planted is found"
     verdict = {path: path.read_bytes() for path in (run / "verdict").rglob("*") if path.is_file()}
     code, words = judge(run, temporary, b"events folded")
     assert (code, "questions answered" in words) == (INTERRUPTED, False)
@@ -65,13 +65,13 @@ def test_a_judge_that_is_interrupted_goes_on_where_it_was(tmp_path: Path) -> Non
 
 
 class Answer:
-    """What Spark would give back."""
+    """The answer that Spark would return."""
 
     def toArrow(self) -> pa.Table:  # noqa: N802  as Spark has it
         return pa.table({"run": [1, 1, 2], "seq": [5, 6, 7]})
 
 
-def test_what_was_answered_is_not_asked_again(tmp_path: Path) -> None:
+def test_a_check_that_was_answered_is_not_run_again(tmp_path: Path) -> None:
     def breaks() -> Any:
         raise RuntimeError("asked")
 
@@ -81,7 +81,7 @@ def test_what_was_answered_is_not_asked_again(tmp_path: Path) -> None:
         return broken, told
 
     assert ask(lost=Answer, torn_transaction=breaks) == ({"torn_transaction": "RuntimeError: asked"}, [(1, 2), (2, 2)])
-    assert ask(lost=breaks, torn_transaction=Answer) == ({}, [(1, 2), (2, 2)]), "but what broke is"
+    assert ask(lost=breaks, torn_transaction=Answer) == ({}, [(1, 2), (2, 2)]), "a check that broke is run again"
     for name in ("lost", "torn_transaction"):
         assert [row["seq"] for row in rows(tmp_path, name, 1)] == [5, 6]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lost", "torn_transaction"]
@@ -103,7 +103,7 @@ class Stopped(Exception):
     pass
 
 
-def test_what_a_judge_that_was_killed_left_is_cleared_and_what_a_living_one_has_is_not(tmp_path: Path) -> None:
+def test_files_of_a_killed_judge_are_removed_and_those_of_a_living_one_are_not(tmp_path: Path) -> None:
     run = History().send(0, 0).log(0, 0).write(tmp_path / "run")
     outside = tmp_path / "outside"
     outside.mkdir()

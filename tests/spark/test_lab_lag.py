@@ -1,5 +1,7 @@
-"""Where the laboratory was late itself, or Kafka's nodes waited for a processor, nothing that depends on time is
-refuted, nor confirmed by what that explains; everything else is."""
+"""If the lab itself was late, or Kafka's nodes waited for a processor, no check that depends on time is refuted.
+
+Nor is one confirmed by what the lag explains. All other checks are judged as usual.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ ON_TIME = [(when, 5.0) for when in range(0, 5_000, 125)]
 LATE = [look for look in ON_TIME if not 2_000 < look[0] < 3_500]
 LATE_AT_FIRST = [(-500.0, 5.0), *((when, took) for when, took in ON_TIME if when >= 1_375)]
 LATE_AT_LAST = [*((when, took) for when, took in ON_TIME if when <= 3_500), (6_000.0, 5.0)]
-WAITED = [(when, 1_500.0 if when == 2_000 else took) for when, took in LATE]  # for a broker that took its time
+WAITED = [(when, 1_500.0 if when == 2_000 else took) for when, took in LATE]  # for a broker that was slow
 
 
 def run(
@@ -50,7 +52,7 @@ def run(
 
 
 def shared_out_anew(looks: Iterable[tuple[float, float]]) -> History:
-    """A member of a group that nobody disturbed is taken its partition, and is given it again."""
+    """Return a run in which an undisturbed member of a group loses its partition and gets it again."""
     history = run("rebalances", looks)
     for when, kind in ((0, "assigned"), (1_500, "revoked"), (1_600, "assigned")):
         history.group(when, kind, consumer=0, group=0, partition=0)
@@ -176,7 +178,7 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdict]:
 
 @pytest.mark.proves("D3")
 @pytest.mark.parametrize("case", CASES)
-def test_what_depends_on_time_is_unknown_where_the_laboratory_was_late(
+def test_checks_that_depend_on_time_are_unknown_if_the_lab_was_late(
     verdicts: dict[str, Verdict], case: str, record_property: Told
 ) -> None:
     verdict, expected = verdicts[case], CASES[case][1]

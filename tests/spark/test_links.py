@@ -1,4 +1,4 @@
-"""A run directory may come from somebody else. Whatever links are planted in it, nothing is written outside of it."""
+"""A run directory may come from a stranger. Whatever links it holds, nothing is written outside of it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ PLANTED: list[tuple[Callable[[Path, Path, str], None], str]] = [
 
 @pytest.mark.proves("F3")
 @pytest.mark.parametrize(("plant", "name"), PLANTED, ids=[f"{name} {plant.__name__}" for plant, name in PLANTED])
-def test_a_planted_link_leads_nothing_of_ours_outside(
+def test_nothing_is_written_through_a_planted_link(
     plant: Callable[[Path, Path, str], None], name: str, tmp_path: Path, record_property: Told
 ) -> None:
     outside = tmp_path / "outside"
@@ -98,7 +98,7 @@ def test_a_planted_link_leads_nothing_of_ours_outside(
     record_property("figure", f"{len(PLANTED)} planted links: nothing written, removed or changed outside")
 
 
-def test_what_is_written_while_it_runs_is_in_a_directory_of_its_own(tmp_path: Path) -> None:
+def test_the_judge_writes_its_temporary_files_to_a_directory_of_its_own(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run")
     write_record(run, read_record(run))
     assert sorted(path.name for path in run.iterdir()) == ["journal", "run.json"]

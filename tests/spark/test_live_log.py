@@ -1,4 +1,4 @@
-"""A log that is read from Kafka: its records as rows of a journal's log, and what is judged with them."""
+"""A log that is read from Kafka: its records become rows of the journal's log, and are judged."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ VALUES = [
 
 
 @pytest.mark.parametrize("foreign", [[], [0], [0, 1]])
-def test_a_value_is_what_the_final_read_takes_it_for(foreign: list[int]) -> None:
+def test_values_are_read_as_by_the_final_read(foreign: list[int]) -> None:
     records = few_rows(spark(), [("orders", 1, 10 + n, value) for n, value in enumerate(VALUES)], RECORDS)
     rows: list[Any] = sorted(
         collected(parsed(records, 5, {"payments": 0, "orders": 2}, foreign)), key=lambda r: r.offset
@@ -52,7 +52,7 @@ def test_a_value_is_what_the_final_read_takes_it_for(foreign: list[int]) -> None
 
 
 def failing() -> History:
-    """Broker 2 leads from 10 on; broker 1 acknowledges once more, and what broker 2 writes then stands in its place."""
+    """Return a run in which broker 2 leads from 10 on, and broker 1 acknowledges at an offset that broker 2 reuses."""
     return (
         History(expect={"lost": "required"})
         .fault(("asked", 5), ("proved", 6), ("healed", 90))
@@ -70,7 +70,7 @@ def failing() -> History:
 
 @pytest.fixture
 def judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Verdict]:
-    """Judged with what a cluster holds in place of the copy; neither is there, but what they would say is."""
+    """Judge a run with the log of a cluster in place of the copy. Both are replaced by what they would return."""
 
     def judge_it(history: History, said: list[str] | None = None, **others: Any) -> Verdict:
         directory = history.write(tmp_path / "run")
@@ -101,7 +101,9 @@ def check(verdict: Verdict, name: str) -> CheckResult:
     return next(each for each in verdict.checks if each.name == name)
 
 
-def test_what_asks_for_the_epochs_of_records_is_not_applicable(judged: Callable[..., Verdict], tmp_path: Path) -> None:
+def test_checks_that_need_the_epochs_of_records_are_not_applicable(
+    judged: Callable[..., Verdict], tmp_path: Path
+) -> None:
     (drained,) = judge([failing().write(tmp_path / "drained")], session=session())
     assert (drained.result, check(drained, "stale_leader_ack").found, drained.failover[0].first_ack_ms) == (
         "confirmed", 1, 14.0,
@@ -117,7 +119,9 @@ def test_what_asks_for_the_epochs_of_records_is_not_applicable(judged: Callable[
 
 
 @pytest.mark.parametrize("expected", ["required", "forbidden"])
-def test_whoever_expects_something_of_it_has_no_answer(judged: Callable[..., Verdict], expected: Any) -> None:
+def test_a_scenario_that_expects_something_of_such_a_check_gets_unknown(
+    judged: Callable[..., Verdict], expected: Any
+) -> None:
     history = failing()
     history.expect["stale_leader_ack"] = expected
     verdict = judged(history)
@@ -130,13 +134,13 @@ def test_a_log_whose_end_is_not_known_is_no_evidence(judged: Callable[..., Verdi
     assert "only [1, 3] of [1, 2, 3] are in sync" in verdict.sentence
 
 
-def test_how_much_will_be_read_is_said_before(judged: Callable[..., Verdict]) -> None:
+def test_the_judge_says_beforehand_how_much_it_will_read(judged: Callable[..., Verdict]) -> None:
     said = ["nothing yet"]
     judged(failing(), said)
     assert "reading 2 records of 1 partition from kafka:9092" in said
 
 
-def test_how_far_spark_is_with_the_log_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_judge_reports_the_progress_of_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(from_kafka, "FOLLOW_S", 0.05)
     told: list[tuple[int, int]] = []
     pace = Pace(lambda done, of, _: told.append((done, of)), "records read")

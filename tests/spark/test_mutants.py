@@ -32,7 +32,7 @@ JUDGE = Path(ackproof.__file__).parent / "judge"
 SURVIVORS = HERE / "survivors.toml"
 ELSEWHERE = {"leadership_history": "test_claims"}
 TESTS = {path.stem: path for path in HERE.rglob("test_*.py")}
-SHARED = {  # without a check of their own: what several of them ask
+SHARED = {  # files that several checks share, without a check of their own
     "fates": ("test_fates",),
     "load_seconds": ("test_rate", "test_dips"),
     "ownership": ("test_dual_ownership", "test_unowned"),
@@ -41,19 +41,19 @@ SHARED = {  # without a check of their own: what several of them ask
     "frames": ("test_phantom", "test_reordered"),
     "transacted": ("test_torn", "test_hung", "test_uncommitted_read", "test_poll_skip"),
 }
-# Plain Python: whether a run is evidence.
+# Plain Python, which decides whether a run is evidence.
 WITHOUT_SPARK = dict.fromkeys(("facts", "fitness", "faults", "final_log", "processes"), ("test_evidence",)) | {
     "interference": ("test_interference", "test_evidence")
 }
 GIVEN_A_FOLDER = (
     "tests.spark.test_evidence",
     "tests.spark.test_interference",
-)  # which others ask for only to have a whole run judged
-ONLY = {"frames": ("reserved", "unreserved", "_by_number")}  # functions; the rest of the file only carries rows
+)  # other tests use them only to have a whole run judged
+ONLY = {"frames": ("reserved", "unreserved", "_by_number")}  # only these functions: the rest of the file only passes rows on
 
 
 def modules() -> dict[str, tuple[str, ...]]:
-    """Each file of checks, and those that they share, with the files of its tests."""
+    """Return each file of checks, and each file that they share, with the files of its tests."""
     found = SHARED | WITHOUT_SPARK
     for name in QUESTIONS:
         for tests in (f"test_{name}", f"test_judge_{name}", ELSEWHERE.get(name)):
@@ -67,13 +67,13 @@ def module_of_tests(file: str) -> ModuleType:
 
 
 def broken_file(name: str) -> ModuleType:
-    """The module of the judge with this name, in whichever folder it is."""
+    """Return the path of the judge's module with this name."""
     (path,) = JUDGE.rglob(f"{name}.py")
     return importlib.import_module(".".join(("ackproof.judge", *path.relative_to(JUDGE).with_suffix("").parts)))
 
 
 def failure(tests: Sequence[ModuleType]) -> Exception | None:
-    """The first failure of the tests in these files. A check that raises counts too, but a Spark that died does not."""
+    """Return the first failure of these tests. A check that raises counts, but a Spark that died does not."""
     asking._ANSWERS.clear()
     try:
         for name, test in (member for file in tests for member in inspect.getmembers(file, inspect.isfunction)):
@@ -97,7 +97,7 @@ def is_of_a_dead_spark(error: Exception) -> bool:
 
 
 def _ask(test: Any) -> None:
-    """As pytest would, each time with what it is to be given; not if it wants more than a folder besides."""
+    """Call a test as pytest would, once for each case. Tests that need more than a folder are left out."""
     marks = [mark for mark in getattr(test, "pytestmark", []) if mark.name == "parametrize"]
     names = [mark.args[0] if isinstance(mark.args[0], tuple) else (mark.args[0],) for mark in marks]
     wants = set(inspect.signature(test).parameters) - {name for each in names for name in each}
@@ -112,7 +112,7 @@ def _ask(test: Any) -> None:
 
 
 def broken(original: ModuleType, source: str) -> ModuleType:
-    """The same file, made from the changed source."""
+    """Return the same module, made from the changed source."""
     module = ModuleType(original.__name__)
     module.__file__ = original.__file__
     exec(compile(source, f"{original.__name__}, broken", "exec"), module.__dict__)  # noqa: S102 - our own, with one word changed
@@ -120,7 +120,7 @@ def broken(original: ModuleType, source: str) -> ModuleType:
 
 
 def put_in_place(module: ModuleType, tests: Sequence[ModuleType], patched: pytest.MonkeyPatch) -> None:
-    """Its functions and classes for the whole ones, wherever they are used: a check, another file, the tests."""
+    """Put the functions and classes of the broken module in place wherever they are used: checks, other files, tests."""
     users = [user for name, user in list(sys.modules.items()) if name.startswith("ackproof.judge.")]
     for user in (*users, asking, *tests):
         for name, used in list(vars(user).items()):
@@ -137,12 +137,12 @@ def mutants_of(name: str) -> list[Mutant]:
 
 
 def survivors() -> dict[str, dict[str, str]]:
-    """Of each file: the names of its mutants that survive, with the reason."""
+    """Return the surviving mutants of each file, with the reason of each."""
     return tomllib.loads(SURVIVORS.read_text(encoding="utf-8"))
 
 
 def problems(tried: Mapping[Mutant, bool], explained: Mapping[str, str]) -> list[str]:
-    """What is wrong with mutants that were tried and caught, or not."""
+    """Return what is wrong with these mutants: survivors without a reason, and explained ones that are caught."""
     return [
         f"{mutant.name}: " + ("caught by now, take its line out of survivors.toml" if caught else mutant.difference)
         for mutant, caught in tried.items()
@@ -159,8 +159,8 @@ ASKED = size(["reordered"], sorted(modules()))
 def test_a_broken_check_is_caught(name: str, monkeypatch: pytest.MonkeyPatch, record_property: Told) -> None:
     tests = [module_of_tests(file) for file in modules()[name]]
     original = broken_file(name)
-    monkeypatch.setattr("os.fsync", lambda _: None)  # what a broken one is given need not last
-    assert failure(tests) is None, "the check as it is"
+    monkeypatch.setattr("os.fsync", lambda _: None)  # frames of a broken check need not be cached
+    assert failure(tests) is None, "the check fails before it is broken"
     tried: dict[Mutant, bool] = {}
     for mutant in mutants_of(name)[:: size(2, 1)]:
         with monkeypatch.context() as patched:
@@ -169,12 +169,12 @@ def test_a_broken_check_is_caught(name: str, monkeypatch: pytest.MonkeyPatch, re
             except Exception as error:
                 if is_of_a_dead_spark(error):
                     raise
-                tried[mutant] = True  # it does not even load
+                tried[mutant] = True  # the mutant does not even load
             else:
                 put_in_place(module, tests, patched)
                 tried[mutant] = failure(tests) is not None
-    assert failure(tests) is None, "the check as it is, after all of this"
-    assert tried, "nothing was broken: it proves nothing"
+    assert failure(tests) is None, "the check fails after it was restored"
+    assert tried, "no mutant was tried, so this proves nothing"
     caught = sum(tried.values())
     survived = f", {len(tried) - caught} explained" if caught < len(tried) else ""
     record_property("figure", f"{name} {len(tried)}: {caught} caught{survived}")
@@ -191,7 +191,7 @@ def test_every_survivor_is_still_a_mutant() -> None:
     assert stale == []
 
 
-def test_a_survivor_without_a_reason_and_one_that_is_caught_are_both_wrong() -> None:
+def test_a_survivor_without_a_reason_and_a_caught_one_with_a_reason_are_both_wrong() -> None:
     one, other = list(mutants("def f(a, b): return a < b, a == b"))
     assert problems({one: True, other: False}, {other.name: "why"}) == []
     assert problems({one: False, other: False}, {other.name: "why"}) == [f"{one.name}: {one.difference}"]
@@ -199,7 +199,7 @@ def test_a_survivor_without_a_reason_and_one_that_is_caught_are_both_wrong() -> 
     assert wrong == "f: comparison 2: caught by now, take its line out of survivors.toml"
 
 
-def test_the_name_of_a_mutant_outlives_other_words_and_other_functions() -> None:
+def test_the_name_of_a_mutant_stays_when_words_or_other_functions_change() -> None:
     before = "def f(t):\n    return t.filter(F.col('a') < 1).join(t, on=['b'], how='left')\n"
     after = "def f(rows):\n    'New.'\n    return rows.filter(F.col('new') < 2).join(new(rows), on=NEW, how='inner')\n"
     names = ["f: number 1", "f: comparison 1", "f: filter 1", "f: join 1"]
@@ -207,7 +207,7 @@ def test_the_name_of_a_mutant_outlives_other_words_and_other_functions() -> None
     assert [one.name for one in mutants(f"def g(s):\n    return s.distinct()\n{after}")] == ["g: distinct 1", *names]
 
 
-def test_a_spark_that_died_has_noticed_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_spark_does_not_count_as_a_caught_mutant(monkeypatch: pytest.MonkeyPatch) -> None:
     tests, context = ModuleType("tests"), MagicMock()
     error: Exception = AssertionError("3 == 4")
     monkeypatch.setattr(asking, "session", lambda: SimpleNamespace(spark=SimpleNamespace(sparkContext=context)))
@@ -224,7 +224,7 @@ def test_a_spark_that_died_has_noticed_nothing(monkeypatch: pytest.MonkeyPatch) 
     context._jsc.sc().isStopped.side_effect = ConnectionRefusedError
     with pytest.raises(ConnectionRefusedError):
         failure([tests])
-    context._jsc.sc().isStopped = lambda: False  # one that was started since
+    context._jsc.sc().isStopped = lambda: False  # a Spark that was started since
     for error in (Py4JNetworkError(), ConnectionResetError(), CannotHere("Spark did not start:")):
         with pytest.raises(type(error)):
             failure([tests])

@@ -24,7 +24,7 @@ Told = Callable[[str, object], None]
 
 
 def run(*events: tuple[str, float], outcome: str = "ok", planned: bool = True) -> History:
-    """Twenty messages, one a millisecond; the log holds what was acknowledged."""
+    """Return a run of twenty messages, one each millisecond, whose log holds all acknowledged ones."""
     history = History(expect={"lost": "forbidden"})
     if planned:
         history.fault(*events)
@@ -63,7 +63,7 @@ def verdicts(folder: Path) -> dict[str, Verdict]:
 
 @pytest.mark.proves("C7")
 @pytest.mark.parametrize("case", CASES)
-def test_without_evidence_it_is_unknown_and_says_why(
+def test_a_run_without_evidence_is_unknown_and_says_why(
     verdicts: dict[str, Verdict], case: str, record_property: Told
 ) -> None:
     verdict, reason = verdicts[case], CASES[case][1]
@@ -74,7 +74,7 @@ def test_without_evidence_it_is_unknown_and_says_why(
 
 
 class Judged:
-    """In the place of the judge's process: what was found already."""
+    """A stand-in for the judge's process, which returns verdicts made before."""
 
     def __init__(self, *_: object, **__: object) -> None:
         pass
@@ -89,7 +89,7 @@ class Judged:
 
 @pytest.mark.proves("C7")
 @pytest.mark.parametrize("case", CASES)
-def test_the_commands_exit_code_is_that_of_no_evidence_and_its_reason_is_told(
+def test_the_command_ends_with_3_and_prints_the_reason(
     verdicts: dict[str, Verdict], folder: Path, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, reason = list(CASES).index(case), CASES[case][1]
@@ -104,9 +104,7 @@ def test_the_commands_exit_code_is_that_of_no_evidence_and_its_reason_is_told(
 @pytest.mark.long
 @pytest.mark.proves("C7")
 @pytest.mark.timeout(600)
-def test_runs_without_evidence_given_to_the_command_end_with_3_and_each_says_why(
-    tmp_path: Path, record_property: Told
-) -> None:
+def test_several_runs_without_evidence_end_with_3_and_each_says_why(tmp_path: Path, record_property: Told) -> None:
     directories = []
     for place, (history, _) in enumerate(CASES.values()):
         history.run = FIRST_RUN + place
@@ -127,9 +125,7 @@ def test_runs_without_evidence_given_to_the_command_end_with_3_and_each_says_why
     record_property("figure", f"{len(told)} runs given to `ackproof judge` at once: exit 3, and each with its reason")
 
 
-def test_a_directory_that_cannot_be_looked_at_is_unknown_and_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_in_a_closed_directory_is_unknown_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     somebody_elses = run(*GOOD).write(tmp_path / "run")
     look = Path.stat
 
@@ -160,7 +156,7 @@ def test_a_journal_that_can_neither_be_sealed_nor_copied_is_unknown_and_says_why
     assert "neither sealed in its place nor copied" in verdict.sentence
 
 
-def test_of_a_run_that_cannot_be_read_the_verdict_that_stands_there_is_told_as_an_earlier_one(tmp_path: Path) -> None:
+def test_the_old_verdict_of_an_unreadable_run_is_shown_as_an_earlier_one(tmp_path: Path) -> None:
     directory = run(*GOOD).write(tmp_path / "run")
     (directory / "run.json").write_text("{")
     (verdict,) = judge([directory])

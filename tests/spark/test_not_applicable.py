@@ -1,4 +1,4 @@
-"""What a foreign client does not tell is never passed; what it does tell is judged as ours is."""
+"""A check never passes if an external client does not report what it needs. Other checks apply as to our clients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMAND = {"command": ["my-client"]}
 
 
 def foreign(run: int) -> History:
-    """A client that was asked for five: it told of three, and the log holds one more."""
+    """Return a run whose external client should send five messages and reported three; the log has one more."""
     history = History(run=FIRST_RUN + run, expect={"lost": "forbidden"}, producers=[COMMAND]).block(0, 5)
     for seq in range(3):
         history.send(seq, seq).log(seq, seq)
@@ -59,7 +59,7 @@ def check(verdict: Verdict, name: str) -> CheckResult:
     return next(each for each in verdict.checks if each.name == name)
 
 
-def test_what_it_never_told_of_and_the_log_holds_is_recovered_and_no_phantom(verdicts: dict[str, Verdict]) -> None:
+def test_an_unreported_message_in_the_log_is_recovered_and_no_phantom(verdicts: dict[str, Verdict]) -> None:
     verdict = verdicts["good"]
     assert (verdict.result, verdict.acked) == ("confirmed", 3)
     assert {fate: count for fate, count in verdict.fates.items() if count} == {
@@ -68,17 +68,17 @@ def test_what_it_never_told_of_and_the_log_holds_is_recovered_and_no_phantom(ver
     assert check(verdict, "phantom").found == 0
 
 
-def test_what_nobody_asked_it_for_is_a_phantom_all_the_same(verdicts: dict[str, Verdict]) -> None:
+def test_a_message_that_no_client_was_asked_for_is_a_phantom(verdicts: dict[str, Verdict]) -> None:
     verdict = verdicts["beyond what it was asked for"]
     assert (verdict.result, check(verdict, "phantom").found) == ("refuted", 1)
 
 
-def test_an_acknowledgement_of_a_foreign_client_can_be_lost(verdicts: dict[str, Verdict]) -> None:
+def test_a_message_acknowledged_to_an_external_client_can_be_lost(verdicts: dict[str, Verdict]) -> None:
     verdict = verdicts["lossy"]
     assert (verdict.result, verdict.lost) == ("refuted", 1)
 
 
-def test_what_it_does_not_tell_is_not_applicable_and_found_by_nobody(verdicts: dict[str, Verdict]) -> None:
+def test_checks_of_unreported_facts_are_not_applicable_and_find_nothing(verdicts: dict[str, Verdict]) -> None:
     verdict = verdicts["good"]
     untold = {each.name for each in verdict.checks if each.result == "not applicable"}
     assert untold == set(UNKNOWN_OF_PRODUCERS)
@@ -96,25 +96,29 @@ def test_what_it_does_not_tell_is_not_applicable_and_found_by_nobody(verdicts: d
     ("case", "name"),
     [("forbids what it does not tell", "ack_latency"), ("requires what it does not tell", "unavailable")],
 )
-def test_whoever_expects_something_of_it_has_no_answer(verdicts: dict[str, Verdict], case: str, name: str) -> None:
+def test_a_scenario_that_expects_something_of_such_a_check_gets_unknown(
+    verdicts: dict[str, Verdict], case: str, name: str
+) -> None:
     verdict = verdicts[case]
     assert (verdict.result, check(verdict, name).result, check(verdict, name).found) == ("unknown", "unknown", None)
     assert "does not tell" in verdict.sentence
 
 
-def test_a_foreign_consumer_has_its_own(verdicts: dict[str, Verdict]) -> None:
+def test_an_external_consumer_has_its_own_list_of_unreported_facts(verdicts: dict[str, Verdict]) -> None:
     untold = {each.name for each in verdicts["with a consumer"].checks if each.result == "not applicable"}
     assert untold == {*UNKNOWN_OF_PRODUCERS, *UNKNOWN_OF_CONSUMERS}
 
 
-def test_of_our_own_clients_everything_is_asked_whoever_is_judged_beside_them(verdicts: dict[str, Verdict]) -> None:
+def test_our_own_clients_are_judged_by_every_check_beside_external_ones(verdicts: dict[str, Verdict]) -> None:
     verdict = verdicts["ours"]
     assert all(each.result != "not applicable" for each in verdict.checks)
     assert check(verdict, "ack_latency").found is not None
     assert verdict.latency_ms
 
 
-def test_it_is_told_on_the_terminal_and_is_no_failure_for_ci(verdicts: dict[str, Verdict], tmp_path: Path) -> None:
+def test_not_applicable_is_shown_in_the_terminal_and_is_no_failure_for_ci(
+    verdicts: dict[str, Verdict], tmp_path: Path
+) -> None:
     screen = Console(width=200)
     with screen.capture() as shown:
         for part in terminal_summary(verdicts["good"]):

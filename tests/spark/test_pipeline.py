@@ -1,6 +1,6 @@
-"""From run directories to verdicts: expectations, several runs at once, and everything that may be wrong with a run.
+"""From run directories to verdicts: expectations, several runs at once, and everything that can be wrong with a run.
 
-Nearly all of it is one call: every run directory below is judged together, which is itself a test that runs do not mix.
+Nearly all run directories are judged together in one call, which also tests that runs do not mix.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PROVED = (("asked", 5), ("proved", 6), ("healed", 90))
 
 
 def healthy(seed: int = 0) -> History:
-    """Twenty sends at one a millisecond; a fault in the middle that costs nothing."""
+    """Return a run with twenty sends, one each millisecond, and a fault in the middle that costs nothing."""
     history = History(run=FIRST_RUN + seed, expect={"lost": "forbidden", "duplicated": "forbidden"}).fault(*PROVED)
     for seq in range(20):
         history.send(seq, seq).log(seq, seq)
@@ -54,7 +54,7 @@ def _truncate(directory: Path, table: str, keep: float) -> None:
 
 
 def _flip(directory: Path, table: str) -> None:
-    """One bit inside a page: the footer stays well."""
+    """Flip one bit inside a page. The footer stays as it is."""
     path = directory / "journal" / table / "writer.parquet"
     damaged = bytearray(path.read_bytes())
     damaged[60] ^= 4
@@ -136,13 +136,13 @@ def written(folder: Path) -> dict[str, Path]:
 
 @pytest.fixture(scope="module", autouse=True)
 def few_checks() -> Iterator[None]:
-    """Each check has tests of its own; here those are enough that the figures and the cases below are made of."""
+    """Use only the checks that the cases below need: each check has tests of its own."""
     every = dict(CHECKS)
     for name in every.keys() - set(FEW):
         del CHECKS[name]
     yield
     CHECKS.clear()
-    CHECKS.update(every)  # in their order, which is that of the verdict
+    CHECKS.update(every)  # in the order of the verdict
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +177,7 @@ def test_a_run_as_expected_is_confirmed(verdicts: dict[str, Verdict]) -> None:
     assert [result.name for result in verdict.checks] == list(CHECKS)
 
 
-def test_a_required_loss_is_confirmed_with_its_numbers(verdicts: dict[str, Verdict]) -> None:
+def test_a_required_loss_is_confirmed_with_its_figures(verdicts: dict[str, Verdict]) -> None:
     verdict = verdicts["lossy"]
     assert verdict.result == "confirmed"
     assert (verdict.lost, verdict.fates["lost_truncated"]) == (3, 3)
@@ -192,13 +192,13 @@ def test_further_faults_are_counted(verdicts: dict[str, Verdict]) -> None:
     assert "isolating the leader kafka1 and 1 more fault cost none of" in verdicts["two-faults"].sentence
 
 
-def test_a_check_without_anything_to_look_at_says_so(verdicts: dict[str, Verdict]) -> None:
+def test_a_check_without_data_says_so(verdicts: dict[str, Verdict]) -> None:
     result = check(verdicts["healthy"], "dual_leader")
     assert (result.expected, result.found, result.result) == ("allowed", None, "confirmed")
     assert result.text == "Nothing to look at: the journal has no state; allowed."
 
 
-def test_a_check_that_the_scenario_gives_nothing_to_compare_shows_no_number(verdicts: dict[str, Verdict]) -> None:
+def test_a_check_without_a_threshold_in_the_scenario_shows_no_number(verdicts: dict[str, Verdict]) -> None:
     result = check(verdicts["healthy"], "claims")
     assert (result.expected, result.found, result.result) == ("allowed", None, "confirmed")
 
@@ -214,15 +214,15 @@ def test_a_required_loss_that_did_not_happen_is_refuted(verdicts: dict[str, Verd
     assert "the fault had no such effect" in verdicts["no-bite"].sentence
 
 
-def test_what_no_configuration_permits_is_forbidden_without_being_named(verdicts: dict[str, Verdict]) -> None:
+def test_anomalies_that_no_configuration_permits_are_forbidden_by_default(verdicts: dict[str, Verdict]) -> None:
     verdict = verdicts["default-forbidden"]
     assert verdict.result == "refuted"
     assert check(verdict, "phantom").found == 1
     assert verdict.identity["phantoms"] == 1
 
 
-def test_a_record_without_a_number_of_ours_is_not_told_of_kafka(verdicts: dict[str, Verdict]) -> None:
-    """Anybody with a way to the brokers can write one."""
+def test_a_record_without_a_number_of_ours_is_not_blamed_on_kafka(verdicts: dict[str, Verdict]) -> None:
+    """Anybody who reaches the brokers can write such a record."""
     verdict = verdicts["stranger"]
     assert (verdict.result, verdict.identity["phantoms"]) == ("unknown", 2)
     assert [each.name for each in verdict.checks if each.result != "confirmed"] == ["phantom"]
@@ -237,7 +237,9 @@ def test_a_record_without_a_number_of_ours_is_not_told_of_kafka(verdicts: dict[s
     assert (required.expected, required.found, required.result) == ("required", 3, "unknown")
 
 
-def test_near_miss_a_number_of_ours_beside_such_a_record_is_told_of_kafka(verdicts: dict[str, Verdict]) -> None:
+def test_near_miss_a_record_with_our_number_beside_such_a_record_is_blamed_on_kafka(
+    verdicts: dict[str, Verdict],
+) -> None:
     verdict = verdicts["stranger-and-ours"]
     result = check(verdict, "phantom")
     assert (verdict.result, result.found, result.result) == ("refuted", 4, "refuted")
@@ -281,7 +283,7 @@ def test_runs_do_not_mix(verdicts: dict[str, Verdict]) -> None:
             assert not any(each.found or each.witnesses for each in verdict.checks if each.name == "lost")
 
 
-def test_numbers_that_a_dead_producer_reserved_are_info(verdicts: dict[str, Verdict]) -> None:
+def test_numbers_that_a_dead_producer_reserved_have_the_outcome_info(verdicts: dict[str, Verdict]) -> None:
     verdict = verdicts["producer-died"]
     assert (verdict.sent, verdict.acked, verdict.unknown) == (25, 20, 5)
     assert (verdict.fates["recovered"], verdict.fates["not_written"]) == (1, 4)
@@ -329,10 +331,8 @@ def test_faults_are_summed_up(verdicts: dict[str, Verdict]) -> None:
 
 
 @pytest.mark.proves("C4", "G3")
-def test_judging_again_gives_the_same_bytes_and_leaves_nothing_behind(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Elsewhere, with the rows in another order and in two files, and on a disk that cannot be written."""
+def test_judging_again_gives_the_same_bytes_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Also in another place, with the rows in another order and in two files, and on a read-only disk."""
     here = lossy(1).write(tmp_path / "here" / "run")
     moved = tmp_path / "elsewhere" / "run"
     shutil.copytree(here, moved)
@@ -340,7 +340,7 @@ def test_judging_again_gives_the_same_bytes_and_leaves_nothing_behind(
     table = pq.read_table(path)
     pq.write_table(table.slice(0, 9).take(list(range(8, -1, -1))), path)
     pq.write_table(table.slice(9), path.with_name("another.parquet"))
-    read_only = tmp_path / "read-only" / "run"  # the same run in one call: they cannot share a job
+    read_only = tmp_path / "read-only" / "run"  # the same run twice in one call: the two cannot share a job
     shutil.copytree(moved, read_only)
     can_write = sources._writable
     monkeypatch.setattr(sources, "_writable", lambda directory: directory != read_only and can_write(directory))
@@ -421,7 +421,7 @@ def test_spark_that_dies_is_unknown_and_judging_again_works(monkeypatch: pytest.
         ),
     ],
 )
-def test_a_run_that_breaks_the_judge_breaks_it_for_itself_alone(
+def test_a_run_that_breaks_the_judge_does_not_harm_the_other_runs(
     why: str, way_out: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     find = main._find

@@ -1,4 +1,4 @@
-"""Files of settings: Java, which Spark brings along, reads the same in them."""
+"""Java, which Spark needs anyway, reads the same in files of settings as we do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORDS = st.sampled_from([*"ab =:#!\t\f\r\n\\", "\\\n", "\\\r\n", "\\u00e4", "\\u
 
 @settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.lists(WORDS, max_size=20).map("".join))
-def test_java_reads_the_same(text: str, tmp_path: Path) -> None:
+def test_java_reads_the_same_settings(text: str, tmp_path: Path) -> None:
     path = tmp_path / "client.properties"
     path.write_bytes(text.encode("latin-1"))
     assert ours(path) == by_java(path)

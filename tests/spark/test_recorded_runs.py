@@ -1,4 +1,4 @@
-"""Real runs, recorded once and judged again: the same journal gives the same numbers, today and next year.
+"""Real runs that were recorded once and are judged again: the same journal gives the same numbers.
 
 `tests/recorded/runs/NAME` holds the `run.json` and the `journal/` of a run as it left them, without its logs; small
 ones, many of them of the slow shape. `tests/recorded/verdicts/NAME.json` is the `verdict.json` of each, whole, with
@@ -79,7 +79,7 @@ EXPECTED: dict[str, tuple[tuple[Any, ...], dict[str, int], dict[str, int]]] = {
         {"survived": 300},
         {"rebalances": 1, "ownership_gap": 4},
     ),
-    "transactions": (  # the 184 were in transactions that were aborted on purpose
+    "transactions": (  # the 184 messages were in transactions that were aborted on purpose
         ("confirmed", 1264, 1080, 1537, 0),
         {"survived": 1080, "rejected": 184},
         {
@@ -91,7 +91,7 @@ EXPECTED: dict[str, tuple[tuple[Any, ...], dict[str, int], dict[str, int]]] = {
             "membership_gap": 10,
         },
     ),
-    "mirror-killed": (  # it copied five records once more
+    "mirror-killed": (  # the mirror copied five records twice
         ("confirmed", 300, 300, 300, 0),
         {"survived": 300},
         {"mirror_differs": 5, "mirror_layout": 4, "failover": 4},
@@ -101,7 +101,7 @@ EXPECTED: dict[str, tuple[tuple[Any, ...], dict[str, int], dict[str, int]]] = {
 
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdict]:
-    """All of them judged together, in copies, because a judge writes its verdict into the run."""
+    """Judge all recorded runs together, in copies, because a judge writes its verdict into the run."""
     folder = tmp_path_factory.mktemp("recorded")
     for name in EXPECTED:
         shutil.copytree(RUNS / name, folder / name)
@@ -111,7 +111,7 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Verdict]:
 
 @pytest.mark.proves("B6")
 @pytest.mark.parametrize("name", EXPECTED)
-def test_a_recorded_run_is_judged_as_it_was(verdicts: dict[str, Verdict], name: str) -> None:
+def test_a_recorded_run_is_judged_as_before(verdicts: dict[str, Verdict], name: str) -> None:
     verdict = verdicts[name]
     numbers, fates, found = EXPECTED[name]
     assert (verdict.result, verdict.sent, verdict.acked, verdict.high_watermark, verdict.lost) == numbers
@@ -123,10 +123,10 @@ def test_a_recorded_run_is_judged_as_it_was(verdicts: dict[str, Verdict], name: 
 
 @pytest.mark.proves("B6")
 @pytest.mark.parametrize("name", EXPECTED)
-def test_a_recorded_run_has_the_very_verdict_that_it_had(
+def test_a_recorded_run_has_the_same_verdict_as_before(
     verdicts: dict[str, Verdict], name: str, record_property: Callable[[str, object], None]
 ) -> None:
-    """Every number, sentence and witness. Checks that came later are not in it."""
+    """Every number, sentence and witness is the same. Newer checks are left out."""
     then = json.loads((KEPT / f"{name}.json").read_text())
     now = json.loads(msgspec.json.encode(verdicts[name]))
     asked = {check["name"]: check for check in then.pop("checks")}
@@ -138,11 +138,11 @@ def test_a_recorded_run_has_the_very_verdict_that_it_had(
     record_property("figure", f"{name}: {len(asked)} checks and {witnesses} witnesses as they were")
 
 
-def test_every_recorded_run_is_judged() -> None:
+def test_this_file_knows_every_recorded_run() -> None:
     assert {path.name for path in RUNS.iterdir()} == set(EXPECTED)
     assert {path.stem for path in KEPT.iterdir()} == set(EXPECTED)
 
 
-def test_a_run_that_did_not_go_to_its_end_says_so_first(verdicts: dict[str, Verdict]) -> None:
+def test_a_run_that_did_not_finish_says_so_first(verdicts: dict[str, Verdict]) -> None:
     assert verdicts["interrupted"].sentence.startswith("Unknown: the run did not go to its end: it was interrupted")
     assert verdicts["killed"].sentence.startswith("Unknown: the run was killed before it ended")

@@ -1,4 +1,4 @@
-"""A journal as the judge reads it: the same, in whatever order rows stand and in however many files."""
+"""The judge reads the same journal in any order of rows and from any number of files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ END = ("asked", 10), ("proved", 11), ("healed", 50)
 
 
 def with_much_at_one_moment() -> History:
-    """Two faults, each asked for and healed as the other is, two clients that die at once, and two partitions."""
+    """Return a run with two faults and two deaths at the same moment, and two partitions."""
     history = History().send(0, 0, sent=1).log(0, 0).log(1, 0, partition=1).fault(*END).fault(*END, kind="pause")
     for number in (2, 1):
         history.rows["nodes"].append(
@@ -31,12 +31,12 @@ def read(directory: Path) -> Source:
 
 @pytest.mark.proves("C4")
 @pytest.mark.parametrize("table", ["faults", "nodes", "ends"])
-def test_what_happened_at_one_moment_is_told_in_one_order(tmp_path: Path, table: str) -> None:
+def test_events_of_the_same_moment_have_one_order(tmp_path: Path, table: str) -> None:
     history = with_much_at_one_moment()
     own, other = (history.write(tmp_path / name) for name in ("own", "other"))
     (path,) = (other / "journal" / table).glob("*.parquet")
     rows = pq.read_table(path)
-    for place in range(rows.num_rows):  # the last one first, each in a file of its own
+    for place in range(rows.num_rows):  # each row in a file of its own, the last one first
         pq.write_table(rows.slice(rows.num_rows - 1 - place, 1), path.with_name(f"{place}.parquet"))
     path.unlink()
     one, another = read(own), read(other)
@@ -47,7 +47,7 @@ def test_what_happened_at_one_moment_is_told_in_one_order(tmp_path: Path, table:
 
 
 @pytest.mark.proves("C4")
-def test_partitions_stand_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+def test_partitions_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     history = History()
     for partition in (10, 9, 2):
         history.log(partition, 0, partition=partition)

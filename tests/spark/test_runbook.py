@@ -1,4 +1,4 @@
-"""The runbook as it was carried out."""
+"""The report's runbook: which steps were done, and when."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tests.support.histories import History, at
 
 
 def _steps(history: History, *words: str | None) -> list[RunbookStep]:
-    """The runbook of a history whose faults have these words, the load having begun at 1 s."""
+    """Return the runbook of a history whose faults have these steps. The load begins at 1 s."""
     record: RunRecord = history.record()
     faults = [msgspec.structs.replace(fault, step=step) for fault, step in zip(record.faults, words, strict=True)]
     record = msgspec.structs.replace(record, faults=faults, marks=Marks(load_begun_ns=at(1_000)))
     return runbook(record, history.rows["faults"])
 
 
-def test_steps_stand_in_the_order_of_time_with_what_called_for_them_and_its_healing() -> None:
+def test_steps_are_in_the_order_of_time_with_the_fault_that_they_belong_to_and_its_healing() -> None:
     history = (
         History()
         .fault(("asked", 2_000), ("proved", 2_500), ("healing", 9_000), ("healed", 9_250), kind="partition")

@@ -1,5 +1,8 @@
-"""The verdict is of what happened: not of the order of rows and files, of names, of when the clock began, nor of where
-and by whom it is judged."""
+"""The verdict depends on what happened, and on nothing else.
+
+It does not depend on the order of rows and files, on names, on when the clock began, nor on where and by whom a run is
+judged.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,7 @@ EVERY_KIND = (*planting.ANOMALIES, *scenarios.ANOMALIES)
 IN = {**planting.IN, **scenarios.IN}
 PLAIN = size(4, 50)
 RUNS = PLAIN + size(0, len(EVERY_KIND))
-LEGAL = size(1, 100)  # with what only looks like an anomaly
+LEGAL = size(1, 100)  # worlds that only look like an anomaly
 
 
 FAULT = (("asked", 50), ("proved", 51), ("healed", 150))
@@ -106,7 +109,7 @@ def made_of(plant: planting.Plant, run: int, lots: Random) -> World:
 
 
 def ask_about_all(world: World) -> None:
-    """Where a scenario does not ask, or a journal does not tell, the judge is silent."""
+    """Let the scenario ask about everything, and the journal hold it, because the judge is silent about other things."""
     history = world.history
     plans = history.producers or [{"copies": world.partitions}]
     history.producers = [{**plan, "keys": 3} for plan in plans]
@@ -149,7 +152,7 @@ OTHER_NAMES = {"orders": "a.topic_of-another-name", "payments": "Zahlungen-"}
 
 
 def renamed(history: History, directory: Path) -> None:
-    """Every topic, wherever its name stands: in the scenario, in claims, in what a fault was aimed at."""
+    """Rename every topic wherever its name is: in the scenario, in claims, in the targets of faults."""
     for row in history.rows["faults"]:
         row["asked"] = [in_other_names(each) for each in row["asked"]]
     history.write(directory)
@@ -164,7 +167,7 @@ def in_other_names(text: str) -> str:
 
 
 def renumbered(history: History, directory: Path) -> None:
-    """Partition 0 is the last one, and so on."""
+    """Number the partitions backwards: partition 0 becomes the last one, and so on."""
     for rows in history.rows.values():
         for row in rows:
             if row.get("partition", -1) >= 0:
@@ -175,7 +178,7 @@ def renumbered(history: History, directory: Path) -> None:
 
 
 def numbered_back(value: Any) -> Any:
-    """The same with each partition of a witness, or of a text, under the number that it has in the other way."""
+    """Return the same with each partition of a witness, or of a text, under its other number."""
     if isinstance(value, str):
         return re.sub(r"(?<=orders/)\d+", lambda found: str(PARTITIONS - 1 - int(found[0])), value)
     if isinstance(value, list):
@@ -194,7 +197,7 @@ DURATIONS = ("gap_ns", "took_ns", "deciding_ns", "handling_ns")
 
 
 def later(history: History, directory: Path) -> None:
-    """On a machine that has been up for an hour longer."""
+    """Move every moment by an hour, as on a machine that has been up for longer."""
     for rows in history.rows.values():
         for row in rows:
             for name in row:
@@ -235,12 +238,12 @@ TOLD: dict[str, Callable[[History, Path], None]] = {
 
 @cache
 def verdicts(folder: Path) -> dict[str, list[Verdict]]:
-    """Every run in every way, and the legal ones as they are, all of them in one call."""
+    """Judge every run in every variant, and the legal runs unchanged, all in one call."""
     directories = []
     for way, (name, write) in enumerate(TOLD.items()):
         for place in range(RUNS):
             history = copy.deepcopy(made(place))
-            history.run += 1_000 * way  # so that they share a job
+            history.run += 1_000 * way  # so that the runs share a job
             directories.append(folder / name.replace(" ", "-") / f"run{place}")
             write(history, directories[-1])
     directories += [world.history.write(folder / "legal" / f"run{place}") for place, world in enumerate(legal_worlds())]
@@ -268,7 +271,7 @@ def plain(verdict: Verdict, *, but: tuple[str, ...] = ()) -> dict[str, Any]:
 
 
 def shifted(value: Any, by: int) -> Any:
-    """The same with each moment of a witness so much earlier."""
+    """Return the same with each moment of a witness so much earlier."""
     if isinstance(value, dict):
         moments = {name: each - by for name, each in value.items() if name.endswith("_ns") and isinstance(each, int)}
         return {name: shifted(each, by) for name, each in value.items()} | {
@@ -278,7 +281,7 @@ def shifted(value: Any, by: int) -> Any:
 
 
 def figures(verdict: Verdict) -> dict[str, Any]:
-    """What is left of it without the partitions' numbers."""
+    """Return the figures without the partitions' numbers."""
     counted = (
         "result",
         "sentence",
@@ -296,7 +299,7 @@ def figures(verdict: Verdict) -> dict[str, Any]:
 
 
 def assert_counted(world: World, verdict: Verdict) -> set[str]:
-    """Each check has as many as were planted; which of them have any?"""
+    """Assert that each check finds what was planted, and return the checks that find anything."""
     found = set()
     for line in verdict.checks:
         assert line.broke is None
@@ -313,7 +316,7 @@ def assert_counted(world: World, verdict: Verdict) -> set[str]:
 
 
 def number_of(check: str, world: World) -> int:
-    """Without what nobody can know; and each fault has a story at each partition."""
+    """Return the number of witnesses that must be found; each fault has one at each partition."""
     if check == "failover":
         return len(world.history.faults) * len(world.history.complete()["ends"])
     column, unknown = CHECKS[check].inconclusive_when or (None, None)
@@ -331,7 +334,7 @@ def test_the_verdict_counts_what_was_planted(folder: Path, record_property: Told
 
 
 @pytest.mark.proves("C4")
-def test_the_verdict_of_what_only_looks_like_an_anomaly_accuses_nobody(folder: Path, record_property: Told) -> None:
+def test_legal_look_alikes_refute_nothing(folder: Path, record_property: Told) -> None:
     for world, verdict in zip(legal_worlds(), verdicts(folder)["legal"], strict=True):
         assert assert_counted(world, verdict) <= {*FACTS, "failover"}
         assert verdict.result == "confirmed", verdict.sentence
@@ -349,10 +352,10 @@ def test_rows_and_files_may_come_in_any_order(folder: Path, way: str, record_pro
 
 @pytest.mark.proves("C3")
 @pytest.mark.timeout(size(300, 3600))
-def test_what_is_folded_gives_the_same_verdict(
+def test_a_folded_journal_gives_the_same_verdict(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Told
 ) -> None:
-    """However small a run is: as a large one is judged, from the first step to the last."""
+    """Small runs are judged here like large ones, from the first step to the last."""
     in_full = verdicts(folder)["as it is"][:PLAIN]
     folded: list[bool] = []
 
@@ -383,10 +386,10 @@ def test_a_topic_of_another_name_is_the_same_topic(folder: Path) -> None:
 
 
 @pytest.mark.proves("C4")
-def test_partitions_of_other_numbers_give_the_same_figures_and_the_same_witnesses(
+def test_partitions_with_other_numbers_give_the_same_figures_and_the_same_witnesses(
     folder: Path, record_property: Told
 ) -> None:
-    """But for where replicas stand: the rule that allocation is compared with goes from one partition to the next."""
+    """The placement of replicas is left out, because its rule goes from one partition to the next."""
     compared = 0
     for own, other in zip(verdicts(folder)["as it is"], verdicts(folder)["renumbered"], strict=True):
         told = any(line.name == "allocation" and line.found for line in (*own.checks, *other.checks))
@@ -413,16 +416,14 @@ def without(told: dict[str, Any], but: Sequence[str]) -> dict[str, Any]:
 
 
 @pytest.mark.proves("C4")
-def test_a_clock_that_began_earlier_moves_every_moment_and_nothing_else(folder: Path) -> None:
+def test_an_earlier_start_of_the_clock_moves_every_moment_and_changes_nothing_else(folder: Path) -> None:
     for own, other in zip(verdicts(folder)["as it is"], verdicts(folder)["later"], strict=True):
         assert shifted(plain(other), HOUR) == plain(own)
 
 
 @pytest.mark.proves("B5")
 @pytest.mark.parametrize("way", ["wall clock forward", "wall clock back"])
-def test_a_wall_clock_that_was_set_is_a_remark_and_changes_nothing(
-    folder: Path, way: str, record_property: Told
-) -> None:
+def test_a_wall_clock_that_was_set_is_only_a_remark(folder: Path, way: str, record_property: Told) -> None:
     for own, other in zip(verdicts(folder)["as it is"], verdicts(folder)[way], strict=True):
         assert plain(own, but=("fitness",)) == plain(other, but=("fitness",))
         (remark,) = [line for line in other.fitness if line.name == "clocks"]
@@ -432,7 +433,7 @@ def test_a_wall_clock_that_was_set_is_a_remark_and_changes_nothing(
     record_property("figure", f"{RUNS} runs with the wall clock set by an hour, forward and back: the same verdicts")
 
 
-def test_they_are_evidence_of_all_kinds(folder: Path) -> None:
+def test_these_runs_have_witnesses_of_every_kind(folder: Path) -> None:
     assert {verdict.result for verdict in verdicts(folder)["as it is"]} >= {"confirmed", "refuted"}
     found = {check.name for verdict in verdicts(folder)["as it is"] for check in verdict.checks if check.found}
     assert len(found) > 8
@@ -449,7 +450,7 @@ ANOTHER_UID = 65534
 
 
 def by_somebody_else(environment: dict[str, str], *program: str) -> subprocess.CompletedProcess[str]:
-    """By another user, with a Python that is in its reach."""
+    """Judge as another user, with a Python that this user can run."""
     paths = [sysconfig.get_path("purelib"), str(Path(ackproof.__file__).parents[1])]
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     for python in (sys.executable, f"/usr/bin/{version}", f"/usr/local/bin/{version}"):
@@ -477,7 +478,7 @@ def somewhere_else() -> Iterator[Path]:
 
 
 def verdict_files(directory: Path) -> dict[str, bytes]:
-    """All that the judge left: the verdict, and the witnesses of each check."""
+    """Return all files of the verdict, with the witnesses of each check."""
     folder = directory / "verdict"
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -487,7 +488,7 @@ RECORDED = sorted((Path(__file__).parents[1] / "recorded" / "runs").iterdir())
 
 @pytest.mark.proves("G3")
 @pytest.mark.timeout(size(300, 1200))
-def test_judged_elsewhere_by_somebody_else_it_is_the_same_byte_for_byte(
+def test_another_user_in_another_place_gets_the_same_verdict_byte_for_byte(
     tmp_path: Path, somewhere_else: Path, record_property: Told
 ) -> None:
     if os.getuid() != 0:

@@ -1,4 +1,4 @@
-"""What the settings of a foreign cluster hold is said by nobody."""
+"""The settings of a foreign cluster appear in no message."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SETTINGS = {
     "sasl.oauthbearer.jwks.endpoint.url": f"https://example.invalid/keys?token={SECRET}&kind=1",
     "anything": f"a={SECRET},b=2",
 }
-# As they are written, and what they are once they were read.
+# The settings as written, and their values as read.
 WRITTEN_OTHERWISE = {
     'Module required password="hunter \\"2\\" s3c";': 'hunter "2" s3c',
     r'Module required password="a\\b c;d";': r"a\b c;d",
@@ -39,7 +39,7 @@ WRITTEN_OTHERWISE = {
 
 @pytest.mark.proves("F5")
 @pytest.mark.parametrize("name", SETTINGS)
-def test_no_word_of_a_setting_is_said(name: str, record_property: Told) -> None:
+def test_no_message_contains_a_word_of_a_secret_setting(name: str, record_property: Told) -> None:
     kafka = Kafka("kafka.example:9093", {name: SETTINGS[name]})
     for text in (
         f"ConfigException: Invalid value {SETTINGS[name]} for configuration {name}",
@@ -52,12 +52,12 @@ def test_no_word_of_a_setting_is_said(name: str, record_property: Told) -> None:
 
 @pytest.mark.proves("F5")
 @pytest.mark.parametrize("written", WRITTEN_OTHERWISE)
-def test_a_secret_is_known_however_it_is_written(written: str) -> None:
+def test_a_secret_is_recognised_however_it_is_written(written: str) -> None:
     kafka = Kafka("kafka.example:9093", {"anything": written})
     assert kafka.hide(f"login failed for {WRITTEN_OTHERWISE[written]}!") == "login failed for ***!"
 
 
-def test_the_words_of_an_address_or_a_path_are_said() -> None:
+def test_addresses_and_paths_are_shown() -> None:
     where = {"an.url": "https://bob:swordfish@localhost:8443/token", "a.path": "/etc/kafka/true/client.jks"}
     text = "org.apache.kafka.KafkaException: true, https does not answer on localhost for client.jks; see /etc"
     assert Kafka("kafka.example:9093", where).hide(text) == text

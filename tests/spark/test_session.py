@@ -1,4 +1,4 @@
-"""Spark is started out of sight, says nothing, listens to nobody else, leaves nothing, and fails in words."""
+"""Spark starts silently, listens on loopback only, leaves nothing, and fails with a sentence."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def run(directory: Path, program: str = PROGRAM, **environment: str) -> tuple[st
 
 
 @pytest.mark.proves("F4")
-def test_nothing_is_said_nothing_is_left_and_only_loopback_is_listened_on(tmp_path: Path) -> None:
+def test_spark_prints_nothing_leaves_nothing_and_listens_on_loopback_only(tmp_path: Path) -> None:
     history = History()
     for seq in range(5):
         history.send(seq, seq).log(seq, seq)
@@ -80,16 +80,16 @@ def test_nothing_is_said_nothing_is_left_and_only_loopback_is_listened_on(tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
-def test_without_java_it_is_said_in_words(tmp_path: Path) -> None:
+def test_without_java_spark_fails_with_a_sentence(tmp_path: Path) -> None:
     out, err = run(tmp_path, JAVA_HOME=str(tmp_path), TMPDIR=str(tmp_path))
     assert err == ""
     assert out.startswith("4 Spark's Java did not start; is Java 17 or newer on the PATH?")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_loopback_it_is_said_in_words(tmp_path: Path) -> None:
+def test_without_loopback_spark_fails_with_a_sentence(tmp_path: Path) -> None:
     if os.getuid() != 0:
-        cannot_run("only root can go where there is no loopback without more ado")
+        cannot_run("only root can easily enter a network without loopback")
     ended = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(tmp_path)],
         capture_output=True,
@@ -104,7 +104,7 @@ def test_without_loopback_it_is_said_in_words(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("C8")
-def test_with_too_small_a_heap_it_is_said_in_words(tmp_path: Path) -> None:
+def test_with_too_small_a_heap_spark_fails_with_a_sentence(tmp_path: Path) -> None:
     out, err = run(tmp_path, ACKPROOF_JUDGE_MEMORY="100m", TMPDIR=str(tmp_path))
     assert err == ""
     assert out.startswith("4 Spark did not start")
@@ -116,13 +116,13 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 
 def java_of(pid: int) -> int:
-    """The Java below a process."""
+    """Return the Java process below a process."""
     (java,) = (each for each in below(pid) if Path(f"/proc/{each}/exe").resolve().name == "java")
     return java
 
 
 @pytest.mark.proves("C8")
-def test_a_spark_that_is_killed_gives_unknown_and_judging_again_works(
+def test_a_killed_spark_gives_unknown_and_judging_again_works(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     history = History()
@@ -137,7 +137,7 @@ def test_a_spark_that_is_killed_gives_unknown_and_judging_again_works(
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment) as it:
         assert it.stdout is not None
         while "judging 1 run" not in (line := it.stdout.readline()):
-            assert line, "it ended before"
+            assert line, "the judge ended before the kill"
         os.kill(java_of(it.pid), signal.SIGKILL)
         said = it.communicate(timeout=60)[0]
     assert it.returncode == 3
@@ -155,7 +155,7 @@ def test_a_spark_that_is_killed_gives_unknown_and_judging_again_works(
 
 
 @pytest.mark.proves("C8")
-def test_a_small_heap_is_enough_or_it_is_unknown(
+def test_a_small_heap_is_enough_or_the_verdict_is_unknown(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     count = size(5_000, 500_000)
@@ -169,13 +169,13 @@ def test_a_small_heap_is_enough_or_it_is_unknown(
     assert err == ""
     result = json.loads(out)["result"]
     assert result in ("confirmed", "unknown")
-    if result == "unknown":  # for want of a heap alone
+    if result == "unknown":  # only because of the heap
         assert json.loads(run(directory, ACKPROOF_JUDGE_MEMORY="2g", TMPDIR=str(tmp_path))[0])["result"] == "confirmed"
     assert contents(directory / "journal") == before
     record_property("figure", f"{count:,} messages in a heap of 512 MB: {result}, the journal the same bytes")
 
 
-# What takes the place of checks in the judge's own process, which the command starts.
+# Replaces checks in the judge's own process, which the command starts.
 BREAKS = """
 import sys
 if "ackproof.judge.worker" in sys.orig_argv:
@@ -191,7 +191,7 @@ if "ackproof.judge.worker" in sys.orig_argv:
         return t.sends.selectExpr("run", "size(sequence(seq % 1, 200000000L)) as what")
 
 """
-BROKEN = {  # which checks are broken, in which heap, and what is said
+BROKEN = {  # which checks are broken, the heap, and the message
     "checks that throw": ({"duplicated": "throws", "phantom": "throws_in_spark"}, "2g", "duplicated, phantom"),
     "a heap that is too small": ({"duplicated": "keeps_too_much"}, "512m", "needs more than its heap of 512m"),
 }
@@ -201,7 +201,7 @@ BROKEN = {  # which checks are broken, in which heap, and what is said
 @pytest.mark.proves("C8")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("what", BROKEN)
-def test_what_breaks_under_the_command_gives_unknown_and_judging_again_works(
+def test_a_check_that_breaks_under_the_command_gives_unknown_and_judging_again_works(
     tmp_path: Path, what: str, record_property: Callable[[str, object], None]
 ) -> None:
     broken, heap, reason = BROKEN[what]
@@ -228,7 +228,7 @@ def test_what_breaks_under_the_command_gives_unknown_and_judging_again_works(
 
 
 def judged(directory: Path, **environment: str) -> tuple[int, Verdict]:
-    """What `ackproof judge` makes of it: the exit code, and the verdict that it wrote."""
+    """Run `ackproof judge`, and return the exit code and the verdict that it wrote."""
     done = subprocess.run(
         [sys.executable, "-m", "ackproof", "judge", str(directory)],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""The judge's Spark listens on loopback, where any user of the machine can connect. None but its own may ask it."""
+"""The judge's Spark listens on loopback, where any user of the machine can connect. Only its own user may use it."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Told = Callable[[str, object], None]
 Result = TypeVar("Result")
 STRANGER = Path(__file__).parents[1] / "support" / "spark_stranger.py"
 NOBODY = 65_534
-READ_IT = "RpcFailure"  # the answer of a Spark that read the object and found no use for it
+READ_IT = "RpcFailure"  # the answer of a Spark that read the object and could not use it
 
 
 def ports_of(pid: int) -> Iterator[int]:
-    """On which a process listens."""
+    """Return the ports on which a process listens."""
     sockets = {str(file.readlink()) for file in Path(f"/proc/{pid}/fd").iterdir()}
     for table in ("tcp", "tcp6"):
         for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
@@ -39,7 +39,7 @@ def ports_of(pid: int) -> Iterator[int]:
 def told_to_a_stranger(session: Session) -> dict[str, str]:
     assert session.jvm is not None
     ports = [str(port) for port in sorted(set(ports_of(session.jvm.process.pid)))]
-    assert len(ports) >= 3, "the gateway, the driver and its blocks"
+    assert len(ports) >= 3, "the ports of the gateway, the driver and its block manager"
     program = STRANGER.read_text()  # the folder may be closed to other users
     command = [sys.executable, "-I", "-c", program, str(NOBODY), *ports]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
@@ -50,7 +50,7 @@ def told_to_a_stranger(session: Session) -> dict[str, str]:
 
 
 def in_its_own_process(folder: Path, function: Callable[..., Result], *arguments: object) -> Result:
-    """A process has one Spark at most, and that of the tests may already have one."""
+    """Run in a new process: a process has at most one Spark, and the test process may have one already."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         pool.submit(work_in, folder).result()
         return pool.submit(function, *arguments).result()
@@ -89,8 +89,8 @@ def one_more_than(numbers: list[int]) -> list[int]:
 
 
 @pytest.mark.proves("F3")
-def test_workers_in_python_import_nothing_from_where_the_user_stands(tmp_path: Path) -> None:
-    """Java starts them with `-m`, which looks in the working directory first."""
+def test_python_workers_import_nothing_from_the_users_working_directory(tmp_path: Path) -> None:
+    """Java starts them with `-m`, which searches the working directory first."""
     (tmp_path / "pyspark").mkdir()
     for name in ("pyspark/__init__.py", "numpy.py", "json.py"):
         (tmp_path / name).write_text("raise SystemExit('planted')\n")

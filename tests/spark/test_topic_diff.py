@@ -1,4 +1,4 @@
-"""Any two topics of a run, compared by themselves."""
+"""`ackproof diff`: two topics of a run, compared with each other."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def test_a_topic_and_its_mirror(run: Path) -> None:
     assert [(row["difference"], row["seq"], row["offset"]) for row in found] == [("missing", 1, 1)]
 
 
-def test_the_other_way_round(run: Path) -> None:
+def test_a_mirror_and_its_topic(run: Path) -> None:
     _, found = diff(session(), run, "dc2:dc1.orders", "orders")
     assert [(row["difference"], row["seq"], row["mirror_offset"]) for row in found] == [("extra", 1, 1)]
 
 
-def test_two_that_hold_the_same_at_other_offsets(run: Path) -> None:
+def test_two_topics_with_the_same_messages_at_other_offsets(run: Path) -> None:
     assert diff(session(), run, "orders", "other") == ({}, [])
 
 
@@ -44,20 +44,20 @@ def test_a_topic_that_the_run_does_not_have(run: Path) -> None:
         diff(session(), run, "order", "other")
 
 
-def test_what_is_no_run(tmp_path: Path) -> None:
+def test_a_directory_that_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(UsageProblem, match="not a run directory"):
         diff(session(), tmp_path, "orders", "other")
 
 
 def _two(**other: Any) -> History:
-    """Three messages in two topics; in one of them each holds something else."""
+    """Return a run with three messages in each of two topics. Their contents all differ."""
     history = History(topics=("orders", "other"))
     for seq in range(3):
         history.log(seq, seq, digest=seq).log(seq, seq, topic=1, digest=seq + 1)
     return history.end(3, topic=1, **other)
 
 
-def test_as_many_are_shown_as_asked_for_and_all_are_counted(tmp_path: Path) -> None:
+def test_only_so_many_differences_are_shown_but_all_are_counted(tmp_path: Path) -> None:
     counts, found = diff(session(), _two().write(tmp_path / "run"), "orders", "other", most=2)
     assert counts == {"changed": 3}
     assert [row["seq"] for row in found] == [0, 1]
@@ -87,7 +87,7 @@ def test_a_damaged_file(tmp_path: Path) -> None:
         diff(session(), made, "orders", "other")
 
 
-def test_a_run_of_before_digests(tmp_path: Path) -> None:
+def test_a_run_from_before_digests(tmp_path: Path) -> None:
     made = _two().write(tmp_path / "run")
     for path in (made / "journal" / "log").iterdir():
         pq.write_table(pq.read_table(path).drop_columns("digest"), path)

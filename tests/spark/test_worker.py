@@ -1,4 +1,4 @@
-"""The judge as a process of its own: whoever started it may die at any moment, and nothing of it stays."""
+"""The judge as a process of its own: the command that started it may die at any moment, and nothing is left."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def _is_there(session: int) -> bool:
     return True
 
 
-def test_a_rehearsal_ends_with_the_run_that_asked_for_it_and_takes_its_files_with_it(tmp_path: Path) -> None:
+def test_a_warm_up_ends_with_its_run_and_leaves_no_file(tmp_path: Path) -> None:
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     start = [sys.executable, "-c", STARTS_AND_DIES]
     done = subprocess.run(start, capture_output=True, text=True, check=False, env=environment)
     session = int(done.stdout)
     deadline = time.monotonic() + 6 * END_S
     while _is_there(session):
-        assert time.monotonic() < deadline, f"session {session} is still there"
+        assert time.monotonic() < deadline, f"session {session} is still alive"
         time.sleep(0.05)
     assert list(tmp_path.iterdir()) == []
 
@@ -59,7 +59,7 @@ busy.close()
 """
 
 
-def test_one_that_had_to_be_killed_leaves_no_file_either(tmp_path: Path) -> None:
+def test_a_judge_that_had_to_be_killed_leaves_no_file(tmp_path: Path) -> None:
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     subprocess.run([sys.executable, "-c", KILLED_IN_THE_MIDDLE], check=True, env=environment)
     assert list(tmp_path.iterdir()) == []
@@ -73,7 +73,7 @@ def two_topics(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return history.write(tmp_path_factory.mktemp("diff") / "run")
 
 
-def test_it_compares_two_topics_and_what_is_wrong_is_told_with_its_exit_code(two_topics: Path) -> None:
+def test_the_worker_compares_two_topics_and_returns_problems_with_their_exit_code(two_topics: Path) -> None:
     with closing(Judging("local[1]")) as judging:
         counts, found = judging.diff(two_topics, "orders", "other", 2)
         assert (counts, [row["seq"] for row in found]) == ({"changed": 3}, [0, 1])
@@ -83,10 +83,10 @@ def test_it_compares_two_topics_and_what_is_wrong_is_told_with_its_exit_code(two
 
 @pytest.mark.proves("A1")
 @pytest.mark.parametrize("stopped", [False, True])
-def test_a_comparison_that_is_killed_takes_its_files_with_it(
+def test_a_killed_comparison_leaves_no_file(
     two_topics: Path, tmp_path: Path, stopped: bool, record_property: Callable[[str, object], None]
 ) -> None:
-    """Also where judge and Java cannot do anything about it: the kernel ends them."""
+    """Judge and Java cannot clean up then: the kernel ends them."""
     words = [sys.executable, "-m", "ackproof", "diff", str(two_topics), "orders", "other"]
     with subprocess.Popen(words, env={**os.environ, "TMPDIR": str(tmp_path)}) as compares:
         assert wait_until(lambda: list(tmp_path.rglob("spark.log")) != [], 20 * END_S)
@@ -125,7 +125,7 @@ judge.wait()
 
 @pytest.mark.proves("A1")
 @pytest.mark.parametrize("how", ["its parent is killed", "it is told to end"])
-def test_a_judge_that_waits_for_a_fifo_ends_all_the_same(how: str, tmp_path: Path) -> None:
+def test_a_judge_that_waits_for_a_fifo_can_be_ended(how: str, tmp_path: Path) -> None:
     folder, fifo = tmp_path / "folder", tmp_path / "fifo"
     folder.mkdir()
     os.mkfifo(fifo)
@@ -144,7 +144,7 @@ def test_a_judge_that_waits_for_a_fifo_ends_all_the_same(how: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("waits", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_who_asks_before_it_has_rehearsed_is_told_why_he_waits(tmp_path: Path, waits: bool) -> None:
+def test_a_request_before_the_end_of_the_warm_up_is_told_why_it_waits(tmp_path: Path, waits: bool) -> None:
     said = list[str]()
     with closing(Judging(early=True)) as judging:
         if waits:
@@ -153,7 +153,7 @@ def test_who_asks_before_it_has_rehearsed_is_told_why_he_waits(tmp_path: Path, w
     assert ("the judge is still warming up" in said) == (not waits)
 
 
-def test_it_says_how_long_it_will_take_and_again_once_it_knows_better(
+def test_the_judge_estimates_its_time_and_corrects_the_estimate_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(main, "ALWAYS_S", main.LONG_S)
@@ -189,7 +189,7 @@ judging.main(*sys.argv[1:])
 """
 
 
-def test_one_that_is_ended_while_java_answers_takes_nothing_for_a_verdict(tmp_path: Path) -> None:
+def test_a_judge_that_is_ended_while_java_answers_writes_no_verdict(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     words = [sys.executable, "-c", TALKS, str(os.getpid()), str(folder), "local[1]"]

@@ -83,8 +83,11 @@ def made(place: int) -> History:
 
 
 def made_world(place: int) -> World:
-    """A run with a fault, and a handful of anomalies, each in a partition of its own; past those, one run for each kind
-    of anomaly there is, in a world of its kind: with transactions, keys, receivers, a mirror and a move to it."""
+    """Return the world with this number.
+
+    The first worlds have a fault and some anomalies, each in a partition of its own. After them there is one world for each
+    kind of anomaly, with what it needs: transactions, keys, receivers, a mirror, or a move to the mirror.
+    """
     lots = Random(place)  # noqa: S311 - the same runs every time
     if place >= PLAIN:
         return made_of(EVERY_KIND[place - PLAIN], FIRST_RUN + place, lots)
@@ -109,7 +112,7 @@ def made_of(plant: planting.Plant, run: int, lots: Random) -> World:
 
 
 def ask_about_all(world: World) -> None:
-    """Let the scenario ask about everything, and the journal hold it, because the judge is silent about other things."""
+    """Let the scenario ask about everything and the journal hold it. The judge is silent about other things."""
     history = world.history
     plans = history.producers or [{"copies": world.partitions}]
     history.producers = [{**plan, "keys": 3} for plan in plans]

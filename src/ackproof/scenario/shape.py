@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from types import NoneType, UnionType
+from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -61,13 +62,18 @@ def read_shape(data: dict[str, Any]) -> tuple[Scenario, Shape]:
     return msgspec.convert(fitting, Scenario), found
 
 
+@cache
+def _fields(kind: type[msgspec.Struct]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the struct's fields and their types. They are kept, because to evaluate the types takes long."""
+    return {field.name: field for field in msgspec.structs.fields(kind)}, get_type_hints(kind, include_extras=True)
+
+
 def _table(kind: type[msgspec.Struct], data: Any, where: str, found: Shape) -> dict[str, Any]:
     """Return the keys that the struct has, each with a value that fits."""
     if not isinstance(data, dict):
         found.add(where, f"{where}: a table is wanted, not {_word(data)}")
         data = {}
-    fields = {field.name: field for field in msgspec.structs.fields(kind)}
-    hints = get_type_hints(kind, include_extras=True)
+    fields, hints = _fields(kind)
     fitting: dict[str, Any] = {}
     misspelt: set[str] = set()
     for key, value in data.items():

@@ -1,7 +1,7 @@
-"""A broken judge is caught: each operator of each check, and of what decides whether a run is evidence, is broken in turn.
+"""A broken judge is caught: each operator of each check, and of the code that finds a run fit, is broken in turn.
 
-`mutation.py` breaks it, and the histories written by hand for that check must notice. `survivors.toml` names the mutants
-that they do not notice, each with the reason why it makes no difference.
+`mutation.py` breaks it, and the histories written by hand for that check must notice. `survivors.toml` names the
+mutants that they do not notice, each with the reason why it makes no difference.
 """
 
 from __future__ import annotations

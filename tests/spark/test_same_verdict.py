@@ -85,8 +85,8 @@ def made(place: int) -> History:
 def made_world(place: int) -> World:
     """Return the world with this number.
 
-    The first worlds have a fault and some anomalies, each in a partition of its own. After them there is one world for each
-    kind of anomaly, with what it needs: transactions, keys, receivers, a mirror, or a move to the mirror.
+    The first worlds have a fault and some anomalies, each in a partition of its own. After them there is one world for
+    each kind of anomaly, with what it needs: transactions, keys, receivers, a mirror, or a move to the mirror.
     """
     lots = Random(place)  # noqa: S311 - the same runs every time
     if place >= PLAIN:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from types import NoneType, UnionType
 from functools import cache
+from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec

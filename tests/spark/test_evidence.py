@@ -241,9 +241,7 @@ def test_a_probe_that_failed_is_a_fault_that_did_not_hold(tmp_path: Path) -> Non
         ("", ""),
     ],
 )
-def test_fitness_says_when_a_fault_was_first_seen_broken_and_how(
-    tmp_path: Path, text: str, seen: str
-) -> None:
+def test_fitness_says_when_a_fault_was_first_seen_broken_and_how(tmp_path: Path, text: str, seen: str) -> None:
     history = _with_fault(*LONG, ("broken", 5_511), looks=[1_000])()
     for when, what in ((5_011, "later"), (3_511, text)):
         history.rows["probes"].append({"fault": 1, "at_ns": at(when), "held": False, "text": what})
@@ -309,7 +307,9 @@ def test_the_load_counts_all_producers_and_all_faults(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("asked", "fit"), [(0.5, False), (0, True), (-5, True)])
-def test_a_fault_that_was_proved_before_the_load_counts_from_its_beginning(tmp_path: Path, asked: float, fit: bool) -> None:
+def test_a_fault_that_was_proved_before_the_load_counts_from_its_beginning(
+    tmp_path: Path, asked: float, fit: bool
+) -> None:
     """The load met this fault, although the fault came first."""
     history = _with_fault(("asked", asked), ("proved", asked + 0.1), ("healed", 90))()
     history.marks = Marks(load_begun_ns=at(0.2))
@@ -505,7 +505,9 @@ def test_a_server_that_dies_by_itself_is_named(tmp_path: Path, case: str) -> Non
 
 
 @pytest.mark.proves("B5")
-def test_a_run_whose_processes_have_different_clocks_is_unfit_and_one_whose_wall_clock_was_set_is_fit(tmp_path: Path) -> None:
+def test_a_run_whose_processes_have_different_clocks_is_unfit_and_one_whose_wall_clock_was_set_is_fit(
+    tmp_path: Path,
+) -> None:
     e = evidence(tmp_path, ordinary())
     assert "clocks" in dict(unfit(replace(e, producers=[replace(e.producers[0], backwards=1)])))
     record = e.source.record
@@ -588,9 +590,7 @@ def test_a_run_with_a_torn_journal_is_fit_and_says_how_many_bytes_are_torn(tmp_p
         ("torn line", True, "producer1 ended in the middle of a line"),
     ],
 )
-def test_unreadable_lines_of_an_external_client_are_reported(
-    tmp_path: Path, event: str, fit: bool, said: str
-) -> None:
+def test_unreadable_lines_of_an_external_client_are_reported(tmp_path: Path, event: str, fit: bool, said: str) -> None:
     history = ordinary()
     for when, text in ((9, "the second"), (8, "the first")):
         history.rows["oddities"].append({"client": "producer1", "event": event, "at_ns": at(when), "text": text})

@@ -51,7 +51,9 @@ GIVEN_A_FOLDER = (
     "tests.spark.test_evidence",
     "tests.spark.test_interference",
 )  # other tests use them only to have a whole run judged
-ONLY = {"frames": ("reserved", "unreserved", "_by_number")}  # only these functions: the rest of the file only passes rows on
+ONLY = {
+    "frames": ("reserved", "unreserved", "_by_number")
+}  # only these functions: the rest of the file only passes rows on
 
 
 def modules() -> dict[str, tuple[str, ...]]:
@@ -122,7 +124,7 @@ def broken(original: ModuleType, source: str) -> ModuleType:
 
 
 def put_in_place(module: ModuleType, tests: Sequence[ModuleType], patched: pytest.MonkeyPatch) -> None:
-    """Put the functions and classes of the broken module in place wherever they are used: checks, other files, tests."""
+    """Put the functions and classes of the broken module in place wherever checks, other files and tests use them."""
     users = [user for name, user in list(sys.modules.items()) if name.startswith("ackproof.judge.")]
     for user in (*users, asking, *tests):
         for name, used in list(vars(user).items()):

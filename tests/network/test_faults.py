@@ -750,7 +750,7 @@ class Cut:
         return self.match in (Match(), Match(reset=True))
 
     def takes(self, link: Link, port: int, opens: bool) -> bool:
-        """Return whether the fault stops the packet that opens a connection to this port, or the later ones, on this link."""
+        """Return whether it stops the packet that opens a connection to this port, or later packets, on this link."""
         match = self.match
         return link in self.links and match.port in (None, port) and (opens or not match.new_connections)
 
@@ -880,7 +880,7 @@ class Play:
                 self._lab.active[name].proof.prove()
 
     def expect(self) -> None:
-        """Expect datagrams to arrive where no fault stops them, and nowhere else. On a lossy link both results are right."""
+        """Expect datagrams to arrive where no fault stops them, and nowhere else. On a lossy link either will do."""
         severed = {link for cut in self._cuts() if cut.takes_datagrams for link in cut.links}
         lossy = {link for cut in self._cuts() if cut.match.loss is not None for link in cut.links}
         seen: set[Link] = set()

@@ -102,7 +102,7 @@ class Clients:
         write_whole(self.files.go(turn), str(begun_ns).encode())
 
     def start_next(self) -> None:
-        """Start producers that come after others once these have ended, and let them go when all of them are ready."""
+        """Start each table that has `after` when the earlier one has ended, and let it go when all of it is ready."""
         for table, plan in enumerate(self._scenario.producers, start=1):
             if plan.after is None or table in self._gone:
                 continue

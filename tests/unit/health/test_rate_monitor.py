@@ -37,7 +37,7 @@ def test_two_seconds_below_the_line_are_below() -> None:
     assert rates(*FLOWING, 799, 799).rate(0).below
 
 
-def test_near_miss_one_second_below_the_line_is_not() -> None:
+def test_near_miss_one_second_below_the_line() -> None:
     assert not rates(*FLOWING, 799, 800).rate(0).below
 
 
@@ -45,7 +45,7 @@ def test_the_line_itself_is_not_below() -> None:
     assert not rates(*FLOWING, 800, 800).rate(0).below
 
 
-def test_silence_is_below_without_a_message_that_would_have_to_come_first() -> None:
+def test_silence_is_below_the_line_without_a_later_message() -> None:
     now = rates(*FLOWING, None, None).rate(0)
     assert now.below
     assert now.last == 0
@@ -56,7 +56,7 @@ def test_two_seconds_above_it_are_above_again() -> None:
     assert rates(*FLOWING, 0, 0, 1000).rate(0).below
 
 
-def test_nobody_is_woken_for_a_load_that_has_not_begun() -> None:
+def test_there_is_no_alert_before_the_load_begins() -> None:
     assert not rates(None, None, None).rate(0).armed
     assert not rates(*FLOWING[1:], 0).rate(0).armed
     assert rates(*FLOWING, 0).rate(0).armed
@@ -70,7 +70,7 @@ def test_a_second_is_not_judged_before_a_trigger_that_began_after_it() -> None:
     assert made.rate(9).judged == ARMED_AFTER + 1
 
 
-def test_what_a_batch_did_before_it_died_is_counted_once() -> None:
+def test_a_repeated_batch_is_counted_once() -> None:
     made = rates(*FLOWING)
     made.count(ARMED_AFTER, {BEGUN + ARMED_AFTER: 500})
     made.count(ARMED_AFTER, {BEGUN + ARMED_AFTER: 500})  # the same batch, done again
@@ -79,7 +79,7 @@ def test_what_a_batch_did_before_it_died_is_counted_once() -> None:
     assert made.rate(9).last == 600
 
 
-def test_a_query_that_hung_makes_up_for_the_seconds_it_missed() -> None:
+def test_after_a_hang_the_missed_seconds_are_judged() -> None:
     made = rates(*FLOWING)
     finish(made, BEGUN + ARMED_AFTER + 10.5, now=20)
     now = made.rate(20)
@@ -87,7 +87,7 @@ def test_a_query_that_hung_makes_up_for_the_seconds_it_missed() -> None:
     assert now.below
 
 
-def test_how_long_nothing_finished() -> None:
+def test_the_time_without_a_finished_trigger_is_known() -> None:
     made = RateMonitor(800)
     assert not made.begun
     assert made.rate(100).unheard_s == 0  # it has not even begun
@@ -138,14 +138,14 @@ def test_messages_that_linger_arm_and_do_not_alarm() -> None:
     assert alarms(iter(told.items())) == []
 
 
-def test_silence_is_seen_later_by_the_lateness_and_no_more() -> None:
+def test_silence_is_noticed_later_by_the_lateness_only() -> None:
     in_time = alarms(arriving(late_by(0, until=40), 60))
     assert in_time[0] == 41
     for late_s in (1, 3, LATE_MOST_S):
         assert alarms(arriving(late_by(late_s, until=40), 60))[0] == in_time[0] + late_s
 
 
-def test_what_an_outage_held_up_makes_nobody_wait_afterwards() -> None:
+def test_messages_that_an_outage_held_up_do_not_delay_later_seconds() -> None:
     """Ten seconds of nothing, then all of it at once: cleared as soon as if nothing had come late."""
     flowing = late_by(0, until=50)
     held_up = {place: counts for place, counts in flowing.items() if not 20 <= place < 30}
@@ -162,7 +162,7 @@ def test_lateness_that_is_over_is_forgotten() -> None:
     assert alarms(arriving(arrivals, 60))[0] == 51
 
 
-def test_messages_that_are_later_than_is_waited_for_are_counted_as_that() -> None:
+def test_messages_that_come_after_the_longest_wait_are_counted_as_too_late() -> None:
     told = dict(arriving(late_by(LATE_MOST_S + 20, until=60), 80))
     assert not told[79].armed
     assert told[79].too_late == 1000 * 50
@@ -172,7 +172,9 @@ def test_messages_that_are_later_than_is_waited_for_are_counted_as_that() -> Non
 @pytest.mark.proves("B5")
 @pytest.mark.parametrize("set_by_s", [3600, -3600, 30, -30])
 @pytest.mark.parametrize("meanwhile", [True, False])
-def test_a_wall_clock_that_is_set_makes_no_second_silent_and_stops_no_watch(set_by_s: int, meanwhile: bool) -> None:
+def test_setting_the_wall_clock_makes_no_second_silent_and_does_not_stop_the_monitor(
+    set_by_s: int, meanwhile: bool
+) -> None:
     made = rates(*FLOWING)
     if meanwhile:  # a trigger began before
         finish(made, BEGUN + ARMED_AFTER + 1.5, now=ARMED_AFTER + 1, set_by_s=set_by_s)
@@ -194,7 +196,7 @@ def test_a_wall_clock_that_is_set_makes_no_second_silent_and_stops_no_watch(set_
 
 
 @pytest.mark.proves("B5")
-def test_a_clock_that_is_nudged_is_not_set() -> None:
+def test_an_adjusted_clock_does_not_count_as_set() -> None:
     made = rates(*FLOWING)
     finish(made, BEGUN + ARMED_AFTER + 1.5, now=ARMED_AFTER + 1, set_by_s=1.5)
     assert made.rate(0).judged == ARMED_AFTER + 1

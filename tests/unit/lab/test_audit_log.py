@@ -12,7 +12,7 @@ import pytest
 from ackproof.lab.audit_log import Events
 
 
-def test_events_are_read_back_in_order_without_the_facts_that_nobody_gave(tmp_path: Path) -> None:
+def test_events_are_read_back_in_order_without_empty_facts(tmp_path: Path) -> None:
     events = Events(tmp_path / "events.jsonl")
     events.add("asked", verb="cut", by_pid=None)
     events.add("proved", targets=["kafka1", "kafka2"])
@@ -22,11 +22,11 @@ def test_events_are_read_back_in_order_without_the_facts_that_nobody_gave(tmp_pa
     assert first["at_ns"] <= second["at_ns"]
 
 
-def test_a_trail_that_nobody_has_begun_is_empty(tmp_path: Path) -> None:
+def test_an_audit_log_without_a_file_is_empty(tmp_path: Path) -> None:
     assert Events(tmp_path / "none").read() == []
 
 
-def test_a_line_that_is_still_being_written_is_left_for_the_next_time(tmp_path: Path) -> None:
+def test_an_unfinished_line_is_left_for_the_next_read(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     Events(path).add("ready")
     with path.open("ab") as trail:

@@ -29,7 +29,7 @@ TOLD = {
 
 @pytest.mark.proves("D1")
 @pytest.mark.parametrize("line", TOLD)
-def test_who_changes_something_in_a_lab_is_told_and_who_only_looks_is_not(
+def test_commands_that_change_the_lab_are_logged_with_their_caller_and_questions_are_not(
     line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def answers(*_: Any, **__: Any) -> dict[str, Any]:

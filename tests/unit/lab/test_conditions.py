@@ -67,7 +67,7 @@ STATES: dict[str, tuple[Sample, bool, list[str]]] = {
 
 @pytest.mark.proves("D2")
 @pytest.mark.parametrize("case", STATES)
-def test_what_is_wrong_with_a_process_for_as_long_as_it_lasts(case: str) -> None:
+def test_lasting_disturbances_of_a_process(case: str) -> None:
     seen, paused, kinds = STATES[case]
     assert list(states(seen, paused)) == kinds
 
@@ -91,7 +91,7 @@ CHANGES: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.proves("D2")
 @pytest.mark.parametrize("case", CHANGES)
-def test_what_somebody_changed_between_two_samples(case: str) -> None:
+def test_changes_between_two_samples_are_reported(case: str) -> None:
     changed, told = CHANGES[case]
     assert changes(USUAL, replace(USUAL, **changed)) == told
 
@@ -108,7 +108,7 @@ LOOKS: dict[str, tuple[list[float], list[int], bool]] = {
 
 @pytest.mark.proves("D2")
 @pytest.mark.parametrize("case", LOOKS)
-def test_processor_time_stands_still_only_where_the_looks_were_on_time(case: str) -> None:
+def test_processor_time_stands_still_only_if_samples_were_on_time(case: str) -> None:
     gaps, used, still = LOOKS[case]
 
     def next_look(before: Sample, step: tuple[float, int]) -> Sample:
@@ -120,7 +120,7 @@ def test_processor_time_stands_still_only_where_the_looks_were_on_time(case: str
 
 
 @pytest.mark.proves("D2")
-def test_the_time_of_a_pause_of_the_lab_does_not_count_as_standing_still(tmp_path: Path) -> None:
+def test_a_pause_by_the_lab_does_not_count_as_standing_still(tmp_path: Path) -> None:
     """A node that goes on after a long pause has not used the processor yet when it is looked at."""
     trail = Events(tmp_path / "events.jsonl")
     conditions = Conditions(Processes(lambda *_: None), trail, Proc(os.getpid()))
@@ -132,7 +132,7 @@ def test_the_time_of_a_pause_of_the_lab_does_not_count_as_standing_still(tmp_pat
     assert [event["event"] for event in trail.read()] == ["disturbed"]
 
 
-def test_a_threads_name_may_hold_brackets_and_blanks() -> None:
+def test_the_name_of_a_thread_may_contain_brackets_and_spaces() -> None:
     stat = "7 (a) T 9 (b) S 1 7 7 0 -1 4194304 1 0 0 0 0 0 0 0 25 5 1 0 9 1 1 1 1 1 1 0 0 0 0 0 0 0 0 0 17 1 0 3 0 0"
     assert thread_of(stat) == Thread("S", 5, 3, "a) T 9 (b")
     assert thread_of(stat, "71 82 9") == Thread("S", 5, 3, "a) T 9 (b", ran_ns=71, waited_ns=82)
@@ -166,14 +166,14 @@ WAITS: dict[str, tuple[Thread, Thread, int]] = {
 
 @pytest.mark.proves("D3")
 @pytest.mark.parametrize("case", WAITS)
-def test_how_long_the_thread_that_waited_longest_waited_for_a_processor(case: str) -> None:
+def test_the_longest_wait_of_a_thread_for_a_processor(case: str) -> None:
     old, new, waited_ms = WAITS[case]
     before, now = replace(USUAL, threads={6: ASLEEP, 7: old}), replace(USUAL, at=11.0, threads={7: new, 8: worked(900)})
     assert waited_ns(before, now) == waited_ms * MS
 
 
 @pytest.mark.proves("D3")
-def test_of_all_nodes_the_one_that_waited_longest_is_told(tmp_path: Path) -> None:
+def test_the_node_with_the_longest_wait_is_logged(tmp_path: Path) -> None:
     def at(second: int, *waited: int) -> dict[int, Sample]:
         return {
             pid: replace(USUAL, at=10.0 + second, threads={7: worked(each, ran_ms=90 * second)}, cpu_ns=second)
@@ -249,7 +249,7 @@ IS_STOPPED = "kafka1 is stopped, and no fault of the lab stops it"
 
 
 @pytest.mark.proves("D2")
-def test_a_stop_from_outside_is_told_and_that_it_is_over_however_short_it_was(tmp_path: Path) -> None:
+def test_a_stop_by_somebody_else_and_its_end_are_logged_even_if_it_is_short(tmp_path: Path) -> None:
     with watched(tmp_path) as process:
         os.kill(process.pid, signal.SIGSTOP)
         assert wait_until(lambda: stopped_threads(process.pid), 20)
@@ -263,7 +263,7 @@ def test_a_stop_from_outside_is_told_and_that_it_is_over_however_short_it_was(tm
 
 
 @pytest.mark.proves("D2")
-def test_a_pause_of_the_lab_is_not_told_and_a_stop_after_it_is(tmp_path: Path) -> None:
+def test_a_pause_by_the_lab_is_not_logged_and_a_later_stop_is(tmp_path: Path) -> None:
     with watched(tmp_path) as process:
         with process.processes.frozen("kafka1"):
             assert process.look() == []
@@ -318,7 +318,7 @@ HALTS: dict[str, tuple[list[str], list[bool], list[bool]]] = {
 
 @pytest.mark.proves("D2")
 @pytest.mark.parametrize("case", HALTS)
-def test_whose_a_stop_is(case: str) -> None:
+def test_a_stop_is_ours_or_somebody_elses(case: str) -> None:
     steps, ours, woken = HALTS[case]
     assert what_is_told_of(*steps) == (ours, woken)
 
@@ -339,7 +339,7 @@ time.sleep(600)
 
 
 @pytest.mark.proves("D2")
-def test_a_tracer_is_named_and_told_again_when_it_is_gone(tmp_path: Path) -> None:
+def test_a_tracer_is_named_when_it_appears_and_when_it_ends(tmp_path: Path) -> None:
     with watched(tmp_path) as process:
         words = [sys.executable, "-c", TRACE, str(process.pid)]
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as tracer:
@@ -353,7 +353,7 @@ def test_a_tracer_is_named_and_told_again_when_it_is_gone(tmp_path: Path) -> Non
 
 
 @pytest.mark.proves("D2")
-def test_another_nice_value_and_fewer_processors_are_told_once(tmp_path: Path) -> None:
+def test_a_new_nice_value_and_fewer_processors_are_logged_once(tmp_path: Path) -> None:
     with watched(tmp_path) as process:
         os.setpriority(os.PRIO_PROCESS, process.pid, 19)
         assert process.wait_for(1) == ["kafka1 was reniced from 0 to 19 (1 of 1 threads)"]
@@ -364,7 +364,7 @@ def test_another_nice_value_and_fewer_processors_are_told_once(tmp_path: Path) -
         assert process.look() == process.look()
 
 
-def test_a_process_that_was_started_anew_is_not_compared_with_the_one_before(tmp_path: Path) -> None:
+def test_a_restarted_process_is_not_compared_with_the_old_one(tmp_path: Path) -> None:
     trail, proc = Events(tmp_path / "events.jsonl"), Proc(os.getpid())
     conditions = Conditions(Processes(lambda *_: None), trail, proc)
     conditions._take("kafka1", 7, USUAL, paused=False)
@@ -373,7 +373,7 @@ def test_a_process_that_was_started_anew_is_not_compared_with_the_one_before(tmp
     assert [event["event"] for event in trail.read()] == ["disturbed"]
 
 
-def test_a_process_that_ends_is_not_looked_at() -> None:
+def test_a_process_that_is_ending_is_not_sampled() -> None:
     with subprocess.Popen([sys.executable, "-c", AT_WORK]) as process:
         assert Proc(os.getpid()).sample(process.pid) is not None
         process.kill()

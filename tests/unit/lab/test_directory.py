@@ -50,7 +50,7 @@ def claimed(name: str = "a") -> Iterator[LabDirectory]:
         os.close(lock)
 
 
-def test_a_claimed_lab_is_alive_until_its_lock_is_let_go() -> None:
+def test_a_claimed_lab_is_alive_until_its_lock_is_released() -> None:
     directory = LabDirectory.of("a")
     assert not directory.alive()
     with claimed():
@@ -73,7 +73,7 @@ def test_a_refused_claim_touches_nothing_of_the_lab_that_lives() -> None:
         assert directory.log("kafka1").read_text() == "precious"
 
 
-def test_two_names_do_not_meet() -> None:
+def test_labs_of_two_names_are_independent() -> None:
     with claimed("a") as a, claimed("b") as b:
         assert a.path != b.path
         assert living_labs() == ["a", "b"]
@@ -92,7 +92,7 @@ def test_a_lab_dies_with_the_process_that_holds_its_lock() -> None:
 
 
 @pytest.mark.proves("F3")
-def test_what_a_dead_lab_left_is_swept_and_nothing_beyond_it(tmp_path: Path) -> None:
+def test_files_of_a_dead_lab_are_removed_and_nothing_else(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "precious").touch()
@@ -108,7 +108,7 @@ def test_what_a_dead_lab_left_is_swept_and_nothing_beyond_it(tmp_path: Path) -> 
     assert (elsewhere / "precious").exists()
 
 
-def test_a_folder_that_is_taken_away_during_the_claim_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_is_removed_during_the_claim_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     directory = LabDirectory.of("a")
     opened: list[object] = []
     real = os.open
@@ -162,13 +162,13 @@ def test_only_the_owner_may_look_inside() -> None:
         os.umask(before)
 
 
-def test_a_state_folder_that_cannot_be_written_is_told_with_the_way_out(tmp_path: Path) -> None:
+def test_an_unwritable_state_folder_is_reported_with_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("not a folder")
     with pytest.raises(CannotHere, match="XDG_STATE_HOME"):
         LabDirectory.of("a").claim()
 
 
-def test_what_cannot_be_swept_is_told_with_the_way_out_and_nothing_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_cannot_be_removed_are_reported_and_no_lock_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     with claimed() as directory:
         kept = directory.path / "logs"
 
@@ -191,13 +191,13 @@ def test_no_name_leads_out_of_the_state_folder(name: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "relative/path"])
-def test_a_state_home_that_is_not_absolute_is_passed_over(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_state_home_is_ignored(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", value)
     monkeypatch.setenv("HOME", "/home/somebody")
     assert labs_root() == Path("/home/somebody/.local/state/ackproof/labs")
 
 
-def test_what_a_lab_says_of_itself_is_read_back() -> None:
+def test_the_record_of_a_started_lab_is_read_back() -> None:
     told = Started(LabSpec(kafka="3.9.2", racks=("a",)), 17, "id", "/jars", "/java", {"kafka1": 19092})
     with claimed() as directory:
         directory.write_started(told)
@@ -205,7 +205,7 @@ def test_what_a_lab_says_of_itself_is_read_back() -> None:
         assert not directory.path.joinpath("lab.json.new").exists()
 
 
-def test_what_a_killed_run_left_goes_with_the_next_and_nothing_else() -> None:
+def test_the_next_run_removes_the_lab_of_a_killed_run_and_nothing_else() -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
     for name in (f"run-{gone.pid}-1", name_of_run("1"), "run-mine", "a"):
@@ -226,7 +226,7 @@ def test_what_a_killed_run_left_goes_with_the_next_and_nothing_else() -> None:
 
 @pytest.mark.proves("E3")
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
-def test_a_lab_of_another_user_is_never_called_down_nor_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lab_of_another_user_is_never_called_down_nor_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         monkeypatch.setenv("XDG_STATE_HOME", folder)
@@ -280,7 +280,7 @@ def as_another(lines: list[list[str]]) -> list[tuple[int, str, str]]:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
-def test_runs_of_another_user_are_not_swept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_of_another_user_are_not_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
     with claimed(f"run-{gone.pid}-1") as directory:
@@ -300,7 +300,9 @@ def raising(problem: OSError) -> Callable[..., int]:
     return open_
 
 
-def test_a_lock_that_cannot_be_opened_for_want_of_files_is_no_lab_that_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_cannot_be_opened_for_lack_of_descriptors_does_not_mean_that_the_lab_is_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     directory = LabDirectory.of("a")
     with monkeypatch.context() as patch:
         patch.setattr(os, "open", raising(OSError(errno.EMFILE, "Too many open files")))
@@ -309,14 +311,14 @@ def test_a_lock_that_cannot_be_opened_for_want_of_files_is_no_lab_that_is_down(m
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"supervisor_pid": 10000000000000000000000}', b"\xff"])
-def test_a_damaged_lab_file_is_one_sentence(content: bytes) -> None:
+def test_a_damaged_lab_file_is_reported_in_one_sentence(content: bytes) -> None:
     with claimed() as directory:
         (directory.path / "lab.json").write_bytes(content)
         with pytest.raises(CannotHere, match="is damaged"):
             directory.started()
 
 
-def test_a_lab_that_takes_no_more_callers_is_told_within_the_time_for_an_answer() -> None:
+def test_a_lab_with_a_full_queue_of_callers_is_reported_in_time() -> None:
     """A supervisor that is stopped takes nobody off the queue, and callers that gave up still stand in it."""
     with claimed() as directory, socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(directory.socket))

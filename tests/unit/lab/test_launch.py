@@ -37,7 +37,7 @@ def ended_by(number: int) -> Iterator[None]:
 
 @pytest.mark.proves("A2")
 @pytest.mark.parametrize("number", launch.ENDING, ids=lambda number: number.name)
-def test_a_signal_while_the_name_is_claimed_leaves_no_folder(
+def test_a_signal_during_the_claim_leaves_no_folder(
     number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))

@@ -130,19 +130,19 @@ def test_the_users_jvm_options_come_last_and_the_narrower_scope_wins() -> None:
 
 
 @pytest.mark.parametrize("version", ["3.4.1", "3.9.2", "4.0.0", "4.3.1"])
-def test_logging_speaks_the_language_of_its_kafka(version: str) -> None:
+def test_logging_has_the_format_of_its_kafka_version(version: str) -> None:
     made = config.logging(version)
     assert ("log4j2" in made.file_name) == version.startswith("4")
     assert made.option.format(path="/x").endswith("/x")
 
 
 @given(st.text(), st.integers(0, 1000))
-def test_an_id_is_one_that_kafka_takes(seed: str, salt: int) -> None:
+def test_kafka_accepts_the_ids(seed: str, salt: int) -> None:
     made = config.kafka_uuid(f"{seed.encode(errors='replace')!r} {salt}")
     assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}", made)
 
 
-def test_a_formatted_directory_says_whose_it_is_and_leaves_its_own_id_to_kafka() -> None:
+def test_a_formatted_directory_names_node_and_cluster_and_leaves_its_own_id_to_kafka() -> None:
     spec = LabSpec(kafka="4.3.1", mode="kraft")
     metas = [config.meta_properties(node, "c") for node in (spec.broker(1), spec.quorum_nodes[0])]
     assert [meta["node.id"] for meta in metas] == ["1", "101"]
@@ -171,7 +171,7 @@ def test_a_value_cannot_become_another_line_or_another_text(value: str) -> None:
 
 
 @each_mode
-def test_users_have_a_listener_of_their_own_and_everybody_else_is_the_super_user(mode: Mode, version: str) -> None:
+def test_users_have_their_own_listener_and_all_other_clients_are_the_super_user(mode: Mode, version: str) -> None:
     spec = lab(mode, version, users=("alice", "bob"))
     made = config.properties(spec, spec.broker(1), FILES, passwords={"alice": "a-secret", "bob": "b-secret"})
     assert made["listeners"] == "PLAINTEXT://kafka1:9092,USERS://kafka1:9094"
@@ -192,12 +192,12 @@ def test_the_authorizer_is_that_of_the_mode_also_at_the_controllers() -> None:
     assert not [key for key in properties(kraft, kraft.quorum_nodes[0]) if "sasl" in key]
 
 
-def test_without_users_nobody_is_asked() -> None:
+def test_without_users_there_is_no_authorizer() -> None:
     made = properties(lab(), lab().broker(1))
     assert not [key for key in made if "authorizer" in key or "sasl" in key or key == "super.users"]
 
 
-def test_whoever_does_not_know_the_passwords_is_not_shown_them() -> None:
+def test_settings_without_passwords_hide_them() -> None:
     spec = lab(users=("alice",))
     assert 'user_alice="hidden"' in properties(spec, spec.broker(1))["listener.name.users.plain.sasl.jaas.config"]
 

@@ -35,7 +35,7 @@ def network_interfaces() -> set[str]:
 
 
 @pytest.mark.proves("E3")
-def test_every_question_is_answered_and_nothing_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_every_check_has_a_finding_and_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     before, place, mounts = network_interfaces(), Path("/proc/self/ns/net").readlink(), Path("/proc/mounts").read_text()
     started = below(os.getpid())  # by tests before this one
@@ -51,7 +51,7 @@ def test_every_question_is_answered_and_nothing_stays(monkeypatch: pytest.Monkey
     assert set(below(os.getpid())) <= set(started)
 
 
-def test_a_question_that_falls_over_is_a_finding() -> None:
+def test_a_check_that_crashes_is_a_finding() -> None:
     def falls(name: str) -> Finding:
         raise ZeroDivisionError("unforeseen")
 
@@ -60,21 +60,21 @@ def test_a_question_that_falls_over_is_a_finding() -> None:
     assert "ZeroDivisionError: unforeseen" in finding.found
 
 
-def test_a_problem_is_split_into_what_was_found_and_the_way_out() -> None:
+def test_a_problem_is_split_into_the_finding_and_what_to_do() -> None:
     def refuses(name: str) -> Finding:
         raise CannotHere("No Java was found: install one.")
 
     assert doctor._answer("Java", refuses) == Finding("Java", "fail", "No Java was found", "install one.")
 
 
-def test_an_attempt_that_hangs_is_ended_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attempt_that_hangs_is_killed_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "PROBE_S_MAX", 0.2)
     began = time.monotonic()
     assert "no answer within" in doctor._tried(lambda: time.sleep(60))
     assert time.monotonic() - began < 5
 
 
-def test_an_attempt_tells_what_went_wrong_or_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_attempt_returns_its_error_or_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     def fails() -> None:
         raise OSError(1, "unshare: Operation not permitted")
 
@@ -109,7 +109,7 @@ def test_without_a_switch_it_is_the_container_that_forbids_it(monkeypatch: pytes
 
 
 @pytest.mark.proves("E3")
-def test_rootless_is_needed_only_by_who_is_not_root(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_ordinary_users_need_user_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_tried", lambda work: "no")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert (doctor._rootless("x").status, doctor._as_root("x").status) == ("warn", "fail")
@@ -142,7 +142,7 @@ def test_memory_for_a_lab(available: int, status: str, monkeypatch: pytest.Monke
 
 @pytest.mark.proves("E3")
 @pytest.mark.parametrize(("free_mb", "status"), [(400, "ok"), (399, "fail")])
-def test_disk_is_looked_up_where_the_directory_will_be(
+def test_free_space_is_measured_where_the_directory_will_be(
     free_mb: int, status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Path] = []
@@ -156,14 +156,14 @@ def test_disk_is_looked_up_where_the_directory_will_be(
     assert asked == [tmp_path]
 
 
-def test_a_file_in_the_place_of_a_directory_is_no_place(tmp_path: Path) -> None:
+def test_a_file_in_place_of_a_directory_fails(tmp_path: Path) -> None:
     (tmp_path / "file").touch(mode=0o755)
     finding = doctor._disk("x", tmp_path / "file", 1, "XDG_CACHE_HOME")
     assert (finding.status, "XDG_CACHE_HOME" in finding.way_out) == ("fail", True)
 
 
 @pytest.mark.proves("E3")
-def test_damaged_and_missing_jars_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_and_missing_jars_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jars, "cached", lambda: {"3.9.2": ["x.jar"], "4.3.1": [], "4.0.0": None})
     finding = doctor._cached("x")
     assert finding.status == "warn"
@@ -239,7 +239,7 @@ def test_a_kernel_without_nftables_is_told_which_modules_it_lacks(poor: tuple[Pa
 
 
 @pytest.mark.proves("E3")
-def test_a_machine_of_2_gb_is_told_what_fits(poor: tuple[Path, dict[str, Finding]]) -> None:
+def test_a_machine_with_2_gb_learns_what_fits(poor: tuple[Path, dict[str, Finding]]) -> None:
     finding = poor[1]["memory"]
     assert (finding.status, finding.found) == ("warn", "1200 MB available; a lab of three brokers takes about 1500 MB")
     assert "up --brokers 1" in finding.way_out
@@ -344,7 +344,7 @@ COLOUR = re.compile(rb"\x1b\[[0-9;]*(?:3|4|9|10)[0-9](?:;[0-9;]*)?m")
     ],
     ids=["terminal", "NO_COLOR", "dumb", "pipe"],
 )
-def test_only_a_terminal_that_can_gets_colours_and_the_doctor_needs_none(
+def test_only_a_capable_terminal_gets_colours(
     terminal: bool, more: dict[str, str], obeys: bool, colours: bool
 ) -> None:
     environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")} | more
@@ -368,7 +368,7 @@ def test_only_a_terminal_that_can_gets_colours_and_the_doctor_needs_none(
 
 @pytest.mark.proves("E3")
 @pytest.mark.parametrize("words", [["doctor"], ["show", "soak"], ["nonsensé"]])
-def test_a_locale_that_is_not_utf8_is_named_and_harms_nothing(words: list[str]) -> None:
+def test_a_locale_other_than_utf8_is_only_a_warning(words: list[str]) -> None:
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     environment.pop("PYTHONIOENCODING", None)
     command = [sys.executable, "-P", "-m", "ackproof", *words]

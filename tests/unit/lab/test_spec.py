@@ -82,16 +82,16 @@ def test_the_nodes_of_a_second_cluster_say_by_their_names_where_they_are() -> No
         ({"settings": (Setting("broker", "x", "1\ry=2"),)}, "without line breaks"),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(changes: dict[str, object], said: str) -> None:
+def test_impossible_labs_are_refused_with_a_message(changes: dict[str, object], said: str) -> None:
     assert said in " ".join(problems(**changes))
 
 
 @pytest.mark.parametrize("key", sorted(OWN_KEYS))
-def test_what_the_laboratory_decides_cannot_be_overridden(key: str) -> None:
+def test_settings_that_the_lab_decides_cannot_be_overridden(key: str) -> None:
     assert "sets" in problems(settings=(Setting("broker", key, "x"),))[0]
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     told = problems(brokers=0, quorum=4, log_dirs=99, settings=(Setting("nobody", "x", "1"), Setting("all", "y", "1")))
     assert told[0] == "5 problems:"
     assert len(told) == 6
@@ -105,7 +105,7 @@ def test_a_name_that_could_be_a_path_or_an_option_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["lab", "a", "0", "a-b_c", "a" * 32])
-def test_an_ordinary_name_is_taken(name: str) -> None:
+def test_an_ordinary_name_is_accepted(name: str) -> None:
     assert check_name(name) == name
 
 
@@ -136,6 +136,6 @@ def test_the_narrower_scope_wins_and_then_the_later_one() -> None:
 
 
 @pytest.mark.parametrize(("version", "mode"), [("3.9.2", "zookeeper"), ("3.4.1", "kraft"), ("4.3.1", "kraft")])
-def test_the_supported_versions_are_taken(version: str, mode: Mode) -> None:
+def test_the_supported_versions_are_accepted(version: str, mode: Mode) -> None:
     assert check(LabSpec(kafka=version, mode=mode)).kafka == version
     assert release(version) == tuple(int(part) for part in version.split(".")[:2])

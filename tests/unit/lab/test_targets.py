@@ -37,7 +37,7 @@ def test_a_target_is_resolved_to_each_node_once_in_the_order_given(text: str, me
 @pytest.mark.parametrize(
     "text", ["kafka9", "", "kafka1,", "kafka1,,kafka2", "kafka7*", "Kafka1", "follower", "../kafka1"]
 )
-def test_what_is_no_node_and_no_role_is_refused_with_what_there_is(text: str) -> None:
+def test_an_unknown_target_is_refused_with_the_known_nodes_and_roles(text: str) -> None:
     with pytest.raises(UsageProblem, match="kafka1"):
         resolve(text, NAMES, ROLES)
 
@@ -48,7 +48,7 @@ def test_a_near_miss_gets_a_hint(typed: str, meant: str) -> None:
         resolve(typed, NAMES, ROLES)
 
 
-def test_a_role_that_cannot_be_resolved_says_so_itself() -> None:
+def test_the_error_of_an_unresolved_role_is_passed_on() -> None:
     def none(_: str) -> list[str]:
         raise UsageProblem("there is none")
 

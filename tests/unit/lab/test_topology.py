@@ -38,18 +38,18 @@ def test_a_pair_is_severed_exactly_where_it_shares_no_completed_group(groups: li
 
 
 @given(GROUPS)
-def test_every_node_stands_in_some_completed_group(groups: list[set[str]]) -> None:
+def test_every_node_is_in_some_completed_group(groups: list[set[str]]) -> None:
     assert set().union(*completed_groups(groups, NODES)) >= set(NODES) - {"client"}
 
 
 @given(GROUPS)
-def test_a_client_that_nobody_names_hears_everybody(groups: list[set[str]]) -> None:
+def test_an_unnamed_client_reaches_every_node(groups: list[set[str]]) -> None:
     severed = severed_by_groups([group - {"client"} for group in groups], NODES)
     assert not [link for link in severed if "client" in link]
 
 
 @given(st.sets(st.sampled_from(NODES[:-1]), min_size=1))
-def test_a_client_that_is_named_hears_only_its_groups(group: set[str]) -> None:
+def test_a_named_client_reaches_only_its_groups(group: set[str]) -> None:
     severed = severed_by_groups([group | {"client"}], NODES)
     assert {b for a, b in severed if a == "client"} == set(NODES) - group - {"client"}
 
@@ -74,7 +74,7 @@ def test_a_measured_matrix_gives_back_the_groups_that_made_it(names: list[str], 
 
 
 @given(GROUPS)
-def test_the_groups_of_any_matrix_are_the_largest_that_hear_each_other(groups: list[set[str]]) -> None:
+def test_the_groups_of_any_matrix_are_the_largest_that_reach_each_other(groups: list[set[str]]) -> None:
     severed = severed_by_groups(groups, NODES)
     found = [frozenset(group) for group in groups_of(matrix(severed))]
     for group in found:

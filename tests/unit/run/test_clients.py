@@ -95,7 +95,9 @@ def test_a_consumer_that_ends_by_itself_while_it_reads_the_rest_ends_the_run(
         made.stop_watching(print)
 
 
-def test_a_consumer_that_the_scenario_killed_is_no_surprise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_consumer_that_the_scenario_killed_does_not_end_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = clients(tmp_path, monkeypatch, {"consumer1": DIED, "final-read": FAILED}, [])
     made._disturbed.add("consumer1")
     assert made.raise_if_one_died()["consumer1"] == DIED
@@ -109,7 +111,7 @@ def test_a_consumer_that_the_scenario_killed_is_no_surprise(tmp_path: Path, monk
         (Ended(None, None), "not every partition could be read to its end"),
     ],
 )
-def test_that_every_partition_was_read_is_said_only_where_it_was(
+def test_the_run_says_that_every_partition_was_read_only_if_it_was(
     how: Ended, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = clients(tmp_path, monkeypatch, {"final-read": how}, [])
@@ -131,9 +133,7 @@ def test_that_every_partition_was_read_is_said_only_where_it_was(
 
 
 @pytest.mark.parametrize("how", [DIED, WELL, Ended(3, None)])
-def test_foreign_clients_end_as_they_like_and_the_judge_says_what_they_were_worth(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: Ended
-) -> None:
+def test_external_clients_may_end_in_any_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: Ended) -> None:
     ended = {"producer1": how, "consumer1": how}
     assert clients(tmp_path, monkeypatch, ended, [], ["my-client"]).raise_if_one_died() == ended
 
@@ -182,7 +182,7 @@ def test_a_producer_that_is_started_again_has_not_ended(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize(("exits", "lives"), [({}, True), ({"consumer1": DIED}, False)], ids=["it lives", "it is dead"])
-def test_a_consumer_says_itself_how_far_it_has_read_as_long_as_it_lives(
+def test_only_living_consumers_report_how_far_they_have_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exits: dict[str, Any], lives: bool
 ) -> None:
     made = clients(tmp_path, monkeypatch, exits, [])

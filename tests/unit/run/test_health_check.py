@@ -16,7 +16,7 @@ RAISED = Alert("rate", "raised", 0.0, "silence", True)
 CLEARED = Alert("rate", "cleared", None, "all is well again", True)
 
 
-def test_each_line_is_told_once_and_only_when_it_is_whole(tmp_path: Path) -> None:
+def test_each_line_of_the_log_is_delivered_once_and_only_when_it_is_complete(tmp_path: Path) -> None:
     told: list[str] = []
     feed = HealthFeed(HealthPlan("orders"), tmp_path, told.append)
     feed.follow()  # there is no log yet

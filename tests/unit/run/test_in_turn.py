@@ -103,7 +103,7 @@ class Lab:
         return sorted(path.name for path in self._folder.glob("go*"))
 
 
-def test_those_that_come_later_wait_for_the_others_to_end_and_for_each_other(
+def test_later_producers_wait_until_the_others_end_and_all_of_them_are_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = Lab(tmp_path, monkeypatch, ProducerPlan("orders", 1), ProducerPlan("orders", 1, copies=2, after=1))

@@ -44,7 +44,7 @@ CASES: dict[str, tuple[Sequence[Member], str | None]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_still_to_be_waited_for(case: str) -> None:
+def test_what_the_run_still_waits_for(case: str) -> None:
     members, expected = CASES[case]
     kinds = {kind for kind, _ in lacking(members, PARTITIONS).values()}
     assert kinds == ({expected} if expected else set())
@@ -72,13 +72,15 @@ class Clock:
         return lack, round(self.now)
 
 
-def test_a_consumer_that_stands_still_for_a_while_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_run_waits_for_a_consumer_that_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped for nine seconds, it has read everything a second after it goes on."""
     lack, waited_s = Clock(monkeypatch).waits(lambda now: [member(read_whole=4 if now >= 10 else 0)])
     assert (lack, waited_s) == ({}, 10)
 
 
-def test_a_partition_of_a_dead_member_is_waited_for_until_another_has_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_run_waits_until_another_member_has_read_the_partition_of_a_dead_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def members(now: float) -> Sequence[Member]:
         return [HALF] if now < 45 else [member(read_whole=2 if now < 48 else 4)]
 
@@ -96,14 +98,16 @@ def test_a_partition_of_a_dead_member_is_waited_for_until_another_has_read_it(mo
         ),
     ],
 )
-def test_every_wait_ends_and_says_for_what(monkeypatch: pytest.MonkeyPatch, still: Member, words: str) -> None:
+def test_every_wait_ends_and_says_what_it_waited_for(
+    monkeypatch: pytest.MonkeyPatch, still: Member, words: str
+) -> None:
     (lack,) = lacking([still], PARTITIONS).values()
     patience_s = run_reading.PATIENCE_S[lack[0]]
     said, waited_s = Clock(monkeypatch).waits(lambda _: [still])
     assert (said, waited_s) == ({"workers": words}, round(patience_s))
 
 
-def test_one_that_reads_on_is_waited_for_longer_than_one_that_does_not_but_not_forever(
+def test_the_run_waits_longer_for_a_consumer_that_reads_on_but_not_forever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lack, waited_s = Clock(monkeypatch).waits(lambda now: [member(read=round(now), read_whole=0)])

@@ -344,9 +344,7 @@ COLOUR = re.compile(rb"\x1b\[[0-9;]*(?:3|4|9|10)[0-9](?:;[0-9;]*)?m")
     ],
     ids=["terminal", "NO_COLOR", "dumb", "pipe"],
 )
-def test_only_a_capable_terminal_gets_colours(
-    terminal: bool, more: dict[str, str], obeys: bool, colours: bool
-) -> None:
+def test_only_a_capable_terminal_gets_colours(terminal: bool, more: dict[str, str], obeys: bool, colours: bool) -> None:
     environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")} | more
 
     def said(*words: str) -> bytes:

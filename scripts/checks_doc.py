@@ -1,4 +1,4 @@
-"""Write what the docs say about checks from `model/checks.py`: `.venv/bin/python scripts/checks_doc.py`.
+"""Write what the docs say about checks from `model/checks/`: `.venv/bin/python scripts/checks_doc.py`.
 
 It writes the tables between the marks in `docs/judge.md` and `docs/your-client.md`, and `docs/scenario.schema.json`.
 """

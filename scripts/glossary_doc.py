@@ -1,4 +1,4 @@
-"""Write docs/glossary.md from `model/glossary.toml`: `.venv/bin/python scripts/glossary_doc.py`."""
+"""Write docs/glossary.md from the registries and `model/glossary.toml`: `.venv/bin/python scripts/glossary_doc.py`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HEAD = """# Glossary
 What each word of a verdict and of a scenario means, and what to do about it. `ackproof explain WORD` prints the same.
 [judge.md](judge.md) says exactly what each check counts; [scenarios.md](scenarios.md) has the options of each fault.
 
-<!-- written by scripts/glossary_doc.py from src/ackproof/model/glossary.toml -->
+<!-- written by scripts/glossary_doc.py from model/checks/, model/faults.py, model/steps.py and model/glossary.toml -->
 """
 
 

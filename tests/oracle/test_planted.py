@@ -14,7 +14,8 @@ from pyspark.sql import Row
 
 from ackproof.judge.frames import Tables
 from ackproof.judge.registry import QUESTIONS
-from ackproof.model.checks import CHECKS, CheckKind
+from ackproof.model.checks import CHECKS
+from ackproof.model.checks.kind import CheckKind
 from ackproof.spark.session import collected
 from tests.support.asking import spark, tables_of
 from tests.support.histories import FIRST_RUN

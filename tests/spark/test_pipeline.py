@@ -21,7 +21,8 @@ from ackproof.judge.frames import Tables
 from ackproof.judge.pipeline import judge
 from ackproof.judge.registry import QUESTIONS
 from ackproof.judge.verdict_builder import Findings
-from ackproof.model.checks import CHECKS, CheckKind
+from ackproof.model.checks import CHECKS
+from ackproof.model.checks.kind import CheckKind
 from ackproof.model.run_record import Marks
 from ackproof.model.verdict import CheckResult, Verdict, read_verdict
 from ackproof.spark.session import Session
@@ -364,8 +365,8 @@ def test_a_check_that_throws_is_unknown_and_the_others_go_on(monkeypatch: pytest
     def in_the_job(t: Tables) -> object:
         return t.sends.selectExpr("run", "cast(raise_error('broke in the job') as int) as what")
 
-    monkeypatch.setitem(CHECKS, "duplicated", CheckKind("durability", "", "", "forbidden"))
-    monkeypatch.setitem(CHECKS, "unavailable", CheckKind("timing", "", ""))
+    monkeypatch.setitem(CHECKS, "duplicated", CheckKind("", "", "", "", "forbidden"))
+    monkeypatch.setitem(CHECKS, "unavailable", CheckKind("", "", "", ""))
     for name, function in {"duplicated": at_once, "phantom": in_the_job, "unavailable": at_once}.items():
         monkeypatch.setitem(QUESTIONS, name, function)
     (verdict,) = judge([lossy(1).write(tmp_path / "run")], session=session())

@@ -21,6 +21,7 @@ BATCHES_AT_ONCE = 1_024  # combined into one chunk, because a tiny batch takes t
 DIFFERS = "a batch differs from its checksum"
 NO_CRASH = "no crash can cause this"
 OTHER_SCHEMA = "this version does not know its schema"
+IN_0_1 = ("no crash leaves that", "it is of another schema than this version knows")  # the words of version 0.1
 CUT_SHORT = re.compile(r"(Expected to .*read|Corrupted me.*, only) [0-9]+ (metadata |)bytes")  # Arrow's messages
 BEGIN_MARK = b"\xff\xff\xff\xff"  # of each message of a stream
 END_MARK = b"\xff\xff\xff\xff\x00\x00\x00\x00"
@@ -37,7 +38,7 @@ class Damage:
 
 def is_from_crash(what: str) -> bool:
     """Whether this damage is the torn tail that a killed writer leaves. If not, bytes were corrupted."""
-    return not what.endswith((DIFFERS, NO_CRASH, OTHER_SCHEMA))
+    return not what.endswith((DIFFERS, NO_CRASH, OTHER_SCHEMA, *IN_0_1))
 
 
 def read_stream(path: Path) -> tuple[pa.Table, Damage | None]:

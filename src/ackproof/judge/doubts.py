@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from ackproof.judge.lab_lag import BEHIND_MS, FOREVER, latest_ms
 from ackproof.judge.run_source import Source
-from ackproof.model.checks import ConsumerNeeds
+from ackproof.model.checks.kind import ConsumerNeeds
 from ackproof.model.faults import LEAVE_DOWN
 from ackproof.model.run_record import ConsumerRecord, RunRecord
 from ackproof.model.scenario import ConsumerPlan

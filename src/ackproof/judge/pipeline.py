@@ -36,7 +36,8 @@ from ackproof.judge.run_source import Source, Unreadable, damaged_inside, opened
 from ackproof.judge.sequence_audit import Producer, irregular, producers_of, unreported, unreported_counts
 from ackproof.judge.verdict_builder import Findings, verdict_of, write_verdict
 from ackproof.judge.windows import awaited, covers
-from ackproof.model.checks import CHECKS, CheckKind
+from ackproof.model.checks import CHECKS
+from ackproof.model.checks.kind import CheckKind
 from ackproof.model.journal_tables import TABLES
 from ackproof.model.verdict import Fitness, Verdict, not_judged
 from ackproof.spark.session import LARGE_ROWS, MEMORY, Session, cores, few_rows, first_line, fit_to, warm

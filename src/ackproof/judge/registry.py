@@ -1,4 +1,4 @@
-"""QUESTIONS: the function of each check in `model/checks.py`, found by its name.
+"""QUESTIONS: the function of each check in `model/checks/`, found by its name.
 
 The file `judge/checks/<topic>/<name>.py` holds the function `<name>`. It takes the tables of one or more runs and
 returns the witnesses.
@@ -13,14 +13,13 @@ from typing import cast
 from pyspark.sql import DataFrame
 
 from ackproof.judge.frames import Tables
-from ackproof.model.checks import CHECKS, CheckKind
+from ackproof.model.checks import TOPICS
 
 Question = Callable[[Tables], DataFrame]
 
 
-def _question(name: str, check: CheckKind) -> Question:
-    module = import_module(f"ackproof.judge.checks.{check.topic}.{name}")
-    return cast(Question, getattr(module, name))
+def _question(topic: str, name: str) -> Question:
+    return cast(Question, getattr(import_module(f"ackproof.judge.checks.{topic}.{name}"), name))
 
 
-QUESTIONS: dict[str, Question] = {name: _question(name, check) for name, check in CHECKS.items()}
+QUESTIONS: dict[str, Question] = {name: _question(topic, name) for topic, checks in TOPICS.items() for name in checks}

@@ -25,7 +25,8 @@ from ackproof.judge.runbook import runbook
 from ackproof.judge.sequence_audit import Producer
 from ackproof.judge.strangers import CHECKS_OF_PRESENCE, WHY, without_number
 from ackproof.judge.verdict_text import check_text, sentence
-from ackproof.model.checks import CHECKS, CheckKind
+from ackproof.model.checks import CHECKS
+from ackproof.model.checks.kind import CheckKind
 from ackproof.model.run_record import RunRecord
 from ackproof.model.verdict import (
     CheckResult,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ackproof.model.checks import CheckKind
+from ackproof.model.checks.kind import CheckKind
 from ackproof.model.faults import FAULTS
 from ackproof.model.run_record import RunRecord
 from ackproof.model.scenario import Expected

@@ -50,6 +50,8 @@ class AnyFault(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     """When a fault begins, and what every kind has."""
 
     about: ClassVar[FaultKind]
+    meaning: ClassVar[str]  # one sentence of the glossary: what it means for a user who is new to Kafka
+    advice: ClassVar[str]  # and one: what to do about it
     family: ClassVar[str | None] = None  # its function is in `lab/faults/<family>.py`; none: the run does it
     lasting: ClassVar[bool] = False  # it is healed; the others are done at once
 

@@ -42,6 +42,10 @@ _ENDED = FaultKind(
 class Kill(ProcessFault, frozen=True, tag="kill"):
     """End nodes at once (SIGKILL), as a crash would."""
 
+    meaning: ClassVar = "The process ends at once, as after a crash (SIGKILL)."
+    advice: ClassVar = (
+        "Expect clients to find the new leader within seconds; with acks=all no acknowledged message should be lost."
+    )
     about: ClassVar = replace(_ENDED, doing="killing", examples=("kill leader:orders/0",))
 
     def effect(self) -> str:
@@ -51,6 +55,8 @@ class Kill(ProcessFault, frozen=True, tag="kill"):
 class Stop(ProcessFault, frozen=True, tag="stop"):
     """Stop nodes in an orderly way (SIGTERM), and wait until they have ended."""
 
+    meaning: ClassVar = "The process is asked to shut down in an orderly way (SIGTERM)."
+    advice: ClassVar = "Expect a short move of leaders and no loss: this is what a rolling restart does."
     about: ClassVar = replace(_ENDED, doing="stopping", examples=("stop kafka2",))
 
     def effect(self) -> str:
@@ -60,6 +66,8 @@ class Stop(ProcessFault, frozen=True, tag="stop"):
 class Start(ProcessFault, frozen=True, tag="start"):
     """Start nodes that are down, all of them without a name, and wait until they serve."""
 
+    meaning: ClassVar = "A process that was down is started again."
+    advice: ClassVar = "Wait until its replicas are in sync before you break the next broker."
     about: ClassVar = FaultKind(
         proof="the port refused before; now the node answers, and the metadata of a broker lists it",
         ends="does not apply",
@@ -84,6 +92,8 @@ _AGAIN = FaultKind(proof="that of `stop`, then that of `start`", ends="itself: t
 class Restart(ProcessFault, frozen=True, tag="restart"):
     """Stop nodes and start them again."""
 
+    meaning: ClassVar = "The process is stopped in an orderly way and started again."
+    advice: ClassVar = "Restart one broker at a time, and wait until all replicas are in sync."
     about: ClassVar = replace(
         _AGAIN,
         doing="restarting",
@@ -100,6 +110,8 @@ class Restart(ProcessFault, frozen=True, tag="restart"):
 class Replace(ProcessFault, frozen=True, tag="replace"):
     """Kill nodes, and start them again under their old id with an empty disk."""
 
+    meaning: ClassVar = "A broker is killed, its disk is emptied, and it starts again under its old id."
+    advice: ClassVar = "Let it copy its replicas from the others before it may lead."
     about: ClassVar = replace(
         _AGAIN, doing="replacing", proof="that of `kill`, then the disk is empty, then that of `start`"
     )
@@ -111,6 +123,8 @@ class Replace(ProcessFault, frozen=True, tag="replace"):
 class AddDirectory(ProcessFault, frozen=True, tag="add-directory"):
     """Stop brokers, and start them again with one more, empty, log directory."""
 
+    meaning: ClassVar = "A broker is restarted with one more, empty, log directory."
+    advice: ClassVar = "Move replicas there if you want to use it: Kafka moves none by itself."
     about: ClassVar = replace(_AGAIN, doing="adding a directory to")
 
     def effect(self) -> str:
@@ -124,6 +138,8 @@ class Pause(LastingFault, frozen=True, tag="pause"):
     """Freeze nodes (SIGSTOP): their connections stay open and nobody answers."""
 
     family: ClassVar[str | None] = "nodes"
+    meaning: ClassVar = "The process is frozen, as by a long garbage collection or a stalled disk (SIGSTOP)."
+    advice: ClassVar = "Expect it to believe that it still leads when it goes on: acks=all makes that harmless."
     about: ClassVar = FaultKind(
         proof="every thread of the process is stopped, the node is reached, and it does not answer",
         ends="the fault timer, a process of its own",
@@ -153,6 +169,10 @@ _SEVERED = FaultKind(
 class Isolate(LastingFault, frozen=True, tag="isolate"):
     """Cut nodes off from all other nodes, or from `apart_from`. Clients still reach them."""
 
+    meaning: ClassVar = "A node is cut off from the other nodes, while clients still reach it."
+    advice: ClassVar = (
+        "Use acks=all and min.insync.replicas=2: with acks=1 the old leader goes on acknowledging what will be lost."
+    )
     about: ClassVar = replace(_SEVERED, doing="isolating", spans_lab=True)
 
     targets: Targets
@@ -181,6 +201,8 @@ class Partition(LastingFault, frozen=True, tag="partition"):
     several groups. Partitions add up until `join` ends them all.
     """
 
+    meaning: ClassVar = "The network splits into groups of nodes that do not reach each other."
+    advice: ClassVar = "Keep a majority of the quorum, and enough replicas, on the side that should go on."
     about: ClassVar = replace(
         _SEVERED,
         doing="parting",
@@ -221,6 +243,8 @@ _SIDE = "A node, a glob, a role such as leader:orders/0, or several with commas.
 class Cut(LastingFault, frozen=True, tag="cut"):
     """Cut the links between two nodes, or between two sets of nodes."""
 
+    meaning: ClassVar = "The links between some nodes are cut, in both directions or in one."
+    advice: ClassVar = "Look at which broker noticed: a one-way cut is noticed later than a full one."
     about: ClassVar = replace(
         _SEVERED,
         doing="cutting off",
@@ -258,6 +282,8 @@ def _dropped(fault: Isolate | Cut) -> str:
 class Flaky(LastingFault, frozen=True, tag="flaky"):
     """Lose a share of all packets to and from a node."""
 
+    meaning: ClassVar = "A share of all packets is lost."
+    advice: ClassVar = "Expect higher latency and retries; the idempotent producer keeps order and avoids copies."
     about: ClassVar = FaultKind(
         proof="each of many datagrams either arrives or is counted by the rule of the fault, in the share asked for",
         ends="the kernel",
@@ -280,6 +306,10 @@ class Flaky(LastingFault, frozen=True, tag="flaky"):
 class Slow(LastingFault, frozen=True, tag="slow"):
     """Delay all packets to and from a node (needs netem in the kernel)."""
 
+    meaning: ClassVar = "Packets arrive late."
+    advice: ClassVar = (
+        "Compare the delay with your timeouts: a timeout that is too short makes a slow network a broken one."
+    )
     about: ClassVar = FaultKind(
         proof="a datagram arrives late by the delay, and the delay stands in both directions",
         ends="the fault timer, a process of its own",

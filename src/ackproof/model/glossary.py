@@ -1,4 +1,7 @@
-"""The glossary: what each word of a verdict means, and what to do about it. Its text is in glossary.toml."""
+"""The glossary: what each word of a verdict means, and what to do about it.
+
+The text of a check or a kind of fault is in its registry; that of results, fates and fitness is in glossary.toml.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,9 @@ from functools import cache
 from importlib import resources
 
 import msgspec
+
+from ackproof.model.checks import CHECKS
+from ackproof.model.faults import FAULTS
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -29,7 +35,12 @@ KINDS = {
 def glossary() -> tuple[Entry, ...]:
     text = (resources.files("ackproof.model") / "glossary.toml").read_text(encoding="utf-8")
     tables = tomllib.loads(text)
-    return tuple(Entry(kind, word, **tables[kind][word]) for kind in KINDS for word in tables[kind])
+    written = {
+        kind: {word: Entry(kind, word, **text) for word, text in words.items()} for kind, words in tables.items()
+    }
+    written["check"] = {name: Entry("check", name, check.meaning, check.advice) for name, check in CHECKS.items()}
+    written["fault"] = {name: Entry("fault", name, fault.meaning, fault.advice) for name, fault in FAULTS.items()}
+    return tuple(entry for kind in KINDS for entry in written[kind].values())
 
 
 def entries(word: str) -> list[Entry]:

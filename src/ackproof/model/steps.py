@@ -35,6 +35,8 @@ _STEP = FaultKind(proof="", ends="does not apply", moves_leaders=False)
 class Seek(Step, frozen=True, tag="seek"):
     """Send a consumer to one place of `partitions`: `to_offset`, or so many `seconds_ago`."""
 
+    meaning: ClassVar = "A consumer goes to another offset, or to a moment in the past."
+    advice: ClassVar = "Check auto.offset.reset: it decides what happens if that offset is deleted."
     about: ClassVar = replace(_STEP, proof="the consumer says where it landed", doing="seeking in")
 
     to_offset: Annotated[int, Meta(description="Go to this offset.")] | None = None
@@ -55,6 +57,8 @@ class Seek(Step, frozen=True, tag="seek"):
 class Resize(Step, frozen=True, tag="resize"):
     """Let a topic of `partitions` (TOPIC/*) grow to `to_partitions`."""
 
+    meaning: ClassVar = "A topic is given more partitions."
+    advice: ClassVar = "Expect keys to move to other partitions: their order is not kept across the change."
     about: ClassVar = replace(_STEP, proof="the metadata of the cluster lists the new partitions")
 
     to_partitions: Annotated[int, Meta(description="How many partitions the topic has afterwards.")]
@@ -69,6 +73,8 @@ class Resize(Step, frozen=True, tag="resize"):
 class CaughtUp(Step, frozen=True, tag="caught-up"):
     """Wait until the mirror has copied everything to `partitions`, which are its own."""
 
+    meaning: ClassVar = "The run waits until the mirror has copied everything."
+    advice: ClassVar = "Do it before a planned move to the other cluster."
     about: ClassVar = replace(_STEP, proof="the end of each partition at the source is copied", mends=True)
 
     def effect(self) -> str:
@@ -78,6 +84,8 @@ class CaughtUp(Step, frozen=True, tag="caught-up"):
 class Translated(Step, frozen=True, tag="translated"):
     """Ask where a `group` goes on in `partitions`, which are a mirror's."""
 
+    meaning: ClassVar = "The run asks where a group would go on at the mirror."
+    advice: ClassVar = "Do it before the group moves to the other cluster."
     about: ClassVar = replace(_STEP, proof="the committed offsets of the group at the second site are read", mends=True)
 
     group: Annotated[str, Meta(description="A consumer group.")]
@@ -89,6 +97,8 @@ class Translated(Step, frozen=True, tag="translated"):
 class Elect(Step, frozen=True, tag="elect"):
     """Ask for an election at `partitions`: of the preferred leader or, with `unclean`, of any replica."""
 
+    meaning: ClassVar = "An election of leaders is requested: of the preferred replica, or of any replica (unclean)."
+    advice: ClassVar = "Request an unclean election only if losing messages is better than waiting."
     about: ClassVar = replace(_STEP, proof="the answer of the controller", moves_leaders=True)
 
     unclean: Annotated[bool, Meta(description="Let any replica lead, in sync or not.")] = False

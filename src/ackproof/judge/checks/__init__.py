@@ -1,1 +1,1 @@
-"""The checks: one file for each, in the folder of its topic. `model/checks.py` lists them."""
+"""The checks: one file for each, in the folder of its topic. `model/checks/` lists them."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ackproof.journal.stream import read_stream
+from ackproof.journal.stream import is_from_crash, read_stream
 from ackproof.journal.writer import Writer
 from ackproof.model.journal_tables import TABLES
 from tests.support.journal_rows import write_probes
@@ -42,3 +42,18 @@ def test_many_tiny_batches_are_read_in_their_order(tmp_path: Path, monkeypatch: 
     assert (table["at_ns"].to_pylist(), damage) == (list(range(11, 0, -1)), None)
     assert table["at_ns"].num_chunks == 2 + 3
     writer.close()
+
+
+@pytest.mark.parametrize(
+    ("what", "crash"),
+    [
+        ("Expected to be able to read 8 bytes", True),
+        ("Expected to be able to read 8 bytes; no crash can cause this", False),
+        ("Expected to be able to read 8 bytes; no crash leaves that", False),  # sealed by version 0.1
+        ("it is of another schema than this version knows", False),  # the same
+    ],
+)
+def test_damage_that_no_crash_can_cause_is_corruption_also_in_the_words_of_an_older_version(
+    what: str, crash: bool
+) -> None:
+    assert is_from_crash(what) == crash

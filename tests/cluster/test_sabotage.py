@@ -181,7 +181,7 @@ def test_a_run_in_which_somebody_freezes_a_broker_is_unknown_and_names_the_broke
         os.kill(broker, signal.SIGCONT)
         until(run, "kafka3 goes on")
         os.setpriority(os.PRIO_PGRP, broker, 19)
-        told = assert_found_out(run, tmp_path, "omebody disturbed kafka3", "kafka3 was reniced from 0 to 19")
+        told = assert_found_out(run, tmp_path, "n outsider disturbed kafka3", "kafka3 was reniced from 0 to 19")
     record_property("figure", f"a broker frozen from outside while a run went on: {told}")
 
 
@@ -224,7 +224,7 @@ def test_a_run_in_which_somebody_changes_a_setting_that_decides_about_loss_is_un
         until(run, "severed")
         done = us.run(*of_its_lab(us, "exec", "client", "--", us.python, "-c", CHANGE))
         assert done.returncode == 0, done.stderr
-        told = assert_found_out(run, tmp_path, "omebody changed retention.ms of orders from ", None)
+        told = assert_found_out(run, tmp_path, "n outsider changed retention.ms of orders from ", None)
     record_property("figure", f"a setting changed while a run went on: {told}")
 
 

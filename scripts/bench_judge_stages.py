@@ -57,6 +57,8 @@ class Clock:
     folds: list[Span] = field(default_factory=list)
     used_before: dict[str, float] = field(default_factory=dict)
     used: dict[str, float] = field(default_factory=dict)
+    jobs_before: int = 0
+    jobs: int = 0  # of Spark
 
 
 @contextmanager
@@ -77,6 +79,7 @@ def clocked(clock: Clock, folder: Path | None, large: bool = False, memory: str 
         clock.spark_started = clock.judges = time.time()
         with patch.object(judge_main, "look", _timed(look, clock)):
             yield session
+        clock.jobs = jobs_of(session) - clock.jobs_before
         if folder:
             clock.used = {
                 name: figure - clock.used_before.get(name, 0) for name, figure in used_by_java(session).items()
@@ -87,7 +90,13 @@ def clocked(clock: Clock, folder: Path | None, large: bool = False, memory: str 
 
 def judging_begins(clock: Clock, session: Session) -> None:
     """What was before is told apart."""
-    clock.used_before, clock.judges, clock.folds = used_by_java(session), time.time(), []
+    clock.used_before, clock.jobs_before = used_by_java(session), jobs_of(session)
+    clock.judges, clock.folds = time.time(), []
+
+
+def jobs_of(session: Session) -> int:
+    """How many jobs Spark has begun, as far as it remembers: a thousand."""
+    return len(session.spark.sparkContext.statusTracker().getJobIdsForGroup(None))
 
 
 def _timed(function: Any, clock: Clock) -> Any:

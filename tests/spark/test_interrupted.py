@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame
 
 from ackproof.host.locked_folder import locked_folder
 from ackproof.judge.check_runner import rows, run_checks
@@ -19,6 +20,7 @@ from ackproof.judge.engine.kept import WORKING
 from ackproof.judge.pipeline import judge as judge_here
 from ackproof.model.verdict import read_verdict
 from ackproof.spark.session import Session
+from tests.support.asking import spark
 from tests.support.histories import History
 from tests.support.scripts_as_modules import script
 
@@ -64,11 +66,8 @@ def test_the_next_judge_goes_on_where_an_interrupted_one_stopped(tmp_path: Path)
     assert list(temporary.iterdir()) == []
 
 
-class Answer:
-    """The answer that Spark would return."""
-
-    def toArrow(self) -> pa.Table:  # noqa: N802  as Spark has it
-        return pa.table({"run": [1, 1, 2], "seq": [5, 6, 7]})
+def answer() -> DataFrame:
+    return spark().createDataFrame(pa.table({"run": [1, 1, 2], "seq": [5, 6, 7]}))
 
 
 def test_a_check_that_was_answered_is_not_run_again(tmp_path: Path) -> None:
@@ -80,8 +79,8 @@ def test_a_check_that_was_answered_is_not_run_again(tmp_path: Path) -> None:
         broken = run_checks(questions, tmp_path, True, 2, lambda *far: told.append(far))
         return broken, told
 
-    assert ask(lost=Answer, torn_transaction=breaks) == ({"torn_transaction": "RuntimeError: asked"}, [(1, 2), (2, 2)])
-    assert ask(lost=breaks, torn_transaction=Answer) == ({}, [(1, 2), (2, 2)]), "a check that broke is run again"
+    assert ask(lost=answer, torn_transaction=breaks) == ({"torn_transaction": "RuntimeError: asked"}, [(1, 2), (2, 2)])
+    assert ask(lost=breaks, torn_transaction=answer) == ({}, [(2, 2)]), "a check that broke is run again"
     for name in ("lost", "torn_transaction"):
         assert [row["seq"] for row in rows(tmp_path, name, 1)] == [5, 6]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lost", "torn_transaction"]

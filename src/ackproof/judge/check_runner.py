@@ -1,4 +1,4 @@
-"""The checks' answers, from Spark to files: each check is a job of its own, and a few of them run at once.
+"""The checks' answers, from Spark to files: a few questions are one job of Spark, and a few jobs run at once.
 
 A check that cannot be built or computed is named with its reason, and the others go on. Spark writes the rows, apart by
 run where there are several; they are then put in a fixed order, one file for each check and run, of which the first
@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from ackproof.spark.session import first_line, without_socket_warnings
 
 # Up to so many witnesses of one check are sorted before they are written; beyond, they stay as Spark left them.
 SORTED_ROWS = 2_000_000
+_CHECK = "_check"
 
 
 @dataclass(frozen=True)
@@ -48,42 +51,83 @@ def run_checks(
 ) -> dict[str, str]:
     """Ask every question and write its rows below `folder`; the answer names those that broke, and why."""
 
-    def ask(name: str) -> str | None:
-        if (folder / name).is_dir():
-            return None  # it was answered before
-        aside = folder / f".{name}"
+    def ask(names: Sequence[str]) -> dict[str, str]:
         try:
-            shutil.rmtree(aside, ignore_errors=True)
-            (_fetch if small else _write)(questions[name](), aside)
-            aside.rename(folder / name)
+            (_fetch if small else _write)({name: questions[name]() for name in names}, folder)
         except Exception as error:  # noqa: BLE001  whatever a check dies of, the others go on
-            shutil.rmtree(aside, ignore_errors=True)
-            return first_line(error)
-        return None
+            if len(names) == 1:
+                return {names[0]: first_line(error)}
+            again = [name for name in names if not (folder / name).is_dir()]
+            return {name: why for alone in again for name, why in ask([alone]).items()}
+        return {}
 
+    broken: dict[str, str] = {}
+    left = [name for name in questions if not (folder / name).is_dir()]  # the others were answered before
+    count = len(questions) - len(left)
     with without_socket_warnings():
         pool = ThreadPoolExecutor(at_once)
         try:
-            asked = {pool.submit(ask, name): name for name in questions}
-            for count, _ in enumerate(as_completed(asked), start=1):
-                answered(count, len(asked))
-        finally:  # who is interrupted does not wait for what is under way: it ends with Spark
+            asked = {pool.submit(ask, names): names for names in _jobs(left, small, at_once)}
+            for job in as_completed(asked):
+                broken |= job.result()
+                count += len(asked[job])
+                answered(count, len(questions))
+        finally:  # after an interrupt nothing waits for the jobs that run: they end with Spark
             pool.shutdown(wait=False, cancel_futures=True)
-    return {name: reason for future, name in asked.items() if (reason := future.result()) is not None}
+    return broken
 
 
-def _fetch(frame: DataFrame, folder: Path) -> None:
-    """Of a small journal, what Spark answers fits in memory; its way of writing files would cost more than the rows."""
-    table = frame.toArrow()
-    folder.mkdir(parents=True)
-    for run in pc.unique(table.column("run")).to_pylist():
-        (folder / f"_run={run}").mkdir(parents=True)
-        own = table.filter(pc.field("run") == run)
-        pq.write_table(own, folder / f"_run={run}" / "part.parquet", compression="none")
+def _jobs(questions: Sequence[str], small: bool, at_once: int) -> list[Sequence[str]]:
+    """The questions of each job. In a small journal a job costs more than the rows of its questions, so a job has
+    several of them; each thread is given two such jobs, because they do not all take the same time."""
+    size = max(1, -(-len(questions) // (2 * at_once))) if small else 1
+    return [questions[first : first + size] for first in range(0, len(questions), size)]
 
 
-def _write(frame: DataFrame, folder: Path) -> None:
-    frame.withColumn("_run", F.col("run")).write.partitionBy("_run").parquet(str(folder))
+def _fetch(frames: Mapping[str, DataFrame], folder: Path) -> None:
+    """Collect the rows, and write them here: for so few rows Spark's own way of writing files would take longer."""
+    answers = _in_one(frames).toArrow()
+    for name in frames:
+        own = answers.filter(pc.field(_CHECK) == name).column(name).combine_chunks()
+        table = pa.Table.from_struct_array(own)
+        with _aside(folder, name) as aside:
+            aside.mkdir(parents=True)
+            for run in pc.unique(table.column("run")).to_pylist():
+                (aside / f"_run={run}").mkdir()
+                rows_of_run = table.filter(pc.field("run") == run)
+                pq.write_table(rows_of_run, aside / f"_run={run}" / "part.parquet", compression="none")
+
+
+def _in_one(frames: Mapping[str, DataFrame]) -> DataFrame:
+    """All rows in one frame. Each is a struct in the column of its check, and the columns of other checks are null."""
+    types = {name: frame.schema.simpleString() for name, frame in frames.items()}  # in these every field may be null
+    nothing = {name: F.lit(None).cast(kind).alias(name) for name, kind in types.items()}
+    rows_of_checks = (
+        frame.select(
+            F.lit(name).alias(_CHECK), *(nothing | {name: F.struct("*").cast(types[name]).alias(name)}).values()
+        )
+        for name, frame in frames.items()
+    )
+    return reduce(DataFrame.union, rows_of_checks)
+
+
+def _write(frames: Mapping[str, DataFrame], folder: Path) -> None:
+    for name, frame in frames.items():
+        with _aside(folder, name) as aside:
+            frame.withColumn("_run", F.col("run")).write.partitionBy("_run").parquet(str(aside))
+
+
+@contextmanager
+def _aside(folder: Path, name: str) -> Iterator[Path]:
+    """A place that becomes the folder of a check once it is whole, and else is gone."""
+    aside = folder / f".{name}"
+    shutil.rmtree(aside, ignore_errors=True)
+    try:
+        yield aside
+        aside.rename(folder / name)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
 
 
 def parts(folder: Path, check: str, run: int) -> list[Path]:

@@ -737,7 +737,7 @@ def test_healing_is_proved_and_reported_and_healing_twice_does_no_harm() -> None
 def test_an_unknown_fault_cannot_be_healed() -> None:
     def work(lab: Lab) -> None:
         standing = cut(lab)
-        with pytest.raises(UsageProblem, match=rf"no fault f99 stands; standing: {standing.name}"):
+        with pytest.raises(UsageProblem, match=rf"no fault f99 is active; active are: {standing.name}"):
             lab.find(["f99"])
         assert lab.find([]) == [standing.name]
 

@@ -258,7 +258,7 @@ BOMBS: dict[Plant, str] = {
     many_times_late: "lateness/bomb.parquet cannot be read and was left out: the tables that the judge reads whole",
     many_positions: "positions/bomb.parquet cannot be read and was left out: the tables that the judge reads whole",
     many_views_of_one_look: NOTHING,
-    many_looks: "the table `state` has more than 6,000,000 looks at brokers",
+    many_looks: "the table `state` has more than 6,000,000 answers of brokers",
     a_block_beyond_arithmetic: "column count has a number that is not between 0 and 1,000,000,000,000",
     blocks_without_sends: "the producers reserved 1,000,000,000,005 numbers, and the journal has 5 sends",
     a_long_signature: NOTHING,

@@ -40,7 +40,7 @@ def _for(text: str | None) -> float | None:
     if text is None:
         return None
     if (value := seconds(text)) < 0.1:
-        raise UsageProblem(f"{text}: too short to be proved; at least 100ms")
+        raise UsageProblem(f"{text}: a fault this short cannot be proved; use at least 100ms")
     return value
 
 
@@ -158,8 +158,10 @@ def start(
 def restart(
     nodes: Targets,
     kill_first: Annotated[bool, typer.Option("--kill", help="End it with SIGKILL instead of SIGTERM.")] = False,
-    wipe: Annotated[bool, typer.Option("--wipe", help="Start it with an empty disk, under its old id.")] = False,
-    add_log_dir: Annotated[bool, typer.Option("--add-log-dir", help="With one more, empty, log directory.")] = False,
+    wipe: Annotated[bool, typer.Option("--wipe", help="Start it with an empty disk and its old id.")] = False,
+    add_log_dir: Annotated[
+        bool, typer.Option("--add-log-dir", help="Start it with one more log directory, which is empty.")
+    ] = False,
     timeout: Timeout = None,
     name: Name = DEFAULT_NAME,
     as_json: Json = False,

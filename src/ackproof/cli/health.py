@@ -25,9 +25,9 @@ from ackproof.lab.spec import DEFAULT_NAME
 
 
 def health(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Whose rate is watched.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic whose rate is watched.")],
     line: Annotated[float, typer.Option(min=0.01, help="Messages a second below which an alert is raised.")] = 800.0,
-    webhook: Annotated[str | None, typer.Option(help="Post each alert there, as JSON.")] = None,
+    webhook: Annotated[str | None, typer.Option(help="Post each alert to this URL, as JSON.")] = None,
     prometheus: Annotated[
         int | None, typer.Option(min=1, max=65_535, help="Offer /metrics on this port of loopback.")
     ] = None,

@@ -19,9 +19,9 @@ Settings = Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE, an
 def produce(
     topic: Topic,
     values: Annotated[list[str] | None, typer.Argument(metavar="[VALUE]...", help="What to send.")] = None,
-    count: Annotated[int, typer.Option(min=1, help="Without values: so many, numbered.")] = 1,
-    acks: Annotated[Literal["0", "1", "all"], typer.Option(help="Whose word is waited for.")] = "all",
-    keys: Annotated[int | None, typer.Option(min=1, help="So many different keys; none without.")] = None,
+    count: Annotated[int, typer.Option(min=1, help="Without values: how many numbered messages to send.")] = 1,
+    acks: Annotated[Literal["0", "1", "all"], typer.Option(help="Which acknowledgements to wait for.")] = "all",
+    keys: Annotated[int | None, typer.Option(min=1, help="How many different keys to use. Default: no key.")] = None,
     rate: Annotated[float | None, typer.Option(min=0.01, help="Messages a second.")] = None,
     settings: Settings = None,
     name: Name = DEFAULT_NAME,
@@ -45,15 +45,15 @@ def produce(
 def consume(
     topic: Topic,
     group: Annotated[str, typer.Option(help="The consumer group.")] = "readers",
-    member: Annotated[str, typer.Option("--as", help="What it calls itself.")] = "consumer",
+    member: Annotated[str, typer.Option("--as", help="The client id.")] = "consumer",
     start: Annotated[
-        Literal["earliest", "latest"], typer.Option("--from", help="Where a group without offsets begins.")
+        Literal["earliest", "latest"], typer.Option("--from", help="Where a group without committed offsets begins.")
     ] = "earliest",
     protocol: Annotated[
         Literal["eager", "cooperative", "consumer"], typer.Option(help="How the group shares partitions.")
     ] = "eager",
-    count: Annotated[int | None, typer.Option(min=1, help="End after so many messages.")] = None,
-    duration: Annotated[str | None, typer.Option("--for", help="End after so long, for example 30s.")] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="End after this many messages.")] = None,
+    duration: Annotated[str | None, typer.Option("--for", help="End after this time, for example 30s.")] = None,
     settings: Settings = None,
     name: Name = DEFAULT_NAME,
 ) -> None:

@@ -41,7 +41,7 @@ def up(
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", help="SCOPE.KEY=VALUE; scope: broker, zookeeper, controller or a node; key jvm: options."
+            "--set", help="SCOPE.KEY=VALUE. Scope: broker, zookeeper, controller or a node. Key jvm: Java options."
         ),
     ] = None,
     expose: Annotated[
@@ -275,7 +275,7 @@ def topic_create(
     replication: Annotated[
         int | None, typer.Option("--replication", "-r", min=1, help="Default: 3, or all brokers.")
     ] = None,
-    settings: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE of the topic.")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="A setting of the topic, as KEY=VALUE.")] = None,
     name: Name = DEFAULT_NAME,
 ) -> None:
     """Create topics.

@@ -136,7 +136,7 @@ def _refuse_what_is_no_text(words: Sequence[str]) -> None:
     again."""
     for word in words:
         if re.search("[\ud800-\udfff]", word):
-            raise UsageProblem(f"{plain(word)}: not all of it is text in UTF-8: use another name or value")
+            raise UsageProblem(f"{plain(word)}: this is not valid UTF-8: use another name or value")
 
 
 def _exit_code(result: object) -> int:

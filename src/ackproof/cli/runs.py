@@ -30,7 +30,7 @@ _ADDRESS = re.compile(r".+:[0-9]{1,5}")
 
 DIFFERENCES_SHOWN = 20
 
-Shape = Annotated[str, typer.Option("--shape", help="base, slow or crowd, or another that the scenario has.")]
+Shape = Annotated[str, typer.Option("--shape", help="A shape of the scenario: base, slow, crowd or another.")]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", help="Change a field: producer.acks=all, faults.0.at_messages=500.")
 ]
@@ -49,10 +49,10 @@ def run(
     seed: Annotated[
         int | None, typer.Option(help="Seed for what a scenario leaves to chance; kept with the run.")
     ] = None,
-    repeat: Annotated[int, typer.Option(min=1, help="Run each this many times.")] = 1,
+    repeat: Annotated[int, typer.Option(min=1, help="Run each scenario this many times.")] = 1,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan; start nothing.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the lab up afterwards.")] = False,
-    out: Annotated[Path, typer.Option(help="Where run directories go.")] = Path("runs"),
+    out: Annotated[Path, typer.Option(help="The directory in which each run gets its own.")] = Path("runs"),
     kafka: Annotated[str | None, typer.Option(help="Kafka's version.")] = None,
     as_json: Json = False,
     junit: Annotated[Path | None, typer.Option(help="Also write a JUnit file. It is valid after each run.")] = None,
@@ -200,7 +200,7 @@ def report(
     runs: Annotated[list[Path], typer.Argument(help="Run directories.")],
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Write an index over these runs there: a file, or a directory for index.html.")
+        Path | None, typer.Option(help="The file for an index page of these runs, or a directory for index.html.")
     ] = None,
 ) -> None:
     """Write the report of a run, or an index page over several.
@@ -350,7 +350,7 @@ def schema() -> None:
 def diff(
     run_directory: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
     topic: Annotated[str, typer.Argument(help="A topic of the run.")],
-    other: Annotated[str, typer.Argument(help="Another, for example its mirror.")],
+    other: Annotated[str, typer.Argument(help="The topic to compare with, for example its mirror.")],
     as_json: Json = False,
 ) -> None:
     """Compare two topics of a run, partition by partition: records that one lacks, has more often, differently or

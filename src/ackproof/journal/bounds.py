@@ -267,7 +267,7 @@ class _Compact:
             if byte < 128:
                 return found
             if shift > 63:
-                raise _Beyond("the header of a page has an endless number")
+                raise _Beyond("a number in the header of a page does not end")
 
     def _signed(self) -> int:
         found = self._unsigned()

@@ -33,7 +33,7 @@ Moments = npt.NDArray[np.int64]
 
 
 class TooManyLooks(Exception):
-    """The table `state` has more looks at brokers than the judge holds in memory."""
+    """The table `state` has more answers of brokers than the judge holds in memory."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def _merge(chunks: list[list[Moments]]) -> None:
     chunks.clear()
     chunks.append(_once(columns))
     if len(chunks[0][0]) > LOOKS_MOST:
-        raise TooManyLooks(f"the table `state` has more than {LOOKS_MOST:,} looks at brokers")
+        raise TooManyLooks(f"the table `state` has more than {LOOKS_MOST:,} answers of brokers")
 
 
 def _once(columns: list[Moments]) -> list[Moments]:

@@ -176,7 +176,7 @@ def _shared(session: Session, sources: Sequence[Source]) -> Path:
 
 
 def _words(sources: Sequence[Source], processors: int) -> str:
-    """What will be done, and about how long it takes where that is long."""
+    """Return what the judge will do, with an estimate of the time if it is long."""
     said = f"judging {len(sources)} run{'s' if len(sources) > 1 else ''}"
     pace = ROWS_A_SECOND if any(map(_is_heavy, sources)) else EVENTS_A_SECOND
     about = _about(_rows(sources), pace * processors)

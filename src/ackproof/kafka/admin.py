@@ -105,7 +105,7 @@ def elect(bootstrap: str, partitions: Sequence[tuple[str, int]], unclean: bool) 
         with _controller(bootstrap) as controller:
             answers = controller.elect(partitions, unclean)
     except NoAnswer as silence:
-        raise CannotHere(f"the election was not answered: {silence}") from None
+        raise CannotHere(f"the election request got no answer: {silence}") from None
     said, refused = [], []
     for (topic, partition), error in answers.items():
         name = f"{topic}/{partition}"

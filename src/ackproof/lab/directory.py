@@ -121,7 +121,7 @@ class LabDirectory:
             raise self.not_permitted() from problem
         except OSError as problem:
             raise CannotHere(
-                f"whether lab {self.name!r} is up cannot be seen ({self.lock}: {problem.strerror})"
+                f"it cannot be seen whether lab {self.name!r} is up ({self.lock}: {problem.strerror})"
             ) from problem
         try:
             return not _locked(descriptor, fcntl.LOCK_SH)  # shared, so that two readers do not disturb each other
@@ -155,7 +155,7 @@ class LabDirectory:
             if isinstance(problem, FileNotFoundError) and retries and self.path.parent.is_dir():
                 return self.claim(retries - 1)  # a concurrent `down` has just removed the folder
             raise CannotHere(
-                f"{self.path} cannot be written ({problem.strerror}): set XDG_STATE_HOME to a folder that can"
+                f"{self.path} cannot be written ({problem.strerror}): set XDG_STATE_HOME to another folder"
             ) from problem
         deadline = time.monotonic() + LOOK_S  # `alive` holds the lock for a moment
         while not (mine := _locked(descriptor)) and time.monotonic() < deadline:

@@ -32,7 +32,7 @@ def _quorum(state: ClusterState, number: str) -> list[str]:
     if not number:
         return names
     if not number.isdigit() or not 1 <= int(number) <= len(names):
-        raise UsageProblem(f"quorum:{number}: the quorum has {len(names)} nodes, quorum:1 to quorum:{len(names)}")
+        raise UsageProblem(f"quorum:{number}: there is no such node; the quorum has quorum:1 to quorum:{len(names)}")
     return [names[int(number) - 1]]
 
 

@@ -48,7 +48,7 @@ def _resolve_one(item: str, names: Sequence[str], roles: Mapping[str, Resolver])
     if role in roles:
         takes_more = any(known.startswith(f"{role}:") for known in ROLES)
         if what and not takes_more:
-            raise UsageProblem(f"{item}: {role} takes nothing behind a colon")
+            raise UsageProblem(f"{item}: write only {role}, without a colon")
         return roles[role](what)
     if any(sign in item for sign in "*?["):
         matches = [name for name in names if fnmatchcase(name, item)]

@@ -19,9 +19,9 @@ from msgspec.structs import replace
 from ackproof.model.fault import AnyFault, FaultKind, LastingFault, Names, ProcessFault, Targets, kind_of
 from ackproof.model.steps import CaughtUp, Elect, Resize, Seek, Translated
 
-OneWay = Annotated[bool, Meta(description="Only from the first to the second.")]
+OneWay = Annotated[bool, Meta(description="Only from the first side to the second.")]
 Port = Annotated[int, Meta(ge=1, le=65_535, description="Only this port, at either end.")]
-NewConnections = Annotated[bool, Meta(description="Only new connections; those that stand go on.")]
+NewConnections = Annotated[bool, Meta(description="Only new connections; open ones go on.")]
 Reset = Annotated[bool, Meta(description="Answer with a reset instead of silence.")]
 
 

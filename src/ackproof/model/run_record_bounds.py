@@ -71,4 +71,4 @@ def _check(value: Any, where: str, key: str) -> None:
     elif isinstance(value, int | float) and not isinstance(value, bool):
         most = _COUNTS.get(key, _LONG)
         if not math.isfinite(value) or abs(value) > most:
-            raise msgspec.ValidationError(f"{where[:100]} is beyond {most:,}")
+            raise msgspec.ValidationError(f"{where[:100]} is larger than {most:,}")

@@ -69,7 +69,7 @@ def thinned(name: str, style: str, times: Floats, values: Floats, steps: bool = 
 
 
 def changes(times: Floats, values: Floats) -> tuple[Floats, Floats]:
-    """Keep only the first and the last of equal values in a row: the same steps with fewer points."""
+    """Keep the first and the last of consecutive equal values. The plot has fewer points and looks the same."""
     if len(times) < 3:
         return times, values
     same = (values[1:] == values[:-1]) | (np.isnan(values[1:]) & np.isnan(values[:-1]))

@@ -53,7 +53,7 @@ class ClientProcesses:
         self.started.add(name)
 
     def progress(self, name: str) -> dict[str, int] | None:
-        """What the client says of itself. None if it has said nothing yet: one that fails early never does."""
+        """Return the client's own report. None if there is none yet: a client that fails early never reports."""
         if name not in self._progress:
             try:
                 self._progress[name] = Progress(self._files.progress(name))
@@ -77,7 +77,7 @@ class ClientProcesses:
                 time.sleep(0.01)
 
     def exits(self) -> dict[str, Ended]:
-        """How each process that has ended did."""
+        """Return how each ended process ended."""
         inside = sorted(name for name in self.started if name not in self.on_host)
         exits = control.call(self._lab, "processes", names=inside)["exits"]
         return {name: Ended(*how or (None, None)) for name, how in (exits | self.on_host.exits()).items()}

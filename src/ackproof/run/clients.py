@@ -156,7 +156,7 @@ class Clients:
     def _start_again(self, names: list[str]) -> Injected:
         ended = self.processes.exits()
         if running := [name for name in names if name in self.processes.started and name not in ended]:
-            raise UsageProblem(f"{running[0]} runs: there is nothing to start")
+            raise UsageProblem(f"{running[0]} is running: there is nothing to start")
         first = [name for name in names if name not in self._lives]
         for name in names:
             self.start_client(name)
@@ -167,7 +167,7 @@ class Clients:
         return Injected(names, [f"{name}: started{'' if name in first else ' again'}" for name in names])
 
     def raise_if_one_died(self) -> dict[str, Ended]:
-        """How each process that has ended did. CannotHere if one ended by itself that the run needs to the end.
+        """Return how each ended process ended. Raise CannotHere if a process ended that the run needs to its end.
 
         Without its observer or one of its consumers, the run would lack data, and nobody would notice.
         """

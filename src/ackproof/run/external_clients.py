@@ -101,7 +101,7 @@ class ExternalClients:
             return [first, *rest]
         tool = tools.plan(first, rest, Path(started.jars), bootstrap)
         if isinstance(tool, tools.Verb):
-            raise CannotHere(f"{first} is a server's, and no client")
+            raise CannotHere(f"{first} starts a server, not a client")
         folder = self._files.folder / f"{name}.tool"
         folder.mkdir(exist_ok=True)
         return java_command(started, tool, folder)

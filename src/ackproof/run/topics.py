@@ -136,7 +136,7 @@ class Topics:
             landed = control.inside(self._lab, "client", lambda asked=asked: seek(asked))  # type: ignore[misc]
             self._journal_seek(fault, asked, landed)
             if plan.gone and landed.log_start <= asked.to < landed.log_end:
-                raise CannotHere(f"{topic}/{partition}: offset {asked.to:,} is still there, so nothing is shown")
+                raise CannotHere(f"{topic}/{partition}: offset {asked.to:,} still exists, so this step shows nothing")
             said.append(landed.describe(asked))
         return Injected(list(plan.partitions), said)
 

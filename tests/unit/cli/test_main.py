@@ -258,7 +258,7 @@ def test_wrong_usage_exits_with_2_and_one_sentence(arguments: list[str], said: s
 def test_arguments_that_are_not_utf8_are_refused(word: str, run: Run) -> None:
     code, out, err = run("run", "acks1-leader-isolated", word, "--dry-run")
     assert (code, out) == (2, "")
-    assert err.startswith(f"ackproof: {plain(word)}: not all of it is text")
+    assert err.startswith(f"ackproof: {plain(word)}: this is not valid UTF-8")
 
 
 @pytest.mark.proves("F2")

@@ -391,7 +391,7 @@ def test_a_number_out_of_range_in_a_run_is_one_sentence(
     if number == -1 and place[0] in ("plan", "marks"):
         read_record(copy)  # not refused here
         return
-    with pytest.raises(msgspec.DecodeError, match=r"out of range|beyond|Expected .int."):
+    with pytest.raises(msgspec.DecodeError, match=r"out of range|larger than|Expected .int."):
         read_record(copy)
     code, out, err = run("report", str(copy))
     assert (code, out, err.count("\n")) == (2, "", 1), err

@@ -205,7 +205,7 @@ def test_a_fault_that_ended_while_its_lab_was_stopped_is_journaled_as_ended_by_t
         ended.append(time.monotonic_ns())
         over(lab, "the kernel", over_ns=ended[0])
         if refused:
-            raise UsageProblem("no fault f1 stands")
+            raise UsageProblem("no fault f1 is active")
         return {"said": ["f1: 6 links open again"]}
 
     lab.answers["heal"] = heal
@@ -250,7 +250,7 @@ def test_a_fault_that_somebody_else_healed_is_journaled_as_not_healed(
     run: running.RunExecution, lab: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse() -> dict[str, Any]:
-        raise UsageProblem("no fault f1 stands")
+        raise UsageProblem("no fault f1 is active")
 
     lab.answers["heal"] = refuse
     over(lab, "heal")  # somebody's own

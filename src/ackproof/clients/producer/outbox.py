@@ -275,7 +275,8 @@ class OutboxPublisher:
 
 
 def _in_order(settings: dict[str, Value]) -> dict[str, Value]:
-    """The settings, with idempotence if possible. Without it, a request may fail while the next one succeeds."""
+    """Return settings that keep messages in order: with idempotence if possible, because without it a request may
+    fail while the next one succeeds."""
     return {"enable.idempotence": True, **settings} if settings["acks"] == "all" else settings
 
 

@@ -115,7 +115,7 @@ class Conversation:
             if number == self._questions:
                 return frame
             if not 0 < number < self._questions:
-                raise Malformed("the answer to a question that was not asked")
+                raise Malformed("an answer to a request that was not sent")
 
     def _connected(self, deadline: float) -> Link:
         if self._silent_since is not None and time.monotonic() - self._silent_since > SILENCE_S_MAX:

@@ -135,7 +135,7 @@ class _Session:
         reply = Cursor(self._link.receive_frame(self._deadline))
         number, _transaction, error = struct.unpack(">iqi", reply.take(16))
         if number != self._questions:
-            raise Malformed("the answer to a question that was not asked")
+            raise Malformed("an answer to a request that was not sent")
         if error == NO_NODE:
             return None
         if error:
@@ -164,8 +164,8 @@ def _buffer(reply: Cursor) -> bytes | None:
 
 def _number(value: object) -> int:
     if not isinstance(value, int | str):
-        raise Malformed(f"{value!r} is no number of a broker")
+        raise Malformed(f"{value!r} is not the number of a broker")
     try:
         return int(value)
     except ValueError:
-        raise Malformed(f"{value!r} is no number of a broker") from None
+        raise Malformed(f"{value!r} is not the number of a broker") from None

@@ -105,7 +105,7 @@ def _verb(name: str, args: Sequence[str]) -> Verb:
     if not nodes or any(each.startswith("-") or each.endswith(".properties") for each in nodes):
         example = "zk1" if name.startswith("zookeeper") else "kafka1"
         raise UsageProblem(
-            f"{name} is `ackproof {verb} NODE`: the lab keeps each node's configuration, so name the node, "
+            f"use `ackproof {verb} NODE` in place of {name}: the lab keeps the configuration of each node, "
             f"as in `ackproof {verb} {example}`."
         )
     return Verb(verb, tuple(nodes))

@@ -228,7 +228,7 @@ class Lab:
         with self.turn:
             if unknown := [name for name in names if name not in self.active]:
                 known = ", ".join(self.active) or "none"
-                raise UsageProblem(f"no fault {', '.join(unknown)} stands; standing: {known}")
+                raise UsageProblem(f"no fault {', '.join(unknown)} is active; active are: {known}")
             return list(names) or list(self.active)
 
     def keep_proving(self) -> None:

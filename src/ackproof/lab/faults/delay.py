@@ -47,7 +47,7 @@ def _prove_delayed(network: Network, names: Collection[str], delay_ms: float) ->
             if took_ms < 0.4 * delay_ms:
                 raise NotProved(f"a datagram reached {name} in {took_ms:.1f} ms: no delay of {delay_ms:.0f} ms")
             if len(network.delayed_ends(name)) < 2:  # a busy machine is slow without it
-                raise NotProved(f"the delay of {name} does not stand in both directions")
+                raise NotProved(f"the delay of {name} does not work in both directions")
             seen.append(f"{name} {took_ms:.0f} ms")
     return f"a datagram took {', '.join(seen)}"
 

@@ -59,7 +59,7 @@ class Injection:
                 raise UsageProblem(f"client is a namespace for programs, not a server: there is nothing to {verb}")
             state = self.lab.processes.state(node.name)
             if state not in states:
-                raise UsageProblem(f"{node.name} is {state}: {verb} takes a node that is {' or '.join(states)}")
+                raise UsageProblem(f"{node.name} is {state}: {verb} needs a node that is {' or '.join(states)}")
         return nodes
 
     def start_timer(self, active: ActiveFault, action: list[str], descriptors: dict[int, int]) -> None:

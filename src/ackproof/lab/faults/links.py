@@ -72,7 +72,7 @@ def prove_open(network: Network, links: Collection[Link], match: Match) -> str:
         port = PROBE_PORT if match.port is None else match.port
         trial = probes.try_links(network, clean, port=port, copies=1)
         if missing := [link for link in clean if not trial.arrived.get(link)]:
-            raise NotProved(f"mended, and yet nothing gets through: {_words(missing)}")
+            raise NotProved(f"healed, but nothing gets through: {_words(missing)}")
         if match.new_connections or match.reset:
             for link in (link for link in clean if link[::-1] not in touched):
                 with probes.served(network, link[1], port), closing(probes.connect(network, link, port)):
@@ -89,7 +89,7 @@ def _prove_severed(
     with network.lock:
         standing = network.taken(fault)
         if gone := sorted(set(links) - set(standing)):
-            raise NotProved(f"no longer severed, though the fault should stand: {_words(gone)}")
+            raise NotProved(f"these links are open again, although the fault is active: {_words(gone)}")
         ends = {name for link in links for name in link}
         if deaf := ends - probes.observer_reaches(network, ends):
             raise NotProved(f"the observer does not reach {', '.join(sorted(deaf))}, so silence there proves nothing")
@@ -112,7 +112,7 @@ def _prove_silence(network: Network, fault: str, links: Collection[Link], match:
     clean = [link for link in links if link not in network.touched_by_others(fault)]
     trial = probes.try_links(network, clean, port=other, source_port=other)
     if blocked := [link for link in clean if not trial.arrived.get(link)]:
-        raise NotProved(f"port {match.port} is cut, but so is every other: {_words(blocked)}")
+        raise NotProved(f"port {match.port} is cut, but every other port is cut too: {_words(blocked)}")
     beside = "another port of the same pair still gets through" if clean else "another fault stands on the same pairs"
     return f"{_count(links)} severed for port {match.port}, each probe counted by the rule, none arrived; {beside}"
 
@@ -122,7 +122,7 @@ def _expect_counted(network: Network, fault: str, links: Collection[Link], **por
     if leaking := sorted(link for link in links if trial.arrived.get(link)):
         raise NotProved(f"still reachable: {_words(leaking)}")
     if uncounted := sorted(link for link in links if not trial.counted.get(link)):
-        raise NotProved(f"a probe vanished without the rule counting it: {_words(uncounted)}")
+        raise NotProved(f"a probe did not arrive, and the rule did not count it: {_words(uncounted)}")
 
 
 def _untouched_pair(network: Network, links: Collection[Link]) -> str:
@@ -135,7 +135,7 @@ def _untouched_pair(network: Network, links: Collection[Link]) -> str:
     losses = Counter(name for link in links for name in link)
     pair = min(free, key=lambda link: (link[::-1] not in links, -losses[link[0]] - losses[link[1]], link))
     if not probes.try_links(network, [pair]).arrived:
-        raise NotProved(f"more is cut than was asked: {_words([pair])} does not get through either")
+        raise NotProved(f"more links are cut than requested: {_words([pair])} does not get through either")
     return f"{pair[0]} → {pair[1]} still gets through"
 
 
@@ -146,7 +146,7 @@ def _prove_loss(network: Network, fault: str, links: Collection[Link], share: fl
     patience_s = 2 * _PATIENCE_S if clean else 0.05
     trial = probes.try_links(network, tried, fault=fault, copies=copies, patience_s=patience_s)
     if odd := [link for link in clean if not trial.accounted(link)]:
-        raise NotProved(f"probes vanished without the rule counting them: {_words(odd)}")
+        raise NotProved(f"probes did not arrive, and the rule did not count them: {_words(odd)}")
     # The rule counts what others send there too: how many probes it took is known by those that arrived, and where none
     # can arrive, only that it took enough.
     sent, taken = copies * len(tried), sum(min(copies, trial.counted.get(link, 0)) for link in tried)
@@ -194,7 +194,7 @@ def _prove_refusal(
             attempt.connect_ex((network.endpoints[link[1]].address, port))
         uncounted = _wait_until_counted(network, fault, before)
         if uncounted:
-            raise NotProved(f"a connection was tried without the rule counting it: {_words(sorted(uncounted))}")
+            raise NotProved(f"the rule did not count a new connection: {_words(sorted(uncounted))}")
         expected = errno.ECONNREFUSED if match.reset else errno.EINPROGRESS
         for link, attempt in attempts.items():
             if link not in touched and (outcome := _outcome(attempt, match.reset)) != expected:
@@ -204,7 +204,7 @@ def _prove_refusal(
         if link in others or link[::-1] in others:
             continue  # what passes there is not this fault's doing alone
         if (state := probes.carries(connection)) == "silent":
-            raise NotProved(f"a connection from before no longer carries data: {_words([link])}")
+            raise NotProved(f"a connection that was open before the fault no longer carries data: {_words([link])}")
         if state == "closed":  # by the program at the far end, whose farewell came through
             del old[link]
     what = "reset" if match.reset else "dropped"

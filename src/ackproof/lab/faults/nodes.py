@@ -187,7 +187,7 @@ def paused(lab: Lab, node: Node, answered: bool) -> Iterator[FaultProof]:
         stopped = prove()
         # Asked once: each question that nobody takes stays in the paused program's queue, and would fill it.
         if lab.cluster.state.answers(node, _SILENCE_S):
-            raise NotProved(f"{node.name} is stopped and answers all the same")
+            raise NotProved(f"{node.name} is stopped, but still answers")
         before = "it answered before and does not now" if answered else "it did not answer before either"
         yield FaultProof(f"{stopped}; {before}", prove, prove_over)
 

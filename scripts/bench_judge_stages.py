@@ -89,7 +89,7 @@ def clocked(clock: Clock, folder: Path | None, large: bool = False, memory: str 
 
 
 def judging_begins(clock: Clock, session: Session) -> None:
-    """What was before is told apart."""
+    """Note what Java had used and how many jobs had begun before the judge, to leave that out of its figures."""
     clock.used_before, clock.jobs_before = used_by_java(session), jobs_of(session)
     clock.judges, clock.folds = time.time(), []
 

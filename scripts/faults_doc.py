@@ -18,7 +18,10 @@ _SHARED = {*AnyFault.__struct_fields__, *LastingFault.__struct_fields__}
 
 
 def faults_table() -> str:
-    head = ["| kind | what it does | options | what proves it | what ends it if nobody is there |", "| --- " * 5 + "|"]
+    head = [
+        "| kind | what it does | options | what proves it | what ends it if the command that began it is gone |",
+        "| --- " * 5 + "|",
+    ]
     return "\n".join([*head, *(_row(name, fault) for name, fault in FAULTS.items())])
 
 
@@ -37,7 +40,7 @@ def traits_table() -> str:
         "lasts until it is healed": [name for name, fault in FAULTS.items() if fault.lasting],
         "has a command of its own": [name for name, fault in FAULTS.items() if fault.about.examples],
         "can hit clients (`producer:1`, `consumer:2`)": _that("hits_clients"),
-        "can be drawn by lot (`[drawn]`)": _that("drawn"),
+        "can be drawn at random (`[drawn]`)": _that("drawn"),
         "can move leaders, so the judge measures the failover": _that("moves_leaders"),
         "needs netem in the kernel": _that("needs_netem"),
     }

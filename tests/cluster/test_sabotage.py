@@ -142,7 +142,7 @@ def test_a_run_in_whose_lab_somebody_pauses_a_node_is_unknown_and_says_why(
         done = us.run(*of_its_lab(us, "pause", "zk1", "--for", "2s"))
         assert done.returncode == 0, done.stderr
         told = assert_found_out(
-            run, tmp_path, "zk1 --for 2s (", "somebody else asks something of the lab of this run: "
+            run, tmp_path, "zk1 --for 2s (", "a command that is not part of this run reaches its lab: "
         )
     record_property("figure", f"a node paused by hand while a run went on: {told}")
 
@@ -348,7 +348,7 @@ def test_a_run_whose_dead_broker_somebody_starts_ends_and_says_why(
             started.kill()
             started.communicate()
     (said,) = [line for line in err.splitlines() if line.startswith("ackproof: ")]
-    assert (run.returncode, "somebody serves on its port 9092" in said) == (3, True), err
+    assert (run.returncode, "another process serves on its port 9092" in said) == (3, True), err
     (directory,) = out.iterdir()
     assert read_record(directory).ended != "complete", "it is no evidence, judged or not"
     record_property("figure", f"a dead broker started while a run went on: exit 3. {said.removeprefix('ackproof: ')}")
@@ -369,7 +369,7 @@ def test_a_run_in_which_somebody_serves_for_a_while_on_a_dead_brokers_port_is_un
         until(run, "its port 9092 refuses")
         done = us.run(*of_its_lab(us, "exec", "kafka2", "--", us.python, "-c", SERVE_FOR_3_S))
         assert done.returncode == 0, done.stderr
-        told = assert_found_out(run, out, "and yet somebody serves on its port 9092")
+        told = assert_found_out(run, out, "but another process serves on its port 9092")
     (directory,) = out.iterdir()
     assert read_record(directory).ended == "complete", "the broker started, and everything was read"
     record_property("figure", f"somebody on a dead broker's port while a run went on: {told}")

@@ -458,7 +458,7 @@ def test_a_broker_that_somebody_else_started_again_is_reported(zk: RealLab) -> N
     other = zk.user.start("exec", "--name", zk.name, "kafka3", "--", *argv)
     try:
         wait_until(lambda: zk.connect("client", "kafka3", 9092) == "connected", "it serves", 60)
-        assert "somebody serves on its port 9092" in zk.refused(3, "start", "kafka3")
+        assert "another process serves on its port 9092" in zk.refused(3, "start", "kafka3")
     finally:
         other.kill()
         other.communicate()

@@ -330,7 +330,7 @@ def test_a_killed_node_is_proved_dead_only_if_it_can_be_reached_and_refuses(ther
         if not there:
             lab.network.detach(node.name)
         keep_reaping(lab)
-        with pytest.raises(NotProved, match="somebody serves on its port" if there else "so is its network"):
+        with pytest.raises(NotProved, match="another process serves on its port" if there else "so is its network"):
             asked(lab, kill, nodes=[node.name])
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -356,7 +356,7 @@ def test_a_program_that_serves_on_the_port_of_a_dead_node_is_reported_once(verb:
             wait_until(lambda: bool(told(lab, "no longer holds")), "the other program is reported")
             lab._knock("kafka1", how)
         ((name, problem),) = [(each["node"], each["problem"]) for each in told(lab, "no longer holds")]
-        assert (name, problem) == ("kafka1", f"kafka1 is down ({how}), and yet somebody serves on its port 9092")
+        assert (name, problem) == ("kafka1", f"kafka1 is down ({how}), but another process serves on its port 9092")
         assert lab.down == {}
 
     in_a_lab(work)
@@ -618,7 +618,7 @@ def test_a_program_that_served_for_a_dead_node_for_a_while_reaches_the_judge_by_
             events, fit, text = what_the_judge_says(ongoing)
             assert events == ["asked", "proved", "healed", *["broken"] * sabotaged]
             assert (fit, ongoing.doubts() == ["fault 1 did not hold"]) == (not sabotaged, sabotaged)
-            assert ("and yet somebody serves on its port 9092" in text) is sabotaged
+            assert ("but another process serves on its port 9092" in text) is sabotaged
 
     in_a_lab(work)
 
@@ -658,7 +658,7 @@ def test_an_action_of_somebody_else_reaches_the_judge_by_the_runs_record(
             if came:
                 lab.events.add(came, **who, problem="kafka1 runs")
             ongoing.close()
-            assert ongoing.doubts() == ([] if fit else ["somebody else changed the lab"])
+            assert ongoing.doubts() == ([] if fit else ["a command that is not part of the run changed the lab"])
             with opened(ongoing.directory) as source:
                 lines = interference.others(Evidence(source, [], {}, {}, {}))
             told = f"A command that is not part of the run changed the lab: ackproof start kafka1 ({by})."

@@ -3,6 +3,6 @@
     rate_query     counts the messages of a topic each second, with Spark       ─┐
     cluster_probe  asks the brokers for leaders and replicas, and the controller ─┴─> Snapshot -> RULES -> alerts
 
-`check` runs this loop, and `config` says what it is told. `clients/health_check.py` is its process, which runs where no
+`check` runs this loop, and `config` has its settings. `clients/health_check.py` is its process, which runs where no
 fault reaches it; `alert_sinks` delivers the alerts on the host.
 """

@@ -1,7 +1,7 @@
 """Ask every broker for its partitions, and who is the controller, again and again, each node in a thread of its own.
 
 If brokers describe a partition differently, the newest leader epoch counts: a leader that was cut off goes on reporting
-an old ISR. `merged`, `ReadableOffsets` and `Elections` ask nobody; they only work on what was answered.
+an old ISR. `merged`, `ReadableOffsets` and `Elections` send no requests; they only work on the answers.
 """
 
 from __future__ import annotations

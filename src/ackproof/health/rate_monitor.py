@@ -8,7 +8,7 @@ Messages can arrive later than their timestamps: a producer lingers, a mirror la
 after it would have been closed, it was late. If that happens repeatedly, every second is kept open for that much
 longer. Messages that an outage held up are late only once, so they delay nothing.
 
-Timestamps come from the wall clock. If somebody sets it while the check runs, the seconds in between do not count as
+Timestamps come from the wall clock. If the clock is set while the check runs, the seconds in between do not count as
 silent: counting starts again at the new time.
 """
 

@@ -1,8 +1,8 @@
-"""RULES: when to alert a person about a cluster, and which alerts wake somebody at night.
+"""RULES: when to alert a person about a cluster, and which alerts wake a person at night.
 
 A rule asks a question of a `Snapshot`, which is what is known of the cluster at one moment. The answer is a `Finding`,
-or None if all is well. A finding has to last for `for_s` before it is an alert, so that nobody is woken for what Kafka
-repairs itself within a session timeout. The rules are pure functions; `alerting` keeps the time.
+or None if all is well. A finding has to last for `for_s` before it is an alert: Kafka repairs many
+problems itself within a session timeout. The rules are pure functions; `alerting` keeps the time.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Finding:
 class Rule:
     name: str
     means: str  # what it means for the person who is alerted
-    wakes: bool  # wakes somebody at night; else it can wait for the morning
+    wakes: bool  # wakes a person at night; else it can wait for the morning
     for_s: float  # how long a finding has to last
     question: Callable[[Snapshot], Finding | None]
 

@@ -44,7 +44,7 @@ class Process:
     handle: int
     started: float = field(default_factory=time.monotonic)
     asked_to_end: bool = False
-    stopping: bool = False  # we stopped it, and nobody has continued it since
+    stopping: bool = False  # we stopped it, and it has not been continued since
     released: bool = False  # we continued it, and the kernel has not reported that yet
     pauses: int = 0  # how often a fault of ours has stopped it
 
@@ -60,7 +60,7 @@ class Halt(NamedTuple):
     name: str
     stopped: bool
     ours: bool  # whether a fault of ours stops it, or had stopped it
-    woken: bool = False  # whether somebody else continued a process that a fault of ours had stopped
+    woken: bool = False  # whether an outsider continued a process that a fault of ours had stopped
 
 
 class Processes:

@@ -207,7 +207,7 @@ def _tables(files: list[Path]) -> Iterator[pa.Table]:
 
 
 def _in_order(table: pa.Table) -> pa.Table:
-    """By every column from left to right, so that the first hundred are the same whoever computed them."""
+    """Sort by every column from left to right, so that each way to compute them keeps the same first hundred rows."""
     keys = [(name, "ascending") for name in table.column_names if not pa.types.is_nested(table.field(name).type)]
     return table.sort_by(keys)
 

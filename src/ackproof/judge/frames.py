@@ -1,9 +1,9 @@
 """The tables that checks are written against: the journal's own, with an explicit schema, and a few made from them.
 
-A *value* is (producer, seq); a *tp* is topic and partition. Every frame carries `run`, and whatever groups or joins
-does it by `run` too, so that one job judges many runs. `sends` holds one row for each number that may have reached the
-wire: those that the producers reported, and those that they had reserved on disk and did not live to report, which are
-`info` and have no times.
+A *value* is (producer, seq); a *tp* is topic and partition. Every frame has a column `run`, and every grouping and
+every join is by `run` too, so that one job judges many runs. `sends` holds one row for each number that may have
+reached the wire: those that the producers reported, and those that they had reserved on disk and did not live to
+report, which are `info` and have no times.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ TP = ("run", "topic", "partition")
 LINES = {
     "unavailable_ms": 1_000.0,  # a wait for an acknowledgement that a person would call an outage
     "late_ms": 1_000.0,
-    "rate_line": 0.0,  # messages a second below which somebody should be told; none unless the scenario says one
+    "rate_line": 0.0,  # messages a second below which a person should be alerted; none unless the scenario says one
 }
-READ_COMMITTED = "read_committed"  # what a consumer reads unless it is told otherwise
+READ_COMMITTED = "read_committed"  # the isolation level of a consumer without a setting
 
 
 Span = tuple[int | None, int | None, int | None]  # of a run's load: its first send, its last send, its last outcome
@@ -128,7 +128,7 @@ class Tables:
     waits: DataFrame | None = None  # for an acknowledgement, longer than the threshold
 
     def small_side(self, frame: DataFrame) -> DataFrame:
-        """The side of a join that is small by nature: kept whole in memory, whatever the other side is."""
+        """The small side of a join. It is always kept whole in memory, however large the other side is."""
         return frame.hint("shuffle_hash" if self.small else "broadcast")
 
     def reserved(self, values: DataFrame) -> DataFrame:
@@ -162,7 +162,7 @@ def read_table(spark: SparkSession, table: str, paths: Sequence[str], small: boo
     schema = spark_schema(table)
     if not paths:
         return few_rows(spark, [], schema)
-    # Said here, and not of the session, which somebody else may run.
+    # An option of this read and not of the session, because the session may belong to another program.
     frame = spark.read.option("parquet.page.verify-checksum.enabled", "true").schema(schema).parquet(*paths)
     return frame.coalesce(1) if small else frame
 
@@ -233,7 +233,7 @@ def looking_closer(
 
 
 def unreported_sends(unreported: DataFrame, producers: DataFrame) -> DataFrame:
-    """Numbers that may have been sent: nobody can know, so `info`."""
+    """Reserved numbers that no producer reported: they may have been sent, so their outcome is `info`."""
     topics = producers.select("run", "producer", "topic")
     return (
         unreported.join(F.broadcast(topics), on=["run", "producer"], how="left")

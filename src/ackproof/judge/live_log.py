@@ -41,7 +41,7 @@ PATIENCE = {"request.timeout.ms": "10000", "default.api.timeout.ms": "20000"}
 # By default a consumer that asks for a topic may make it, and clients report figures of their own.
 READ_ONLY = {"allow.auto.create.topics": "false", "enable.metrics.push": "false"}
 HINTS = {
-    "AuthorizationException": "whoever reads needs Describe, DescribeConfigs and Read on the topics",
+    "AuthorizationException": "the user who reads needs Describe, DescribeConfigs and Read on the topics",
     "TimeoutException": "no broker answers there: is the address right, and does it want a login (--kafka-settings)?",
     "ConfigException": "mend it in the file that --kafka-settings names",
     "IllegalSaslStateException": "the cluster wants no login there: leave it out of the settings, or use another port",

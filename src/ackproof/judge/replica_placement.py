@@ -79,7 +79,7 @@ def filled(held: Sequence[int], new: int) -> list[int]:
 def violations(
     assignment: Assignment, brokers: Sequence[int], racks: Mapping[int, str], alternating: bool
 ) -> list[tuple[int, str]]:
-    """The properties that an assignment breaks, whatever made it: partition (-1: all of them) and problem."""
+    """The properties that any assignment should have and this one breaks: partition (-1: all of them) and problem."""
     found = []
     count = len(set(racks.values()))
     for partition, replicas in enumerate(assignment):

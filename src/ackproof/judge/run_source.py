@@ -1,4 +1,4 @@
-"""A run directory as the judge finds it: what can be read, and a sentence for whatever cannot.
+"""A run directory as the judge finds it: what can be read, and a sentence for each part that cannot.
 
 Everything that may be wrong with a journal before Spark sees it is found here, from the files' footers: a missing
 table, a file cut short, another schema, rows of another run. Such a file is left out and named; the run is then unfit,
@@ -250,7 +250,7 @@ def _unknown_faults(record: RunRecord, faults: list[dict[str, Any]]) -> list[Fit
 
 
 def in_order(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """By place or time, and otherwise always the same, in whatever order and in however many files they came."""
+    """Sort rows by place or time, and always in the same way: the order and the number of their files do not count."""
     return sorted(rows, key=lambda row: (*(row.get(name, 0) for name in ("topic", "partition", "at_ns")), repr(row)))
 
 
@@ -307,7 +307,7 @@ def _unsent(paths: tuple[Path, ...], sends: int) -> str | None:
 
 
 def _has_other_runs(path: Path, footer: pq.FileMetaData, run: int) -> bool:
-    """From the footer's statistics; where somebody wrote a file without any, from the column itself."""
+    """Whether a file holds rows of another run: by the footer's statistics, or by the column if a file has none."""
     column = footer.schema.names.index("run")
     told = [footer.row_group(group).column(column).statistics for group in range(footer.num_row_groups)]
     if all(each is not None and each.has_min_max for each in told):
@@ -339,7 +339,7 @@ def damaged_inside(source: Source) -> dict[Path, str]:
 
 
 def cleared(path: Path) -> Path:
-    """A place where nothing stands any more; of a link, which somebody may have planted, the link alone is taken."""
+    """Remove what is at a path, and return the path. Of a link, which may be planted, only the link is removed."""
     if path.is_symlink():
         path.unlink()
     else:

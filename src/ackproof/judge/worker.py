@@ -7,7 +7,8 @@ read from there; or two topics to compare. Progress and answers go out on standa
 `run` nor `report` imports Spark, and a Spark that dies takes no run with it.
 
 Nothing stays behind if the parent is killed. The kernel ends the judge with its parent, and Java with the judge,
-whatever they wait for. A janitor process, which waits only for the end of the judge, removes the temporary folder.
+even while they wait for something. A janitor process, which waits only for the end of the judge, removes the temporary
+folder.
 
 While the judge warms up it runs at low priority, and leaves the processors to the brokers and the clients. A large load
 leaves no time for that: there it warms up longer, and the load waits for it.

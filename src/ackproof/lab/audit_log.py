@@ -1,7 +1,7 @@
 """The audit log of a lab: each command with its caller and result, each proof, each healing, each exit of a process.
 
-Each event is one JSON object on one line, appended in one write. So several processes can write, and anybody can read
-at any moment. A full disk does not stop a heal: events that do not fit are written with the next event that does.
+Each event is one JSON object on one line, appended in one write. So several processes can write, and any process can
+read at any moment. A full disk does not stop a heal: events that do not fit are written with the next event that does.
 """
 
 from __future__ import annotations

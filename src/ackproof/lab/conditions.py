@@ -1,10 +1,10 @@
-"""Watch the conditions under which the nodes' processes run, and report what somebody outside the lab does to them.
+"""Watch the conditions under which the nodes' processes run, and report what an outsider does to them.
 
-A node that somebody stops, traces or starves answers late or not at all, and a run would take that for the effect of
+A node that an outsider stops, traces or starves answers late or not at all, and a run would take that for the effect of
 its own fault. So two things are watched:
 
     reports of the kernel  the supervisor is the parent of each process, so the kernel reports every stop and every
-                           continuation to it, however short; those that no pause of the lab caused are somebody else's
+                           continuation to it, even a short one; those that no pause of the lab caused are an outsider's
     a sample each second   of every thread of a node: whether it is stopped or traced, its nice value, its scheduling
                            policy, cgroup and processors, and whether its processor time stands still
 
@@ -110,7 +110,7 @@ def states(now: Sample, paused: bool) -> dict[str, str]:
 
 
 def changes(before: Sample, now: Sample) -> list[str]:
-    """What somebody changed between two samples of a process. The lab itself changes none of it."""
+    """What an outsider changed between two samples of a process. The lab itself changes none of it."""
     pairs = [(before.threads[tid], now.threads[tid]) for tid in now.threads if tid in before.threads]
     reniced = [(old.nice, new.nice) for old, new in pairs if old.nice != new.nice]
     scheduled = [(old.policy, new.policy) for old, new in pairs if old.policy != new.policy]

@@ -17,7 +17,7 @@ SoFar = Callable[[int, int | None, str], None]
 def gather(spec: LabSpec, so_far: SoFar, clients: int = 0) -> Ingredients:
     """Find Java and Kafka's jars, and check that the memory is enough for the nodes and this many more clients.
 
-    Whatever is missing raises CannotHere; nothing is started yet.
+    Raises CannotHere if something is missing; nothing is started yet.
     """
     java = find_java()
     servers_mb = sum(MEMORY_MB[node.role] for node in spec.nodes if node.role != CLIENT.role)

@@ -186,7 +186,7 @@ def _first_namespaces(problem: str) -> str:
 
 
 def _enter(flags: int, rootless: bool) -> None:
-    """Enter namespaces as the supervisor does. `rootless` as root: become nobody first, to see what a user may do."""
+    """Enter namespaces as the supervisor does. `rootless` as root: become `nobody` first, to see what a user may do."""
     if not rootless:
         kernel.unshare(flags)
         return
@@ -321,7 +321,7 @@ def _temporary(name: str) -> Finding:
 
 
 def _characters(name: str) -> Finding:
-    """The encoding of the locale. Python treats C and POSIX as UTF-8, unless it is told otherwise."""
+    """The encoding of the locale. Python treats C and POSIX as UTF-8 unless the environment says otherwise."""
     encoding = locale.getencoding()
     if sys.flags.utf8_mode or codecs.lookup(encoding).name == "utf-8":
         return Finding(name, "ok", "UTF-8")

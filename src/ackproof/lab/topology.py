@@ -42,7 +42,7 @@ def links_of(names: Collection[str], nodes: Sequence[str]) -> frozenset[Link]:
 
 
 def groups_of(reachable: Mapping[str, Mapping[str, bool]]) -> list[list[str]]:
-    """The largest sets of nodes that all reach each other: the actual partition, whatever caused it.
+    """The largest sets of nodes that all reach each other: the actual partition.
 
     The maximal cliques, by the algorithm of Bron and Kerbosch; a lab has at most a few dozen nodes.
     """

@@ -30,10 +30,10 @@ class FaultKind(msgspec.Struct, frozen=True, kw_only=True):
     """What the program has to know of one kind of fault, besides its name, its help and its options."""
 
     proof: str  # what proves that it holds
-    ends: str  # what ends it if nobody is there
+    ends: str  # what ends it if the command that began it is gone
     doing: str | None = None  # as the verdict's sentence says it, "killing"; without, the kind breaks nothing
     examples: tuple[str, ...] = ()  # of its command; a kind without an example has no command
-    drawn: bool = False  # may be drawn by lot
+    drawn: bool = False  # may be drawn at random
     hits_clients: bool = False  # its targets may be clients
     moves_leaders: bool = True
     mends: bool = False  # the load need not outlast it

@@ -135,7 +135,7 @@ class AddDirectory(ProcessFault, frozen=True, tag="add-directory"):
 
 
 class Pause(LastingFault, frozen=True, tag="pause"):
-    """Freeze nodes (SIGSTOP): their connections stay open and nobody answers."""
+    """Freeze nodes (SIGSTOP): their connections stay open and the nodes do not answer."""
 
     family: ClassVar[str | None] = "nodes"
     meaning: ClassVar = "The process is frozen, as by a long garbage collection or a stalled disk (SIGSTOP)."

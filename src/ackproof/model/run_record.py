@@ -106,7 +106,7 @@ class RunRecord(msgspec.Struct, frozen=True):
     problems: Many[Text] = []
     marks: Marks = Marks()
     mirrors: dict[Index, Index] = {}  # the number of a topic that a mirror made: the topic that it was made from
-    others: Many[Text] = []  # what somebody else asked of the lab during the run, and who it was
+    others: Many[Text] = []  # commands of others to the lab during the run, each with its caller
     unread: dict[Index, Text] = {}  # groups whose consumers ended too early, and what they had not read
     rows: dict[Name, Some] = {}  # of each table when the journal was sealed: a file may be missing now
 

@@ -141,7 +141,7 @@ class ConsumerPlan(msgspec.Struct, frozen=True):
 
 
 class DrawnPlan(msgspec.Struct, frozen=True):
-    """Faults drawn by lot: one of these every `every_s`, for `lasts_s`. The same seed draws the same faults."""
+    """Faults drawn at random: one of these every `every_s`, for `lasts_s`. The same seed draws the same faults."""
 
     every_s: float
     lasts_s: float  # then it is healed, or the killed or stopped process is started again
@@ -241,7 +241,7 @@ class Scenario(msgspec.Struct, frozen=True):
     cluster: ClusterPlan = ClusterPlan()
     consumers: list[ConsumerPlan] = []
     faults: list[Fault] = []
-    drawn: DrawnPlan | None = None  # more faults, by lot
+    drawn: DrawnPlan | None = None  # more faults, at random
     claims: list[ClaimPlan] = []
     health: HealthPlan | None = None
     alerts: list[AlertPlan] = []

@@ -1,4 +1,4 @@
-"""What each client process of a run is told: its program and its configuration, from the scenario and the record.
+"""The program and the configuration of each client process of a run, from the scenario and the record.
 
 Nothing here starts a process or asks the lab.
 """
@@ -29,7 +29,7 @@ FULL_ISR_S = 60.0
 
 
 class Program(NamedTuple):
-    """A client process to start: a module of `ackproof.clients`, where it runs, and what it is told."""
+    """A client process to start: a module of `ackproof.clients`, where it runs, and its configuration."""
 
     module: str
     node: str
@@ -89,7 +89,7 @@ class ClientConfigs:
         return Program(f"producer.{module}", client(plan.from_host).name, config)
 
     def _entrance(self, plan: ProducerPlan | ConsumerPlan) -> tuple[str, Login | None]:
-        """The bootstrap servers that a client is told, and its login. A user uses the listener for users."""
+        """The bootstrap servers of a client, and its login. A user uses the listener for users."""
         if plan.user is not None and self.entrances.for_users is not None:
             return self.entrances.for_users, Login(plan.user, str(LabDirectory.of(self._lab).users))
         servers = self.entrances.sites[placed(plan.topic)[0]].split(",")

@@ -15,7 +15,7 @@ class ClientFiles:
         self.folder.mkdir(exist_ok=True)
 
     def config(self, name: str) -> Path:
-        """What the client is told when it starts."""
+        """The configuration that the client reads when it starts."""
         return self.folder / f"{name}.json"
 
     def progress(self, name: str) -> Path:

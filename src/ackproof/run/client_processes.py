@@ -22,7 +22,7 @@ READY_S = 60.0
 
 
 class Ended(NamedTuple):
-    """How a process ended. Both are None if nobody knows, as when the lab lost track of it."""
+    """How a process ended. Both are None if that is unknown, as when the lab lost track of it."""
 
     code: int | None
     signal: int | None

@@ -169,7 +169,7 @@ class Clients:
     def raise_if_one_died(self) -> dict[str, Ended]:
         """Return how each ended process ended. Raise CannotHere if a process ended that the run needs to its end.
 
-        Without its observer or one of its consumers, the run would lack data, and nobody would notice.
+        Without its observer or one of its consumers, the run would lack data without any sign of it.
         """
         exits = self.processes.exits()
         ended = {name for name in exits if name not in self.producers or not self._may_end(name, exits[name])}

@@ -3,8 +3,8 @@
     start the lab -> topics -> observer, consumers, producers -> go -> faults as they fall due -> last send -> heal
     -> outcomes -> final read -> seal
 
-The run never judges. It leaves a run directory that explains itself, whatever happened: an interrupt, a fault that
-could not be proved, a client that died. The judge says whether that is evidence.
+The run never judges. It leaves a run directory that explains itself, also after an interrupt, a fault that could not be
+proved, or a client that died. The judge says whether that is evidence.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class RunExecution:
         self._lateness_table = Writer(directory, "lateness", record.run, "nodes")
         self._trail = LabTrail(Events(LabDirectory.of(lab).events))
         self._died: list[str] = []  # servers, by themselves
-        self._disturbed: list[str] = []  # servers, by somebody outside of the lab
+        self._disturbed: list[str] = []  # servers that an outsider disturbed
 
     def mark(self, **moments: int) -> None:
         self.note(marks=msgspec.structs.replace(self.record.marks, **moments))
@@ -152,13 +152,13 @@ class RunExecution:
         return max(those, key=lambda fault: fault.begun_at or 0.0, default=None)
 
     def _hear_others(self, event: Asked | Refused | Failed) -> None:
-        """Note what somebody else asked of the lab: the run is another experiment then."""
+        """Note a command to the lab that is not part of the run: the run is another experiment then."""
         if event.by.endswith(f"pid {os.getpid()}"):
             return
         what, others = f"{event.asked} ({event.by})", list(self.record.others)
         match event:
             case Asked():
-                self.tell(f"somebody else asks something of the lab of this run: {what}")
+                self.tell(f"a command that is not part of this run reaches its lab: {what}")
                 others.append(what)
             case Failed():
                 self.tell(f"it failed, and may have had effects all the same: {what}")
@@ -171,14 +171,14 @@ class RunExecution:
         """Return what was seen already for which the judge would call the run unfit."""
         broken = {fault.number: "did not hold" for fault in self.faults if fault.broken}
         unproved = {fault.number: "was not proved" for fault in self.faults if fault.unproved}
-        others = ["somebody else changed the lab"] if self.record.others else []
+        others = ["a command that is not part of the run changed the lab"] if self.record.others else []
         died = [f"{node} died by itself" for node in self._died]
-        disturbed = [f"somebody disturbed {node}" for node in dict.fromkeys(self._disturbed)]
+        disturbed = [f"an outsider disturbed {node}" for node in dict.fromkeys(self._disturbed)]
         faults = [f"fault {number} {what}" for number, what in (unproved | broken).items()]
         return [*faults, *died, *disturbed, *others]
 
     def _journal_disturbance(self, event: Disturbed | GoesOn, text: str) -> None:
-        """Journal what somebody did to a process, or that it is over.
+        """Journal what an outsider did to a process, or that it is over.
 
         It counts before the load as well: a server that was stopped then may still be catching up, and a changed
         priority, cgroup or set of processors stays for the whole run.
@@ -250,7 +250,7 @@ def _why(run: RunExecution, problem: Exception) -> Exception:
     """Return the cause of a problem: clients die with their lab, and on a full disk they cannot say why they died."""
     if not LabDirectory.of(run.lab).alive():
         others = [what for what in run.record.others if what.startswith("down")]
-        why = f"somebody else asked it to: {others[-1]}" if others else "was its supervisor killed, or memory short?"
+        why = f"another command ended it: {others[-1]}" if others else "was its supervisor killed, or memory short?"
         return CannotHere(f"the lab ended in the middle of the run: {why}")
     if isinstance(problem, OSError) and problem.errno in FULL:
         return no_space(problem.filename or run.directory, problem.errno)

@@ -21,7 +21,7 @@ from ackproof.run.lab_trail import Expired, Healed
 if TYPE_CHECKING:
     from ackproof.run.execution import RunExecution
 
-GRACE_S = 5.0  # after which a fault that should be over ends by itself: nobody was there to end it
+GRACE_S = 5.0  # after which a fault that should be over ends by itself, because the run did not end it
 ENDED_BY_ITSELF = ("the kernel", "watchdog", "its time")  # as the lab's trail says who ended it
 TOLD_S = 5.0  # more than the lab takes to prove that such a fault is over
 
@@ -40,7 +40,7 @@ class FaultLifecycle:
         self.broken = False  # it was found not to hold, and that was reported
         self.unproved = False  # that it began, or that it was healed
         self._run = run
-        self._for_s: float | None = None  # after which it ends though nobody ends it
+        self._for_s: float | None = None  # after which it ends by itself
         self._healed: dict[str, str] = {}  # the proof of each of its names that is over, by the lab's trail
         self._expired: tuple[int, str] | None = None  # when its time was up, and who ended it then
         self._epoch_before: int | None = None
@@ -112,7 +112,7 @@ class FaultLifecycle:
                 assert_never(plan)
 
     def _lasts_s(self) -> float | None:
-        """Return after how long it ends if nobody ends it.
+        """Return the time after which the fault ends by itself.
 
         Without `until_s` that is as long as the scenario may take. Before the load begins it is not known.
         """

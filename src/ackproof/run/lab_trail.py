@@ -71,7 +71,7 @@ class Exited(TrailEvent, frozen=True, tag="exited"):
 
 
 class Disturbed(TrailEvent, frozen=True, tag="disturbed"):
-    """Somebody outside of the lab did something to a process."""
+    """An outsider did something to a process."""
 
     node: str
     problem: str

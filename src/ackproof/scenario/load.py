@@ -40,7 +40,7 @@ def load(source: Source, shape: str = "base", settings: Sequence[str] = (), seed
 
 
 def _refuse_elsewhere(source: Source, scenario: Scenario) -> None:
-    """Refuse a fault or a client that is aimed at somebody else's cluster."""
+    """Refuse a fault or a client that is aimed at a cluster outside the lab."""
     aims = [(f"faults.{number}", name) for number, fault in enumerate(scenario.faults) for _, name in fault.names]
     drawn = scenario.drawn.faults if scenario.drawn else []
     aims += [(f"drawn.faults.{number}", name) for number, fault in enumerate(drawn) for _, name in fault.names]

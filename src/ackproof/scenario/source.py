@@ -24,7 +24,7 @@ class Source(msgspec.Struct, frozen=True):
     path: str
     text: str
     data: dict[str, Any]
-    bundled: bool = False  # it came with this program, so nobody else wrote it
+    bundled: bool = False  # it came with this program, so it is not from a stranger
 
     @property
     def shapes(self) -> list[str]:

@@ -287,7 +287,7 @@ def test_a_lab_that_somebody_else_took_down_is_named_as_the_cause(
     gone = NotProved("gone")
     assert str(running._why(run, gone)) == f"{why}was its supervisor killed, or memory short?"
     run.note(others=["kill kafka1 (root, pid 7)", "down --name run-1 (root, pid 8)"])
-    assert str(running._why(run, gone)) == f"{why}somebody else asked it to: down --name run-1 (root, pid 8)"
+    assert str(running._why(run, gone)) == f"{why}another command ended it: down --name run-1 (root, pid 8)"
     run.close()
 
 

@@ -544,7 +544,7 @@ def test_a_drawn_fault_is_over_before_the_next_one_begins() -> None:
     [
         ("lasts_s = 2", "lasts_s = 5", "lasts_s = 5: above 0, and less than every_s = 5"),
         ("every_s = 5", "every_s = 5000", "every_s = 5000: the load lasts twice as long at least"),
-        ('"pause"', '"elect"', "elect cannot be drawn by lot"),
+        ('"pause"', '"elect"', "elect cannot be drawn at random"),
         ('"pause"', '"paus"', "no kind of fault 'paus' (did you mean pause?)"),
         ("orders/0", "orders/99", "leader:orders/99: no such partition"),
         ('kind = "kill"', 'kind = "kill"\nat_s = 3', "at_s: every_s and lasts_s say when it begins and ends"),

@@ -2,7 +2,8 @@
 
 A run is unfit if a fault was not proved, was not probed while it was active, or was not healed; if nothing flowed
 before the fault or after it; if the final log was not read to its end; if a producer's message numbers have holes; or
-if the figures do not add up. The result is then `unknown`, whatever the checks found. A fit line may carry a remark.
+if the figures do not add up. The result is then `unknown`, even if the checks found something. A fit line may carry a
+remark.
 """
 
 from __future__ import annotations

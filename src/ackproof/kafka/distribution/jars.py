@@ -140,7 +140,7 @@ def _bring(kafka: Kafka, java: Java, tell: Progress, damaged: list[str] | None, 
     work, ivy_cache = kafka.directory.parent / ".work", cache_root() / "ivy"
     modules = _pinned_modules(kafka.version)
     for last_try in (False, True):
-        shutil.rmtree(work, ignore_errors=True)  # left by a killed process: we hold the lock, so nobody uses it
+        shutil.rmtree(work, ignore_errors=True)  # left by a killed process: we hold the lock, so no process uses it
         work.mkdir(parents=True)
         try:
             jars = Ivy(java, work, ivy_cache, lock).fetch(

@@ -1,8 +1,8 @@
 """Whole messages over one TCP connection, each before a deadline.
 
 Kafka and ZooKeeper frame messages alike: four bytes of length, then the message. This module adds a promise about time.
-Whatever the peer does (it refuses, accepts and stays silent, sends one byte a second, announces two gigabytes), the
-caller gets, before the deadline, a message or one exception that says why there is none. A deadline is a point of
+The peer may refuse, accept and stay silent, send one byte a second, or announce two gigabytes: in each case the caller
+gets, before the deadline, a message or one exception that says why there is none. A deadline is a point of
 `time.monotonic()`, so several steps can share one.
 
 A message that is incomplete at the deadline stays in the buffer: the connection is as good as before, and the next

@@ -109,11 +109,11 @@ class Lab:
                 self._tell_if_woken(halt.name)
 
     def _tell_if_woken(self, name: str) -> None:
-        """Report a pause that somebody ended, unless it is being healed or its time is up."""
+        """Report a pause that an outsider ended, unless it is being healed or its time is up."""
         for active in list(self.active.values()):
             its_pause = active.kind in FREEZE and active.targets == [name]
             if its_pause and active.broken is None and self._still_due(active):
-                active.broken = f"somebody let {name} go on"
+                active.broken = f"an outsider continued {name}"
                 self.events.add("no longer holds", fault=active.name, problem=active.broken)
 
     # -- nodes that are down ---------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ class Lab:
         with self.turn:
             if self.down.get(name) is how:  # otherwise the lab launched it meanwhile
                 del self.down[name]  # told once
-                problem = f"{name} is down ({how}), and yet somebody serves on its port {port}"
+                problem = f"{name} is down ({how}), but another process serves on its port {port}"
                 self.events.add("no longer holds", node=name, problem=problem)
 
     # -- faults ----------------------------------------------------------------------------------------------------

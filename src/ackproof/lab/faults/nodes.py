@@ -72,7 +72,7 @@ def _prove_refused(lab: Lab, node: Node) -> None:
         return
     except OSError as problem:
         raise NotProved(f"{node.name} is gone, but so is its network: {problem}") from problem
-    raise NotProved(f"{node.name} is gone, and yet somebody serves on its port {node.port}")
+    raise NotProved(f"{node.name} is gone, but another process serves on its port {node.port}")
 
 
 # -- start -----------------------------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def launch(how: Injection, nodes: Sequence[Node]) -> FaultResult:
     with lab.turn:
         for node in nodes:
             if lab.processes.get(node.name) is not None:
-                raise NotProved(f"{node.name} was started by somebody else meanwhile")
+                raise NotProved(f"{node.name} was started by another command meanwhile")
             lab.launch(node)
     return prove_started(how, nodes)
 
@@ -185,7 +185,7 @@ def paused(lab: Lab, node: Node, answered: bool) -> Iterator[FaultProof]:
             return f"{stopped}; its node is reached"
 
         stopped = prove()
-        # Asked once: each question that nobody takes stays in the paused program's queue, and would fill it.
+        # Asked once: each unread question stays in the paused program's queue, and many of them would fill it.
         if lab.cluster.state.answers(node, _SILENCE_S):
             raise NotProved(f"{node.name} is stopped, but still answers")
         before = "it answered before and does not now" if answered else "it did not answer before either"

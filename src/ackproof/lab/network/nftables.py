@@ -10,8 +10,9 @@ fault counts every packet that this fault stops, even if another fault stops it 
 Every element of a set counts its own packets, which proves each single link. It may have a timeout, after which the
 kernel removes it without help. The lookup is last in its rule, so that only packets that the fault stops are counted.
 
-The kernel numbers the generations of a namespace's rules: each transaction that changes something makes a new one,
-whoever made the transaction, and an element that times out makes none. So we know whether somebody else changed them.
+The kernel numbers the generations of a namespace's rules: each transaction that changes something makes a new
+one, whichever process made it, and an element that times out makes none. So we know whether another process changed
+the rules.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ class Rules:
     def _commit(self, command: Callable[..., Any], *arguments: Any, **fields: Any) -> None:
         """Make one transaction. Its generation is ours if it follows directly on one of ours.
 
-        After a transaction of somebody else, no later generation counts as ours.
+        After a transaction of another process, no later generation counts as ours.
         """
         before = self._generation()
         command(*arguments, **fields)
@@ -149,7 +150,7 @@ class Rules:
         return int(answer.get_attr("NFTA_GEN_ID"))
 
     def only_ours(self) -> bool:
-        """Whether nobody else has changed the rules of this namespace."""
+        """Whether no other process has changed the rules of this namespace."""
         return self._generation() == self._ours
 
     def _rule(self, chain: str, *expressions: list[Any]) -> None:

@@ -1,10 +1,10 @@
 """Probes: measure which node reaches which node, with datagrams and with TCP connections.
 
-The supervisor holds a datagram socket and a listening socket in the namespace of every node, whatever the process of
-the node does (`Endpoint`). A datagram tests one direction of one pair of nodes. If it does not arrive, the counter of
-the rule that stops it must have counted it. A probe waits until each datagram has arrived or was counted, so a proof
-takes milliseconds and needs no guess. The result holds for all packets of the same kind, and until somebody else
-changes the rules.
+The supervisor holds a datagram socket and a listening socket in the namespace of every node, so a probe
+does not depend on the process of the node (`Endpoint`). A datagram tests one direction of one pair of nodes. If it does
+not arrive, the counter of the rule that stops it must have counted it. A probe waits until each datagram has arrived or
+was counted, so a proof takes milliseconds and needs no guess. The result holds for all packets of the same kind, and
+until another process changes the rules.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def _closed(connection: socket.socket) -> bool:
 
 
 def carries(connection: socket.socket, patience_s: float = _SETTLE_S) -> Literal["carries", "closed", "silent"]:
-    """Whether the far end's kernel acknowledges a byte sent now, whatever the program there does with it."""
+    """Whether the far end's kernel acknowledges a byte sent now. The program there need not read it."""
     connection.setblocking(False)
     try:
         if connection.recv(1024) == b"":

@@ -30,9 +30,7 @@ from ackproof.lab.topology import Link
 
 PROBE_PORT = 7
 OBSERVER = "observer"
-NOT_ONLY_OURS = (
-    "somebody else changed the packet rules of the lab: what they let pass is not known, until a new lab is up"
-)
+NOT_ONLY_OURS = "an outsider changed the packet rules of the lab: what they let pass is unknown until a new lab is up"
 T = TypeVar("T")
 _SCOPE_LINK = 253
 
@@ -159,7 +157,7 @@ class Network:
             return frozenset(link for name, (_, links) in self.cuts.items() if name != fault for link in links)
 
     def expect_only_our_rules(self) -> None:
-        """Raise NotProved if somebody else changed a rule: it may let packets through that differ from the probes."""
+        """Raise NotProved if an outsider changed a rule: it may let packets through that differ from the probes."""
         with self.lock:
             if not self._ask(self.rules.only_ours):
                 raise NotProved(NOT_ONLY_OURS)

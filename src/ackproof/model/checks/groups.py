@@ -36,7 +36,7 @@ CHECKS: dict[str, CheckKind] = {
         "a period in which no consumer of a group owned a partition of its topic",
         needs=("groups",), depends_on_time=True, needs_consumers="owned",
         consumers_lack="when exactly it owned a partition",
-        meaning="For a while no consumer of the group owned a partition, so nobody read it.",
+        meaning="For a while no consumer of the group owned a partition, so none read it.",
         advice="Use the cooperative assignor, and a session timeout that suits how fast you need a replacement.",
     ),
     "commit_regression": CheckKind(

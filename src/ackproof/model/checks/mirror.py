@@ -62,7 +62,7 @@ CHECKS: dict[str, CheckKind] = {
         "a measure: each move of the producers, or of a group, to another site: the time from the last "
         "acknowledgement or read at one site to the first at the other, and how many records were read again",
         needs=("sends",), applies_to=conditions.has_runbook, needs_full_scan=True,
-        meaning="The check measures how long nobody wrote or read while the clients moved to the other cluster.",
+        meaning="The check measures how long no client wrote or read while the clients moved to the other cluster.",
         advice="Nothing is wrong; use it to decide whether the runbook is fast enough.",
     ),
 }  # fmt: skip

@@ -14,7 +14,7 @@ CHECKS: dict[str, CheckKind] = {
         "out, because Kafka places them anew",
         needs=("state",), counted_column="wrong",
         meaning="The replicas of a new topic stand on other brokers than Kafka's documented rule explains.",
-        advice="Check the racks of the brokers, and whether somebody moved replicas.",
+        advice="Check the racks of the brokers, and whether replicas were moved.",
     ),
     "log_dir_placement": CheckKind(
         "placement(s) of logs in directories that did not hold the fewest",

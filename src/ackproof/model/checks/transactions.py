@@ -8,7 +8,7 @@ from ackproof.model.checks.kind import CheckKind
 CHECKS: dict[str, CheckKind] = {
     "torn_transaction": CheckKind(
         "transaction(s) that the healed log holds only in part",
-        "a transaction, whatever its outcome, of which the healed log holds some messages and not others",
+        "a transaction, committed or not, of which the healed log holds some messages and not others",
         default="forbidden", needs=("transactions", "ends"), applies_to=conditions.has_transactions, needs_fates=True,
         needs_full_scan=True,
         meaning="The log holds some messages of a transaction, and not the others.",

@@ -206,7 +206,7 @@ def _drawn(scenario: Scenario, drawn: DrawnPlan) -> Iterator[Problem]:
     for number, fault in enumerate(drawn.faults):
         where = f"drawn.faults.{number}"
         if fault.kind not in DRAWN:
-            yield f"{where}.kind", f"{fault.kind} cannot be drawn by lot; what can: {', '.join(DRAWN)}"
+            yield f"{where}.kind", f"{fault.kind} cannot be drawn at random; these can: {', '.join(DRAWN)}"
         if given := [*fault.begins_by, *fault.ends_by]:
             yield where, f"{', '.join(given)}: every_s and lasts_s say when it begins and ends"
             continue

@@ -18,7 +18,7 @@ def offset_gap(t: Tables) -> DataFrame:
     """A stretch of offsets without records, between log start and high watermark of a plain topic."""
     plain = t.ends.filter(~F.col("transactional") & ~F.col("compacted"))
     full = _full(t) if t.stretches is None else t.stretches.select(*TP, "first", "last")
-    # Full stretches, and the two ends of the log. Whatever lies between two neighbours is a hole.
+    # Full stretches, and the two ends of the log. The offsets between two neighbours are a hole.
     stretches = t.union(
         full.join(t.small_side(plain.select(*TP)), on=list(TP), how="left_semi"),
         _point(plain, F.col("log_start") - 1),

@@ -1,7 +1,7 @@
 """rebalances: how often each group rebalanced, and how long its partitions had no owner.
 
 The members learn of one rebalance one after the other, and an eager rebalance is a revocation and an assignment. So
-whatever follows within a second of the last event belongs to the same rebalance. The initial assignment is not counted.
+every event within a second of the last event belongs to the same rebalance. The initial assignment is not counted.
 """
 
 from __future__ import annotations

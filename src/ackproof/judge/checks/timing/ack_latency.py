@@ -2,7 +2,7 @@
 
 The two differ by coordinated omission: a blocked client sends later, and each send then looks quick. Latencies are
 rounded to 7 significant bits of their microseconds (an error below one percent). So a histogram of a few thousand bins
-gives the same percentiles in whatever order the rows come. The maximum is exact.
+gives the same percentiles for every order of the rows. The maximum is exact.
 """
 
 from __future__ import annotations

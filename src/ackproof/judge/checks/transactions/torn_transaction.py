@@ -1,6 +1,6 @@
 """torn_transaction: the healed log holds some messages of a transaction and not others.
 
-The check looks at every transaction, whatever its producer believes: "all or nothing" holds for an unknown outcome too.
+The check looks at every transaction, of any outcome: "all or nothing" holds for an unknown outcome too.
 Messages that retention removed count as present.
 """
 

@@ -3,7 +3,7 @@
 Ten producers, four partitions, a group of four consumers; every message is sent, acknowledged, in the healed log and
 read, one after the other. Then the leader of partition 0 is replaced by one that lacks its last messages, so that later
 ones stand at their offsets. For two seconds it acknowledges nothing; the first sends of that time are given up by their
-clients, of each three one that was written, one that was not and nobody can know, and one that was refused. Partition 1
+clients: of each three one was written, one was not and its outcome is unknown, and one was refused. Partition 1
 gets copies, and in partition 2 neighbours change places. How many is known, and so is what the judge has to find.
 """
 
@@ -300,7 +300,7 @@ def _write_rest(directory: Path, messages: int, ends: Longs, failed_at: int) -> 
     fault = {"fault": 1, "kind": "isolate", "asked": ["leader:orders/0"], "targets": ["kafka2"], "by": "the scenario"}
     times = {"asked": failed_ns - 10**8, "proved": failed_ns - 10**7, "healing": ends_ns - 2, "healed": ends_ns - 1}
     rows("faults", *({**fault, "at_ns": at, "event": event, "text": event} for event, at in times.items()))
-    looks = range(failed_ns, ends_ns, 10**9)  # a fault that nobody looked at would be no evidence
+    looks = range(failed_ns, ends_ns, 10**9)  # a fault that is never probed would be no evidence
     rows("probes", *({"fault": 1, "at_ns": at, "held": True, "text": "made"} for at in looks))
     rows("groups", *({"consumer": each, "group": 0, "at_ns": START, "event": "assigned", "topic": 0, "partition": each,
                       "assignment": 1, "position": 0} for each in range(PARTITIONS)))  # fmt: skip

@@ -45,7 +45,7 @@ def untold_table() -> str:
     for name, why in (UNKNOWN_OF_PRODUCERS | UNKNOWN_OF_CONSUMERS | from_the_end).items():
         by_reason.setdefault(why, []).append(name)
     rows = [f"| {', '.join(names)} | {why} |" for why, names in by_reason.items()]
-    return "\n".join(["| check | because it is not told |", "| --- | --- |", *rows])
+    return "\n".join(["| check | the fact that is missing |", "| --- | --- |", *rows])
 
 
 def pages() -> Iterator[tuple[Path, str]]:

@@ -291,7 +291,7 @@ def judged_with(
     folders = [temporary, run, home, cache, user.state, *([spark.folder] if spark else [])]
     with looking_for(SECRET, folders, theirs.folder) as found:
         done = asking.run("judge", str(run), *options, timeout_s=300)
-    assert not logged.exists(), "the judge's Java keeps its own log settings, whatever the environment says"
+    assert not logged.exists(), "the judge's Java keeps its own log settings in any environment"
     assert found.places == set()
     assert not is_told(forms_of(SECRET), (done.stdout + done.stderr).encode())
     assert found.open_to_others == set()

@@ -1,4 +1,4 @@
-"""A run is no evidence if somebody removes its fault, or adds another one: it is unknown, with exit code 3."""
+"""A run is no evidence if an outsider removes its fault or adds another one: it is unknown, with exit code 3."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 Told = Callable[[str, object], None]
 SMALL = {
-    "producer.count": 16_000,  # long enough for somebody else to act during the fault
+    "producer.count": 16_000,  # long enough for an outsider to act during the fault
     "producer.rate": 1000,
     "faults.0.at_messages": 2000,
     "faults.0.not_before_max_s": 1,  # partitions that are not isolated do not fail over
@@ -372,4 +372,4 @@ def test_a_run_in_which_somebody_serves_for_a_while_on_a_dead_brokers_port_is_un
         told = assert_found_out(run, out, "but another process serves on its port 9092")
     (directory,) = out.iterdir()
     assert read_record(directory).ended == "complete", "the broker started, and everything was read"
-    record_property("figure", f"somebody on a dead broker's port while a run went on: {told}")
+    record_property("figure", f"another program on a dead broker's port while a run went on: {told}")

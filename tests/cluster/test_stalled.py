@@ -1,4 +1,4 @@
-"""A consumer that somebody stops from outside: the messages that its group misses are never blamed on Kafka."""
+"""An outsider stops a consumer: the messages that its group misses are never blamed on Kafka."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def test_labs_at_the_same_time_do_not_meet_and_killing_one_does_not_harm_the_oth
 
 @contextmanager
 def taken(port: int) -> Iterator[None]:
-    """Yield a port of the host in use, by us unless somebody else uses it already."""
+    """Yield a port of the host in use, by us unless another program uses it already."""
     with socket.socket() as held:
         with suppress(OSError):
             held.bind(("127.0.0.1", port))

@@ -137,7 +137,7 @@ def test_only_the_owner_can_open_the_control_socket_and_ports_are_on_loopback_al
 
 
 @pytest.mark.proves("F4")
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 def test_another_user_cannot_use_the_lab(zk: RealLab) -> None:
     assert in_a_child(lambda: connected(zk.folder, 0)) == 0
     assert in_a_child(lambda: connected(zk.folder, ORDINARY_UID)) == errno.EACCES
@@ -316,7 +316,7 @@ def test_a_client_on_the_host_reaches_every_broker_and_is_cut_only_by_cuts_of_th
 
 @pytest.fixture
 def stop_supervisor(zk: RealLab) -> Iterator[int]:
-    """Stop the supervisor, and yield its pid. It goes on after the test, whatever the test did."""
+    """Stop the supervisor, and yield its pid. It goes on after the test, also if the test fails."""
     supervisor = int(zk.status()["supervisor_pid"])
     try:
         yield supervisor

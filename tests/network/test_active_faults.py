@@ -156,7 +156,7 @@ def test_a_pause_stops_every_thread_and_leaves_the_others_alone() -> None:
 
 
 @pytest.mark.proves("D1")
-def test_a_pause_that_somebody_else_ended_is_reported() -> None:
+def test_a_pause_that_an_outsider_ended_is_reported() -> None:
     def work(lab: Lab) -> None:
         standing = paused(lab)
         process = lab.processes.get("kafka1")
@@ -185,7 +185,7 @@ def test_a_pause_of_a_process_that_died_is_reported() -> None:
 
 @pytest.mark.proves("D1")
 @pytest.mark.parametrize("fault", [paused, cut])
-def test_a_node_that_somebody_restarts_under_a_fault_is_reported(
+def test_a_node_that_an_outsider_restarts_under_a_fault_is_reported(
     fault: Callable[[Lab], lab_module.ActiveFault],
 ) -> None:
     def work(lab: Lab) -> None:
@@ -195,7 +195,7 @@ def test_a_node_that_somebody_restarts_under_a_fault_is_reported(
         assert process is not None
         os.kill(process.pid, signal.SIGKILL)
         wait_until(lambda: reaped(lab, "kafka1"), "its process is reaped")  # and its port free
-        with started_by_somebody(lab, node):
+        with started_by_an_outsider(lab, node):
             wait_until(lambda: lab.cluster.state.answers(node), "another answers")
             assert [each["by_itself"] for each in told(lab, "exited")] == [True]
             if standing.kind == "pause":
@@ -207,7 +207,7 @@ def test_a_node_that_somebody_restarts_under_a_fault_is_reported(
 
 
 @contextmanager
-def started_by_somebody(lab: Lab, node: Node) -> Iterator[None]:
+def started_by_an_outsider(lab: Lab, node: Node) -> Iterator[None]:
     with kernel.inside(lab.network.endpoints[node.name].namespace):
         other = subprocess.Popen([sys.executable, "-c", ECHO.format(node.address)])
     try:
@@ -236,7 +236,7 @@ def test_a_fault_is_proved_once_more_right_before_it_is_healed(sabotaged: bool) 
         standing = cut(lab)  # nothing proves it again until it is healed
         if sabotaged:
             remove_rules(lab.network)
-        with suppress(NotProved):  # rules that somebody else changed prove nothing afterwards
+        with suppress(NotProved):  # rules that an outsider changed prove nothing afterwards
             asked(lab, verbs.heal, faults=[standing.name])
         assert lab.active == {}
         assert [len(told(lab, event)) for event in ("held", "no longer holds")] == [not sabotaged, sabotaged]
@@ -245,7 +245,7 @@ def test_a_fault_is_proved_once_more_right_before_it_is_healed(sabotaged: bool) 
 
 
 @pytest.mark.proves("D1")
-def test_rules_changed_by_somebody_else_are_reported_once_for_each_fault_and_again_when_it_is_healed() -> None:
+def test_rules_changed_by_an_outsider_are_reported_once_for_each_fault_and_again_when_it_is_healed() -> None:
     def work(lab: Lab) -> None:
         standing = [cut(lab), cut(lab)]
         let_connections_through_for_a_moment(lab.network)
@@ -352,7 +352,7 @@ def test_a_program_that_serves_on_the_port_of_a_dead_node_is_reported_once(verb:
         lab._knock("kafka1", how)
         assert told(lab, "no longer holds") == []
         keep_proving(lab)
-        with started_by_somebody(lab, node):
+        with started_by_an_outsider(lab, node):
             wait_until(lambda: bool(told(lab, "no longer holds")), "the other program is reported")
             lab._knock("kafka1", how)
         ((name, problem),) = [(each["node"], each["problem"]) for each in told(lab, "no longer holds")]
@@ -376,7 +376,7 @@ def test_a_dead_node_that_the_lab_starts_again_is_no_other_program() -> None:
         asked(lab, node_verbs.restart, nodes=["kafka1"], kill=True, wait=False)
         assert lab.down == {}
         ended(lab, kill)
-        with started_by_somebody(lab, lab.cluster.nodes["kafka1"]):
+        with started_by_an_outsider(lab, lab.cluster.nodes["kafka1"]):
             wait_until(lambda: lab.cluster.state.answers(lab.cluster.nodes["kafka1"]), "it answers")
             lab._knock("kafka1", before)
         assert told(lab, "no longer holds") == []
@@ -462,7 +462,7 @@ def test_a_signal_without_effect_on_a_client_is_reported(kind: str, said: str) -
 
 @pytest.mark.proves("D1")
 @pytest.mark.parametrize("heard", [False, True], ids=["ours", "of others"])
-def test_a_pause_of_a_client_that_somebody_else_ended_is_reported(heard: bool) -> None:
+def test_a_pause_of_a_client_that_an_outsider_ended_is_reported(heard: bool) -> None:
     """For an external client, the process that its listener started is paused."""
 
     def work(lab: Lab) -> None:
@@ -611,7 +611,7 @@ def test_a_program_that_served_for_a_dead_node_for_a_while_reaches_the_judge_by_
             ongoing.faults[0].begin()
             keep_proving(lab)
             if sabotaged:
-                with started_by_somebody(lab, lab.cluster.nodes["kafka1"]):
+                with started_by_an_outsider(lab, lab.cluster.nodes["kafka1"]):
                     wait_until(lambda: bool(told(lab, "no longer holds")), "the other program is reported")
             else:
                 time.sleep(0.5)
@@ -647,12 +647,10 @@ def test_a_fault_without_a_proof_reaches_the_judge_by_the_runs_journal() -> None
     ("ours", "came", "fit"),
     [(False, None, False), (False, "refused", True), (False, "failed", False), (True, None, True)],
 )
-def test_an_action_of_somebody_else_reaches_the_judge_by_the_runs_record(
-    ours: bool, came: str | None, fit: bool
-) -> None:
+def test_a_command_of_an_outsider_reaches_the_judge_by_the_runs_record(ours: bool, came: str | None, fit: bool) -> None:
     def work(lab: Lab) -> None:
         with a_run(lab) as ongoing:
-            by = f"somebody, pid {os.getpid() if ours else os.getppid()}"
+            by = f"root, pid {os.getpid() if ours else os.getppid()}"
             who = {"verb": "start", "asked": "ackproof start kafka1", "by": by}
             lab.events.add("asked", **who)
             if came:
@@ -684,7 +682,7 @@ def test_a_command_that_never_began_differs_from_one_that_failed(
         monkeypatch.setitem(verbs.VERBS, "stop", fails)
         server: Any = SimpleNamespace(lab=lab)
         with pytest.raises(problem):
-            verbs.Server._do(server, "stop", {"asked": "stop kafka3", "by": "somebody"}, None, None)  # type: ignore[arg-type]
+            verbs.Server._do(server, "stop", {"asked": "stop kafka3", "by": "root"}, None, None)  # type: ignore[arg-type]
         assert [each["event"] for each in lab.events.read()] == ["asked", event]
 
     in_a_lab(work)

@@ -348,7 +348,7 @@ def _or_no_netem() -> Iterator[None]:
 
 @contextmanager
 def refuted(network: Network, match: str | None = None) -> Iterator[None]:
-    """Assert that the proof within fails because of a probe, and not only because somebody else changed the rules.
+    """Assert that the proof within fails because of a probe, and not only because an outsider changed the rules.
 
     The proof has little time, because a sabotaged fault does not recover."""
     link_faults._PATIENCE_S = delay._PATIENCE_S = IMPATIENT_S
@@ -600,7 +600,7 @@ def test_a_fault_that_cannot_be_proved_is_removed() -> None:
 
 
 @pytest.mark.proves("D1")
-def test_a_rule_of_somebody_else_that_no_probe_meets_is_reported(rootless: bool) -> None:
+def test_a_rule_of_an_outsider_that_no_probe_meets_is_reported(rootless: bool) -> None:
     def work(network: Network) -> None:
         far = sorted(severed_between(["kafka3"], ["client"]))
         with (
@@ -628,7 +628,7 @@ def test_a_fault_that_was_interrupted_between_two_probes_is_reported(match: Matc
 
 
 def assert_nothing_is_proved(network: Network, *standing: FaultProof) -> None:
-    """Assert that no active fault, no healing and no later fault is proved, whatever the lab itself changes."""
+    """Assert that no active fault, no healing and no later fault is proved, also after changes by the lab itself."""
     for held in standing * 2:
         with pytest.raises(NotProved, match=NOT_ONLY_OURS):
             held.prove()
@@ -641,7 +641,7 @@ def assert_nothing_is_proved(network: Network, *standing: FaultProof) -> None:
 
 
 @pytest.mark.proves("D1")
-def test_a_change_of_somebody_else_just_before_one_of_ours_is_reported() -> None:
+def test_a_change_by_an_outsider_just_before_one_of_ours_is_reported() -> None:
     def work(network: Network) -> None:
         with link_faults.severed(network, "f1", BOTH, Match()) as held:
             let_connections_through_for_a_moment(network)
@@ -915,13 +915,13 @@ class Play:
             wait_until(lambda: look(0.01), "every link that is not silent has answered")
             look(SILENCE_S)
         for place, told in expected.items():
-            assert told in (outcomes.get(place, "silent"), "by lot"), place
+            assert told in (outcomes.get(place, "silent"), "random"), place
 
     def _expected(self, link: Link, port: int) -> str:
         there = [cut.match for cut in self._cuts() if cut.takes(link, port, opens=True)]
         back = [cut.match for cut in self._cuts() if cut.takes(link[::-1], port, opens=False)]
         if any(match.loss is not None for match in there + back):
-            return "by lot"
+            return "random"
         if any(not match.reset for match in there):
             return "silent"
         return "refused" if there else "silent" if back else "connected"

@@ -1,4 +1,4 @@
-"""Traffic of the test's own: a small program that stands in a node's namespace and does what it is told, line by line.
+"""A small program for a test's own traffic: it runs in a node's namespace and carries out one request a line.
 
 It knows nothing of the lab and imports nothing of it. One JSON object a line in, one out:
 

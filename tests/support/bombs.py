@@ -214,7 +214,7 @@ def a_long_signature(run: Path) -> None:
 
 
 def planted_folds(run: Path) -> Path:
-    """Plant a file where a judge keeps its folds, with a signature that anybody can compute."""
+    """Plant a file where a judge keeps its folds, with a signature that any program can compute."""
     with opened(run) as source, kept_folder(source) as kept:
         assert kept is not None
         return made(kept / "_folds")

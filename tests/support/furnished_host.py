@@ -1,4 +1,4 @@
-"""A host that labs must leave as it was: namespaces with links, rules and mounts of somebody else.
+"""A host that labs must leave as it was: namespaces with links, rules and mounts of other programs.
 
 `standing` tells all of it to the last byte: links, addresses, routes, rules and sets of every family, mounts, and a
 named namespace that has the same once more.
@@ -35,7 +35,7 @@ HEADER_BYTES = 16  # of a message of the kernel; it holds the number of the proc
 
 
 def furnish() -> None:
-    """Set up what somebody may have who also uses a table of our name, and an address of ours."""
+    """Set up links, rules and mounts of another program that also uses a table of our name and an address of ours."""
     Path("/proc/sys/net/ipv6/conf/default/accept_dad").write_text(
         "0"
     )  # an address is usable at once, and does not change later

@@ -1,4 +1,4 @@
-"""Histories written by hand: a few sends, the records of the final log, and whatever else a check looks at.
+"""Histories written by hand: a few sends, the records of the final log, and the other rows that a check reads.
 
 Times are milliseconds from the beginning of the run. What a test leaves out is as in a run where nothing went wrong:
 each send was reserved, made when it was due and acknowledged a millisecond later; each partition that is named was read

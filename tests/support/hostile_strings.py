@@ -99,7 +99,7 @@ def shown(string: str) -> str:
 
 
 def make_hostile_run(runs: Path) -> Path:
-    """Make a judged run that has each of these strings in each place that somebody else may write to."""
+    """Make a judged run that has each of these strings in each place that a stranger may write to."""
     topic = '"><img src=x onerror=window.pwned=20>'
     lines = tuple(f"INFO {topic}-0 Truncating to offset 7 {string}".replace("\n", " ") for string in HOSTILE)
     title = "<script>window.pwned=21</script> {{7*7}} \u202e"

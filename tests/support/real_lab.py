@@ -339,7 +339,7 @@ def lab(user: User, name: str, *options: str, timeout_s: float = 120) -> Iterato
 
 # -- what will not end by itself --------------------------------------------------------------------------------------
 
-DAEMON = "trap '' TERM; setsid sleep 987654 </dev/null >/dev/null 2>&1 &"  # ignores signals, and is nobody's child
+DAEMON = "trap '' TERM; setsid sleep 987654 </dev/null >/dev/null 2>&1 &"  # ignores signals, and is no process's child
 DEAF = "trap '' TERM INT HUP; echo deaf; while :; do sleep 987653; done"
 
 

@@ -36,7 +36,7 @@ def metadata() -> bytes:
     """No tags, not slowed down; a broker without a rack; the cluster and its controller; the topic."""
     itself = struct.pack(">Bi", 2, NUMBER)  # a list of one
     broker = itself + compact(b"kafka%d" % NUMBER) + struct.pack(">iBB", 9092, 0, 0)
-    partition = struct.pack(">BhiiI", 2, 0, 0, NUMBER, 0) + itself + itself + bytes([1, 0])  # nobody is offline
+    partition = struct.pack(">BhiiI", 2, 0, 0, NUMBER, 0) + itself + itself + bytes([1, 0])  # no replica is offline
     topic = struct.pack(">Bh", 2, 0) + compact(TOPIC) + bytes(1) + partition + bytes(5)
     return bytes(5) + broker + compact(b"cluster") + struct.pack(">i", NUMBER) + topic + bytes(5)
 

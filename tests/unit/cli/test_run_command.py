@@ -1,4 +1,4 @@
-"""From a scenario to a verdict: no lab is left behind, whatever goes wrong on the way."""
+"""From a scenario to a verdict: no lab is left behind, also after an error at any step."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_a_webhook_gets_each_alert_in_order(receiver: tuple[str, list[Any]]) -> 
 
 
 def test_a_webhook_that_is_gone_is_reported_and_delays_nothing() -> None:
-    with socket.socket() as taken:  # a port that nobody listens on
+    with socket.socket() as taken:  # a port without a listener
         taken.bind(("127.0.0.1", 0))
         told: list[str] = []
         sinks = AlertSinks(f"http://127.0.0.1:{taken.getsockname()[1]}/", None, told.append)
@@ -105,7 +105,7 @@ def test_alerts_that_a_slow_webhook_did_not_accept_by_the_end_are_reported(
             sinks.put(LINE)
         connection, _address = server.accept()
         sinks.close()
-        last = told[-1]  # when the connection is gone, that is told, too
+        last = told[-1]  # the end of the connection is reported too
         connection.close()
     assert last.startswith(f"the webhook at {host} had not accepted {alerts} alert{'s' * (alerts > 1)}")
     assert "secret" not in last

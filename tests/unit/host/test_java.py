@@ -1,4 +1,4 @@
-"""Which Java is taken, with homes made of a release file and a program that says what we want."""
+"""The choice of Java. Each Java home is a release file and a program that prints the wanted version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file in the folder where a user stands is never run as that user: each Python process of ours has the safe path."""
+"""Our Python processes never run a file from the user's working directory: each is started with a safe path."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TRAP = "from pathlib import Path\nPath({!r}).touch()\nraise SystemExit('planted'
 
 
 def lists_with_python(tree: ast.AST) -> Iterator[int]:
-    """The lines of lists that hold `sys.executable`: command lines."""
+    """Yield the lines of lists that hold `sys.executable`: these are command lines."""
     for node in ast.walk(tree):
         if isinstance(node, ast.List | ast.Tuple) and any("sys.executable" in ast.unparse(each) for each in node.elts):
             yield node.lineno
@@ -41,7 +41,7 @@ def test_every_python_of_ours_is_started_in_one_place() -> None:
 
 @pytest.fixture
 def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    """A working directory full of traps, and the file that whatever falls into one of them makes."""
+    """Return a working directory full of traps, and the file that a sprung trap makes."""
     folder, sprung = tmp_path / "planted", tmp_path / "sprung"
     for name in PLANTED:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -61,7 +61,7 @@ MODULES = (
 @pytest.mark.usefixtures("planted")
 @pytest.mark.parametrize("module", MODULES)
 def test_a_planted_module_is_not_imported(module: str, planted: tuple[Path, Path], record_property: Told) -> None:
-    """Each stops at its missing words, and by then it has imported all that stands at its top."""
+    """Each program ends because its arguments are missing. By then it has made the imports at its top."""
     done = subprocess.run(own_program(module), capture_output=True, stdin=subprocess.DEVNULL, text=True, check=False)
     assert "planted" not in done.stdout + done.stderr
     assert not planted[1].exists()
@@ -78,10 +78,10 @@ def test_the_judge_starts_beside_planted_modules(planted: tuple[Path, Path]) -> 
     assert not planted[1].exists()
 
 
-def test_the_supervisor_starts_where_it_is_told_and_beside_planted_modules(
+def test_the_supervisor_starts_in_the_given_directory_beside_planted_modules(
     planted: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is started in `/`; here in the planted folder, where it comes as far as its missing hand-over."""
+    """The lab starts it in `/`; this test starts it in the planted folder. It ends because its boot file is missing."""
     directory = LabDirectory(planted[0])
     directory.supervisor_log.parent.mkdir(parents=True)
     start = subprocess.Popen
@@ -92,7 +92,7 @@ def test_the_supervisor_starts_where_it_is_told_and_beside_planted_modules(
 
 
 def test_a_child_ignores_the_environment_where_its_parent_does(tmp_path: Path) -> None:
-    """`./ackproof` is isolated: also a PYTHONPATH with an empty entry, which is the working directory, runs nothing."""
+    """`./ackproof` is isolated: an empty entry in PYTHONPATH, which means the working directory, runs no file there."""
     (tmp_path / "json.py").write_text(TRAP.format(str(tmp_path / "sprung")))
     program = "import json, sys; from ackproof.host.own_program import own_program; print(json.dumps(own_program('x')))"
     python = own_program("x")[0]

@@ -1,4 +1,4 @@
-"""The settings of a cluster that is not ours: read as Kafka reads them, and told to nobody."""
+"""The settings of a cluster that is not ours are read as Kafka reads them, and never shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit trail."""
+"""The audit log of a lab."""
 
 from __future__ import annotations
 

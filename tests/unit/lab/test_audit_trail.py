@@ -1,4 +1,4 @@
-"""What goes past a lab's own verbs stands in its audit trail all the same, for whoever reads it and for a run."""
+"""Changes of a lab that do not go through its commands are in its audit log too, for a reader and for a run."""
 
 from __future__ import annotations
 

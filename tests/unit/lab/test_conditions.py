@@ -1,4 +1,4 @@
-"""What somebody outside does to a node's process: by samples made by hand, the near miss beside the hit, and by a real
+"""Disturbances of a node's process by an outsider: in samples made by hand, with near misses beside hits, and of a real
 process that is stopped, traced, reniced and bound."""
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def test_processor_time_stands_still_only_if_samples_were_on_time(case: str) -> 
 
 @pytest.mark.proves("D2")
 def test_a_pause_by_the_lab_does_not_count_as_standing_still(tmp_path: Path) -> None:
-    """A node that goes on after a long pause has not used the processor yet when it is looked at."""
+    """At the first sample after a long pause, the node has not used the processor yet."""
     trail = Events(tmp_path / "events.jsonl")
     conditions = Conditions(Processes(lambda *_: None), trail, Proc(os.getpid()))
     for second in range(8):
@@ -146,7 +146,7 @@ def slept(name: str = "kafka-handler") -> Thread:
 
 
 def worked(waited_ms: int, name: str = "kafka-handler", ran_ms: int = 90) -> Thread:
-    """As `slept`, one second later."""
+    """Return the thread of `slept` one second later."""
     return Thread("S", 0, 0, name, ran_ms * MS, waited_ms * MS)
 
 
@@ -201,7 +201,7 @@ PINNED = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])})\nwhile Tru
 
 
 class Watched:
-    """One process that the lab started, and what the trail tells of it."""
+    """One process that the lab started, and its events in the audit trail."""
 
     def __init__(self, folder: Path) -> None:
         self._trail = Events(folder / "events.jsonl")
@@ -249,11 +249,11 @@ IS_STOPPED = "kafka1 is stopped, and no fault of the lab stops it"
 
 
 @pytest.mark.proves("D2")
-def test_a_stop_by_somebody_else_and_its_end_are_logged_even_if_it_is_short(tmp_path: Path) -> None:
+def test_a_stop_by_an_outsider_and_its_end_are_logged_even_if_it_is_short(tmp_path: Path) -> None:
     with watched(tmp_path) as process:
         os.kill(process.pid, signal.SIGSTOP)
         assert wait_until(lambda: stopped_threads(process.pid), 20)
-        os.kill(process.pid, signal.SIGCONT)  # and nobody looked in between
+        os.kill(process.pid, signal.SIGCONT)  # without a sample in between
         moment = ["kafka1 was stopped for a moment, and no fault of the lab stops it", "kafka1 goes on"]
         assert process.wait_for(2) == moment
         os.kill(process.pid, signal.SIGSTOP)
@@ -272,9 +272,10 @@ def test_a_pause_by_the_lab_is_not_logged_and_a_later_stop_is(tmp_path: Path) ->
         assert process.wait_for(1) == [IS_STOPPED]
 
 
-def what_is_told_of(*steps: str) -> tuple[list[bool], list[bool]]:
-    """Of stops and continuations as the kernel tells them: which are ours, and by which of them a stranger woke a pause
-    of ours. `stop` and `go` are what we ask for, `stopped` and `goes on` what the kernel tells."""
+def judged_halts(*steps: str) -> tuple[list[bool], list[bool]]:
+    """For each stop and continuation that the kernel reports: is it ours, and did a stranger end our pause?
+
+    The steps `stop` and `go` are our requests; `stopped` and `goes on` are reports of the kernel."""
     processes, handle = Processes(lambda *_: None), os.pidfd_open(os.getpid())
     processes._running["kafka1"] = Process(os.getpid(), handle)
     halts = []
@@ -291,18 +292,18 @@ def what_is_told_of(*steps: str) -> tuple[list[bool], list[bool]]:
 
 HALTS: dict[str, tuple[list[str], list[bool], list[bool]]] = {
     "a pause of ours": (["stop", "stopped", "go", "goes on"], [True, True], [False, False]),
-    "our second pause begins before the end of the first is told": (
+    "our second pause begins before the end of the first is reported": (
         ["stop", "stopped", "go", "stop", "goes on", "stopped", "go", "goes on"],
         [True] * 4,
         [False] * 4,
     ),
-    "our second pause begins, and the end of the first is never told": (
+    "our second pause begins, and the end of the first is never reported": (
         ["stop", "stopped", "go", "stop", "stopped", "goes on"],
         [True] * 3,
         [False, False, True],
     ),
     "a stranger stops it": (["stopped", "goes on"], [False, False], [False, False]),
-    "a stranger stops it before the end of our pause is told": (
+    "a stranger stops it before the end of our pause is reported": (
         ["stop", "stopped", "go", "stopped", "goes on"],
         [True, False, False],
         [False] * 3,
@@ -318,9 +319,9 @@ HALTS: dict[str, tuple[list[str], list[bool], list[bool]]] = {
 
 @pytest.mark.proves("D2")
 @pytest.mark.parametrize("case", HALTS)
-def test_a_stop_is_ours_or_somebody_elses(case: str) -> None:
+def test_a_stop_is_ours_or_a_strangers(case: str) -> None:
     steps, ours, woken = HALTS[case]
-    assert what_is_told_of(*steps) == (ours, woken)
+    assert judged_halts(*steps) == (ours, woken)
 
 
 def _paused(process: Watched) -> bool:
@@ -383,7 +384,7 @@ def test_a_process_that_is_ending_is_not_sampled() -> None:
 
 @pytest.mark.proves("D3")
 def test_two_processes_on_one_processor_wait_for_it() -> None:
-    """By the kernel's own figures: each gets half of it at most."""
+    """By the kernel's own figures each thread gets half of the processor at most."""
     processor = str(min(os.sched_getaffinity(0)))
     both = [subprocess.Popen([sys.executable, "-c", PINNED, processor]) for _ in range(2)]
     try:

@@ -1,4 +1,4 @@
-"""Where a lab keeps its files, and how to tell whether it is alive."""
+"""The directory of a lab: its files, and the lock that shows whether the lab is alive."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_folder_that_is_removed_during_the_claim_is_made_again(monkeypatch: py
         descriptor = real(path, *arguments, **more)
         if str(path) == str(directory.lock) and not opened:
             opened.append(path)
-            directory.remove()  # somebody's `down`, at the worst moment
+            directory.remove()  # another command's `down`, at the worst moment
             assert not directory.path.exists()
         return descriptor
 
@@ -225,7 +225,7 @@ def test_the_next_run_removes_the_lab_of_a_killed_run_and_nothing_else() -> None
 
 
 @pytest.mark.proves("E3")
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 def test_a_lab_of_another_user_is_never_called_down_nor_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
@@ -258,7 +258,7 @@ ALL_VERBS = [
 
 
 def as_another(lines: list[list[str]]) -> list[tuple[int, str, str]]:
-    """Each command line by an ordinary user, who may not even import from root's Python: so all is imported before."""
+    """Run each command line as an ordinary user, who cannot import from root's Python: so import everything first."""
     for name in (
         "kafka.distribution.jars",
         "kafka.admin",
@@ -279,7 +279,7 @@ def as_another(lines: list[list[str]]) -> list[tuple[int, str, str]]:
     return found
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 def test_runs_of_another_user_are_not_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
@@ -319,7 +319,7 @@ def test_a_damaged_lab_file_is_reported_in_one_sentence(content: bytes) -> None:
 
 
 def test_a_lab_with_a_full_queue_of_callers_is_reported_in_time() -> None:
-    """A supervisor that is stopped takes nobody off the queue, and callers that gave up still stand in it."""
+    """A stopped supervisor accepts no caller from the queue, and callers that gave up stay in it."""
     with claimed() as directory, socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(directory.socket))
         listening.listen(0)

@@ -1,4 +1,4 @@
-"""Making a lab is given up at any moment without leaving its folder behind."""
+"""The start of a lab can be interrupted at any moment, and leaves no folder behind."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_signal_that_is_ignored_stays_ignored(tmp_path: Path, monkeypatch: pyt
 def test_the_disks_of_the_nodes_take_at_most_half_of_the_memory_that_is_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kernel's own limit is half of what the machine has: more than a control group or other programs may leave."""
+    """The kernel's default limit is half of the machine's memory: a control group or other programs may leave less."""
     from ackproof.host import namespaces as kernel
     from ackproof.lab.server import supervisor
 

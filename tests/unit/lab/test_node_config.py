@@ -1,4 +1,4 @@
-"""What each node is started with, in both modes."""
+"""The configuration of each node, in both modes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def properties(spec: LabSpec, node: Node, exposed_port: int | None = None) -> di
 
 
 def read_as_java_does(text: str) -> dict[str, str]:
-    """java.util.Properties.load, as its documentation describes it, for pairs separated by `=`."""
+    """Parse as java.util.Properties.load is documented to, for pairs separated by `=`."""
     found = {}
     for line in re.split(r"\r\n|\r|\n", text):
         line = line.lstrip(" \t\f")

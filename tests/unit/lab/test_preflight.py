@@ -1,4 +1,4 @@
-"""The doctor tells, whatever it meets: it neither hangs, nor falls over, nor leaves anything."""
+"""The doctor reports on every machine: it does not hang, does not crash, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def told_by_a_crippled_machine(lacks: dict[str, Any], **environment: str | None)
 
 @pytest.fixture(scope="module")
 def poor(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Finding]]:
-    """A machine that lacks many things at once, which no answer confuses, and what the doctor says of it."""
+    """A machine that lacks several independent things at once, and the doctor's findings about it."""
     folder = tmp_path_factory.mktemp("poor")
     for name in ("home", "temporary", "programs"):
         (folder / name).mkdir()
@@ -254,7 +254,7 @@ def test_a_machine_without_java_is_told_what_to_install(poor: tuple[Path, dict[s
 
 @pytest.mark.proves("E3")
 def test_user_namespaces_that_are_switched_off_are_named_with_the_switch() -> None:
-    """The limit is that of the namespace in which it stands, and of no other."""
+    """The limit that counts is that of the doctor's own namespace."""
     lacks = {"as": 1000, "switches": {"/proc/sys/user/max_user_namespaces": "0"}}
     findings = told_by_a_crippled_machine(lacks)
     assert findings["namespaces without root"] == Finding(
@@ -281,7 +281,7 @@ def test_too_few_namespaces_of_a_kind_are_named_with_their_limit(kind: str, limi
 @pytest.mark.proves("E3")
 @pytest.mark.parametrize("switch", doctor.SWITCHES)
 def test_a_switch_that_only_some_kernels_have_is_named(switch: tuple[str, str, str]) -> None:
-    """The file is there and says so, and what it says is so."""
+    """The switch's file exists and is off, and the kernel refuses the namespaces."""
     file, off, cure = switch
     lacks = {
         "as": 1000,
@@ -308,12 +308,12 @@ def test_a_container_that_forbids_namespaces_is_named_to_root_and_to_others() ->
 
 
 def on_a_terminal(command: list[str], environment: dict[str, str]) -> bytes:
-    """What a program says whose output and errors are a terminal."""
+    """Return the output of a program whose stdout and stderr are a terminal."""
     ours, theirs = os.openpty()
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
         os.close(theirs)
         said = b""
-        with suppress(OSError):  # EIO: nobody has its other end any more
+        with suppress(OSError):  # EIO: no process has its other end open any more
             while part := os.read(ours, 65536):
                 said += part
         os.close(ours)
@@ -321,7 +321,7 @@ def on_a_terminal(command: list[str], environment: dict[str, str]) -> bytes:
     return said
 
 
-# A verdict is told in colours: the words that `run` and `judge` end with.
+# A verdict in colours: the last words of `run` and `judge`.
 TELLS = """
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A lab as data: what is allowed, and what follows from it."""
+"""The specification of a lab: what it allows, and what it implies."""
 
 from __future__ import annotations
 

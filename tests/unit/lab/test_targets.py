@@ -1,4 +1,4 @@
-"""Names, globs, lists and roles."""
+"""Targets: names, globs, lists and roles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may hear whom."""
+"""Which nodes may reach which."""
 
 from __future__ import annotations
 

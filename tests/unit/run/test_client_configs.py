@@ -1,4 +1,4 @@
-"""What client processes are told: the client ids of a group, and whether a topic grows."""
+"""The configuration of client processes: the client ids of a group, and whether a topic grows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ackproof.run.client_files import ClientFiles
 def configs(
     tmp_path: Path, *consumers: ConsumerPlan, transactions: TransactionsPlan | None = None, **more: Any
 ) -> ClientConfigs:
-    """A producer and these consumers."""
+    """Return a scenario with one producer and these consumers."""
     scenario = Scenario(
         name="one",
         section="X",

@@ -1,4 +1,4 @@
-"""The clients of a run: one that ends by itself ends the run, for nobody would see the hole that it leaves."""
+"""The clients of a run. If one ends by itself the run ends, because its missing data would not be noticed."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_external_clients_may_end_in_any_way(tmp_path: Path, monkeypatch: pytest
 
 
 def in_two_tables(tmp_path: Path, **more: Any) -> Clients:
-    """A producer, and one that comes after it."""
+    """Return a scenario with a producer, and another that starts after it."""
     scenario = Scenario(
         name="two",
         section="X",
@@ -197,8 +197,7 @@ def test_only_living_consumers_report_how_far_they_have_read(
 def test_consumers_are_told_where_the_logs_end_and_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_whole: int
 ) -> None:
-    """The run says what a group lacked when it no longer waited, and the judge gets to know it. A mirror's topic has an
-    end as any other."""
+    """When the run stops waiting, it says what a group lacked, also to the judge. A mirror's topic has an end too."""
     made = clients(tmp_path, monkeypatch, {}, [])
     made.processes.started.add("consumer1")
     for topic, table in enumerate(("ends", "mirror_ends")):

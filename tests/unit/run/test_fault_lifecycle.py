@@ -1,4 +1,4 @@
-"""The faults of a run in a lab that only answers: who ends them, and what the journal has about it."""
+"""The faults of a run in a simulated lab: what ends each fault, and what the journal says about it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STUCK = "the lab does not answer"
 
 
 class StandIn:
-    """Answers as a lab does, or does not answer, and knows what it was asked."""
+    """A lab that answers, or does not answer, and records its requests."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[tuple[str, dict[str, Any]]] = []
@@ -63,7 +63,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
 
 @pytest.fixture
 def run(tmp_path: Path, lab: StandIn) -> running.RunExecution:
-    """A run that goes on, with one fault that was injected and proved."""
+    """An ongoing run with one fault that was injected and proved."""
     return under_way(tmp_path)
 
 
@@ -88,7 +88,7 @@ def rows(run: running.RunExecution) -> list[dict[str, Any]]:
 
 
 def journaled(run: running.RunExecution) -> list[tuple[str, str | None]]:
-    """How the fault ended."""
+    """Return how the fault ended, by the journal."""
     run.close()
     return [(row["event"], row["by"]) for row in rows(run) if row["event"] not in ("asked", "proved")]
 
@@ -198,7 +198,7 @@ def test_a_fault_that_ended_by_itself_is_not_healed_again(run: running.RunExecut
 def test_a_fault_that_ended_while_its_lab_was_stopped_is_journaled_as_ended_by_the_kernel(
     run: running.RunExecution, lab: StandIn, refused: bool
 ) -> None:
-    """The lab goes on with the heal that was asked: either the heal comes first, or the lab's own proof does."""
+    """When the lab goes on, either the requested heal comes first, or the lab's own proof."""
     ended: list[int] = []
 
     def heal() -> dict[str, Any]:
@@ -246,14 +246,14 @@ def test_a_pause_that_its_timer_ended_is_journaled_as_ended_by_the_timer(
     assert journaled(run) == [("healing", "watchdog"), ("healed", "watchdog")]
 
 
-def test_a_fault_that_somebody_else_healed_is_journaled_as_not_healed(
+def test_a_fault_that_another_command_healed_is_journaled_as_not_healed(
     run: running.RunExecution, lab: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse() -> dict[str, Any]:
         raise UsageProblem("no fault f1 is active")
 
     lab.answers["heal"] = refuse
-    over(lab, "heal")  # somebody's own
+    over(lab, "heal")  # by a command that is not part of the run
     monkeypatch.setattr(fault_lifecycle, "TOLD_S", 0)
     run.faults[0].end()
     assert journaled(run) == [("healing", "the scenario"), ("not healed", "the scenario")]
@@ -279,7 +279,7 @@ def test_a_server_that_dies_by_itself_is_reported_at_once_and_leaves_a_doubt(
     run.close()
 
 
-def test_a_lab_that_somebody_else_took_down_is_named_as_the_cause(
+def test_a_lab_that_another_command_took_down_is_named_as_the_cause(
     run: running.RunExecution, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(LabDirectory, "alive", lambda _: False)

@@ -1,4 +1,4 @@
-"""A run follows the log of its health check: whole lines, each once."""
+"""A run follows the log of its health check. It takes only whole lines, and each line once."""
 
 from __future__ import annotations
 

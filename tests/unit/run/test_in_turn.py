@@ -1,4 +1,4 @@
-"""Producers that come one after the other, and receivers: what a scenario may say of them, and when they start."""
+"""Producers that start one after the other, and receivers: the rules for them in a scenario, and when they start."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_what_cannot_be_is_told(old: str, new: str, words: str) -> None:
 
 
 class Lab:
-    """Clients whose processes are only names; a test says how far each is."""
+    """Clients whose processes are only names; a test sets the progress of each."""
 
     def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *plans: ProducerPlan) -> None:
         scenario = Scenario("s", "X", "", "", producers=list(plans), topics=[TopicPlan("orders")])

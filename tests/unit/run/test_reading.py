@@ -1,4 +1,4 @@
-"""When the consumers of a run have read what there is: by what each knows of the log's end, never by silence alone."""
+"""When a run knows that its consumers have read everything: by the log's end that each reports, never by silence."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CASES: dict[str, tuple[Sequence[Member], str | None]] = {
     "one that has one partition to read": ([member(read_whole=3)], "reading"),
     "one that was stopped before it was told that the load is over": ([member(read_whole=0)], "reading"),
     "two that share the topic": ([HALF, OTHER_HALF], None),
-    "one of two, whose fellow is dead, and whose partitions nobody has yet": ([HALF], "unowned"),
+    "one of two members, while the partitions of the dead one have no owner yet": ([HALF], "unowned"),
     "one of two that waits for its group": ([HALF, member("consumer2", ready=False, owned=0, read_whole=0)], "reading"),
     "one that idles beside one that has read all": ([member(), member("consumer2", owned=0, read_whole=0)], None),
     "a group that has read all beside one that has not": ([member(), member(group="shop", read_whole=1)], "reading"),
@@ -56,7 +56,7 @@ def test_each_group_that_lacks_something_is_named() -> None:
 
 
 class Clock:
-    """Time that passes only while somebody sleeps."""
+    """A clock that advances only while the program sleeps."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
@@ -67,13 +67,13 @@ class Clock:
         self.now += seconds
 
     def waits(self, members: Callable[[float], Sequence[Member]]) -> tuple[dict[str, str], int]:
-        """What the groups lacked when the wait was over, and after how many seconds."""
+        """Return what the groups lacked when the wait was over, and how many seconds it took."""
         lack = wait_until_read(lambda: members(self.now), PARTITIONS)
         return lack, round(self.now)
 
 
 def test_the_run_waits_for_a_consumer_that_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stopped for nine seconds, it has read everything a second after it goes on."""
+    """The consumer stops for nine seconds, and has read everything a second after it resumes."""
     lack, waited_s = Clock(monkeypatch).waits(lambda now: [member(read_whole=4 if now >= 10 else 0)])
     assert (lack, waited_s) == ({}, 10)
 

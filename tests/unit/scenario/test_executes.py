@@ -1,4 +1,4 @@
-"""A scenario is a program: what it would execute is told before it does, and no check of it executes anything."""
+"""A scenario is a program: a run lists what it would execute before it starts, and no check executes anything."""
 
 from __future__ import annotations
 

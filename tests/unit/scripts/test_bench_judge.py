@@ -1,4 +1,4 @@
-"""The bench of the judge: what it plants is found by plain SQL, and whoever counts otherwise is named."""
+"""The bench of the judge: plain SQL finds what it plants, and a judge with other counts is named."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_plain_sql_finds_what_the_bench_never_plants(made: Path) -> None:
         record(400, 3, end + 1),  # resurrected, with a gap before it
         record(401, 0, end_of_first),  # of the epoch before: acknowledged by a leader that was deposed
         record(402, 3, end + 2),  # moved, from where something else stands
-        record(10**6, 3, end + 3),  # that nobody reserved
+        record(10**6, 3, end + 3),  # that no producer reserved
     )
     add(
         made,

@@ -140,7 +140,9 @@ def test_a_sitting_ends_with_a_pause_and_counts_only_runs_by_default() -> None:
 
 
 def test_measured_tables_are_kept_with_their_run(tmp_path: Path) -> None:
-    gaps = Measured("site_gap", "How long nobody wrote", ["gap of", "ms"], [["writes", "318"], ["reads", "4,028"]], [])
+    gaps = Measured(
+        "site_gap", "How long no client wrote", ["gap of", "ms"], [["writes", "318"], ["reads", "4,028"]], []
+    )
     rows = [of("a", measured=[gaps]), of("b", measured=[])]
     results.write(rows, tmp_path)
     assert results.read(tmp_path) == rows

@@ -1,4 +1,4 @@
-"""Fetching, checking and mending, with a program in the place of java that does what Ivy does with the wanted list."""
+"""Fetching, checking and mending jars. A program in place of java does what Ivy does with the list of wanted jars."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ def test_only_a_release_of_three_or_four_is_a_version(version: str, repository: 
 
 @pytest.fixture
 def connector(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Its jars, of the modules that are pinned, each with bytes and a checksum of its own."""
+    """The jars of the pinned modules, each with bytes and a checksum of its own."""
     modules = (resources.files("ackproof.kafka.distribution") / "checksums" / f"{jars.CONNECTOR}.modules").read_text()
     names = ["-".join(line.split(":")[1:]) for line in modules.split()]
     for name in names:
@@ -315,7 +315,7 @@ def test_a_jar_of_sparks_connector_that_is_not_the_pinned_one_is_never_used(
 def test_sparks_connector_is_held_to_the_checksums_that_the_project_pins(
     repository: Repository, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
 ) -> None:
-    """Jars of the right names and of other bytes, all four of them."""
+    """All four jars have the right names and wrong bytes."""
     folder = resources.files("ackproof.kafka.distribution") / "checksums"
     monkeypatch.setattr(jars, "_pinned", lambda name: (folder / name).read_text())
     names = {line.split("  ")[1] for line in (folder / f"{jars.CONNECTOR}.sha256").read_text().splitlines()}
@@ -335,7 +335,7 @@ def test_a_default_release_is_held_to_the_checksums_that_the_project_pins(
     monkeypatch: pytest.MonkeyPatch,
     record_property: Callable[[str, object], None],
 ) -> None:
-    """Jars of the right names and of other bytes, all of them: none is used, and each is found out by its own line."""
+    """All jars have the right names and wrong bytes: none is used, and each is detected by its own checksum line."""
     pinned = (resources.files("ackproof.kafka.distribution") / "checksums" / f"{version}.sha256").read_text()
     names = [line.split("  ")[1] for line in pinned.splitlines()]
     monkeypatch.setattr(jars, "_pinned", PINNED)

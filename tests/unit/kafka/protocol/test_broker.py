@@ -1,4 +1,4 @@
-"""Questions to one node: the answers of real clusters replayed, and peers that mean no good."""
+"""Questions to one node: recorded answers of real clusters, and hostile peers."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def test_a_node_that_closed_an_old_connection_is_asked_again_on_a_new_one() -> N
 
 
 def test_an_answer_with_bytes_missing_anywhere_is_malformed() -> None:
-    """Whatever the cut leaves, it is no answer, and nothing but Malformed is raised."""
+    """An answer cut anywhere raises Malformed and no other exception."""
     for request, answer in peers.recorded("4.3.1-kafka2").items():
         form: Codec = codec(int.from_bytes(request[:2], "big"), int.from_bytes(request[2:4], "big"))
         form.decode(bytes(4) + answer)
@@ -267,7 +267,7 @@ def test_kafka_s_minus_one_is_none() -> None:
 
 
 def test_null_where_a_value_must_be_is_malformed() -> None:
-    """The name of a coordinator's host, null: its length is one more than the bytes, so zero says null."""
+    """The null value is a coordinator's host name: its length field is one more than its bytes, so zero means null."""
     found = codec(10, 4)
     good = bytes.fromhex("000000010000000000020267000000020268000023840000000000")
     assert found.decode(good).coordinators[0].host == "h"
@@ -277,7 +277,7 @@ def test_null_where_a_value_must_be_is_malformed() -> None:
 
 @pytest.mark.parametrize("cursor", [None, ("orders", 7)])
 def test_a_part_that_may_be_null_has_a_byte_that_says_so(cursor: tuple[str, int] | None) -> None:
-    """Who may lead although not in sync; the cursor of a long answer is null at its end."""
+    """The parts are the eligible leaders that are not in sync, and the cursor, null at the end of an answer."""
     partition = described.DescribeTopicPartitionsResponsePartition(
         error_code=ErrorCode.none,
         partition_index=i32(0),

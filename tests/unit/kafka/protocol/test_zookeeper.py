@@ -1,4 +1,4 @@
-"""Questions to one ZooKeeper server: what a real one answered, replayed, and peers that mean no good."""
+"""Questions to one ZooKeeper server: recorded answers of a real server, and hostile peers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLOSE_SESSION = bytes.fromhex("fffffff5")
 
 
 class Replay:
-    """Answers byte for byte what the real server answered, and hangs up on anything else."""
+    """A server that sends the recorded answers of a real server byte for byte, and hangs up on any other request."""
 
     def __init__(self) -> None:
         tape = json.loads((peers.DATA / "zookeeper.json").read_text())
@@ -148,7 +148,7 @@ CONFIGURED: dict[str, bytes | list[bytes]] = {
 
 
 def _ensemble(connection: socket.socket) -> None:
-    """Answers as ZooKeeper does, from what is configured above; a path that it does not know is no node."""
+    """A server that answers as ZooKeeper does, from the data above. It answers "no node" for any other path."""
     peers.frame(connection)
     connection.sendall(WELCOME)
     while len(request := peers.frame(connection)) >= 12:  # what ends the session is shorter

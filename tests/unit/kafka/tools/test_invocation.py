@@ -1,4 +1,4 @@
-"""Plans for Kafka's tools, made from jars that hold nothing but the names of the classes."""
+"""Plans for Kafka's tools, made from jars that hold only the names of the classes."""
 
 from __future__ import annotations
 

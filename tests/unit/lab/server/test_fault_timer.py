@@ -1,4 +1,4 @@
-"""A delay with a duration is ended by a process of its own, as a pause is. Here it is feigned: not every kernel can."""
+"""A delay with a duration is ended by a fault timer, as a pause is. The delay is simulated: some kernels lack netem."""
 
 from __future__ import annotations
 

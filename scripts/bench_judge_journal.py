@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ackproof import journal
-from ackproof.journal.seal import ROW_GROUP, parquet_options
+from ackproof.journal.seal import ROW_GROUP, parquet_writer
 from ackproof.journal.writer import Writer
 from ackproof.model import run_record, tables
 from ackproof.model.journal_tables import TABLES
@@ -128,7 +128,7 @@ class Files:
         if (name, file) not in self._open:
             (self._directory / "journal" / name).mkdir(parents=True, exist_ok=True)
             path = self._directory / "journal" / name / f"{file}.parquet"
-            self._open[name, file] = pq.ParquetWriter(path, schema, **parquet_options(schema))
+            self._open[name, file] = parquet_writer(path, schema)
         self._open[name, file].write_table(pa.Table.from_arrays(arrays, schema=schema), row_group_size=ROW_GROUP)
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -42,6 +43,7 @@ from ackproof.lab.faults.proof import FaultProof
 from ackproof.lab.network import probes
 from ackproof.lab.network.nftables import Match
 from ackproof.lab.network.router import NOT_ONLY_OURS, Network
+from ackproof.lab.requests import AtNodes
 from ackproof.lab.server import commands as verbs
 from ackproof.lab.server import node_commands as node_verbs
 from ackproof.lab.server import run_commands as run_verbs
@@ -223,7 +225,7 @@ def test_a_fault_that_no_longer_holds_is_reported_in_the_status_and_in_the_audit
         standing = cut(lab)
         remove_rules(lab.network)  # not between the probes of a proof and its look at the rules
         keep_proving(lab)
-        wait_until(lambda: standing.told()["broken"] is not None, "the broken fault is reported")
+        wait_until(lambda: standing.told().broken is not None, "the broken fault is reported")
         assert "still reachable" in told(lab, "no longer holds")[0]["problem"]
 
     in_a_lab(work)
@@ -276,7 +278,7 @@ def deaf(lab: Lab) -> Iterator[None]:
 
 def asked(lab: Lab, verb: Callable[[Any, Request], Any], directory: object = None, **arguments: Any) -> Any:
     server = SimpleNamespace(lab=lab, injection=lambda _, **how: NamesAsTheyAre(lab, cast(Any, directory), **how))
-    return verb(server, Request(arguments, print))
+    return msgspec.to_builtins(verb(server, Request(arguments, print)))
 
 
 class NamesAsTheyAre(Injection):
@@ -287,11 +289,15 @@ class NamesAsTheyAre(Injection):
 
 
 def kill(server: Any, request: Request) -> Any:
-    return verbs.inject(server, Request({"fault": {"kind": "kill", "targets": request.get("nodes")}}, print))
+    return verbs.inject(
+        server, Request({"fault": {"kind": "kill", "targets": request.as_struct(AtNodes).nodes}}, print)
+    )
 
 
 def pause(server: Any, request: Request) -> Any:
-    return verbs.inject(server, Request({"fault": {"kind": "pause", "targets": request.get("nodes")}}, print))
+    return verbs.inject(
+        server, Request({"fault": {"kind": "pause", "targets": request.as_struct(AtNodes).nodes}}, print)
+    )
 
 
 def disturb(lab: Lab, kind: str, *, heard: bool = False, directory: object = None, for_s: float | None = None) -> Any:
@@ -710,7 +716,7 @@ def test_a_fault_with_a_duration_ends_in_the_kernel_and_the_audit_log_says_so() 
         before = rule_set(lab.network)
         keep_proving(lab)
         standing = cut(lab, for_s=0.5)
-        assert standing.told()["left_s"] > 0
+        assert (standing.told().left_s or 0) > 0
         wait_until(lambda: bool(told(lab, "healed")), "the fault has ended")
         assert standing.until is not None
         over_ns = int(standing.until * 1e9)

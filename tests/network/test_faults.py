@@ -849,7 +849,7 @@ class Play:
             self._standing[name] = operation
 
     def _heal(self, *names: str) -> None:
-        healed = verbs.heal(self._server, asked(faults=list(names)))["healed"]
+        healed = verbs.heal(self._server, asked(faults=list(names))).healed
         for name in healed:
             del self._standing[name]
 

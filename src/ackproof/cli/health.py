@@ -20,6 +20,7 @@ from ackproof.core.sites import named, placed
 from ackproof.core.text import plain
 from ackproof.host.own_program import own_program
 from ackproof.lab import client as control
+from ackproof.lab import requests
 from ackproof.lab.directory import LabDirectory
 from ackproof.lab.spec import DEFAULT_NAME
 
@@ -62,7 +63,7 @@ def health(
     least = control.inside(name, "observer", lambda: topics.minimums(servers, own))
     min_isr = {named(site, topic): count for topic, count in least.items()}
     plan = HealthPlan(topic, line, webhook, prometheus)
-    nodes = control.call(name, "nodes")["nodes"]
+    nodes = requests.nodes(name)
     config = health_config(plan, nodes, servers, min_isr, LabDirectory.of(name).data)
     config = msgspec.structs.replace(config, tethered=True)
     with _shown_rate(topic) as show_rate:

@@ -11,6 +11,7 @@ import msgspec
 from ackproof.core.sites import placed
 from ackproof.host.java import find_java
 from ackproof.kafka.distribution.jars import ensure_connector
+from ackproof.model.nodes import NodePlace
 from ackproof.model.scenario import HealthPlan
 
 
@@ -32,15 +33,15 @@ class HealthConfig(msgspec.Struct, frozen=True):
 
 
 def health_config(
-    plan: HealthPlan, nodes: Sequence[Mapping[str, Any]], bootstrap: str, min_isr: Mapping[str, int], folder: Path
+    plan: HealthPlan, nodes: Sequence[NodePlace], bootstrap: str, min_isr: Mapping[str, int], folder: Path
 ) -> HealthConfig:
     """`nodes` and topics have the lab's names. Only those at the site of the plan's topic are watched."""
     java = find_java()
     site, topic = placed(plan.topic)
 
     def addresses(role: str, key: str) -> dict[Any, tuple[str, int]]:
-        of_role = [node for node in nodes if (node["role"], node["site"]) == (role, site)]
-        return {node[key]: (node["address"], node["port"]) for node in of_role}
+        of_role = [node for node in nodes if (node.role, node.site) == (role, site)]
+        return {getattr(node, key): node.endpoint for node in of_role}
 
     return HealthConfig(
         topic=topic,

@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -83,7 +82,7 @@ def write_sealed(table: pa.Table, path: Path, order: Iterable[str]) -> None:
     ordered = table.sort_by([(name, "ascending") for name in order])
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        with pa.parquet.ParquetWriter(temporary, table.schema, **parquet_options(table.schema)) as rows:
+        with parquet_writer(temporary, table.schema) as rows:
             rows.write_table(ordered, row_group_size=ROW_GROUP)
             rows.add_key_value_metadata(table.schema.metadata or {})
         with temporary.open("r+b") as written:
@@ -100,18 +99,20 @@ def write_sealed(table: pa.Table, path: Path, order: Iterable[str]) -> None:
         os.close(folder)
 
 
-def parquet_options(schema: pa.Schema) -> dict[str, Any]:
-    """How sealed files are encoded.
+def parquet_writer(path: Path, schema: pa.Schema) -> pa.parquet.ParquetWriter:
+    """Return a writer of a sealed file.
 
     Numbers, offsets and times rise in small steps: stored as differences, they take a tenth of the space and no more
     time. Arrow's own copy of the schema is left out: it is a third of a small file and repeats Parquet's schema.
     """
     others = ("run", "key", "digest", "took_ns")
     rising = [field.name for field in schema if field.type == pa.int64() and field.name not in others]
-    return {
-        "compression": "zstd",
-        "store_schema": False,
-        "write_page_checksum": True,
-        "use_dictionary": [field.name for field in schema if field.name not in rising],
-        "column_encoding": dict.fromkeys(rising, "DELTA_BINARY_PACKED"),
-    }
+    return pa.parquet.ParquetWriter(
+        path,
+        schema,
+        compression="zstd",
+        store_schema=False,
+        write_page_checksum=True,
+        use_dictionary=[field.name for field in schema if field.name not in rising],
+        column_encoding=dict.fromkeys(rising, "DELTA_BINARY_PACKED"),
+    )

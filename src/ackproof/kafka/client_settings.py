@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 Value = str | int | float | bool
 
 
-def kafka_settings(values: dict[str, Value]) -> dict[str, Any]:
+def kafka_settings(values: dict[str, Value]) -> dict[str, Value]:
     """The settings in librdkafka's notation: `true`, not Python's True."""
     return {key: str(value).lower() if isinstance(value, bool) else value for key, value in values.items()}

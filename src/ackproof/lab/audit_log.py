@@ -17,6 +17,8 @@ import msgspec
 
 from ackproof.core.errors import FULL
 
+Event = dict[str, Any]  # a line of the log: each kind of event has facts of its own
+
 
 class Events:
     def __init__(self, path: Path) -> None:
@@ -47,11 +49,11 @@ class Events:
         finally:
             os.close(descriptor)
 
-    def read(self) -> list[dict[str, Any]]:
+    def read(self) -> list[Event]:
         """Every event so far."""
         return self.read_from(0)[0]
 
-    def read_from(self, position: int) -> tuple[list[dict[str, Any]], int]:
+    def read_from(self, position: int) -> tuple[list[Event], int]:
         """The events from a position in the file on, and the position after them.
 
         A line that is still being written is left for the next call.

@@ -32,6 +32,7 @@ ANSWER_S = 180.0  # longer than any wait in the lab
 _NO_ANSWER = "the lab does not answer (is its supervisor stopped?): `ackproof down` ends it"
 
 Progress = Callable[[str], None]
+Answer = dict[str, Any]  # the JSON of an answer; `lab/requests.py` reads it into structs
 T = TypeVar("T")
 
 
@@ -64,7 +65,7 @@ def _connect(name: str, answer_s: float = STATUS_S) -> socket.socket:
 
 def call(
     name: str, verb: str, progress: Progress | None = None, *, answer_s: float = ANSWER_S, **arguments: Any
-) -> dict[str, Any]:
+) -> Answer:
     """Send a command and return its result. The lab must send something, progress or result, every `answer_s`."""
     with _connect(name, answer_s) as connection:
         connection.settimeout(answer_s + (arguments.get("timeout_s") or 0))
@@ -89,7 +90,7 @@ def _asked() -> str:
     return " ".join(sys.argv[1:])
 
 
-def _result(connection: socket.socket, progress: Progress) -> dict[str, Any]:
+def _result(connection: socket.socket, progress: Progress) -> Answer:
     try:
         with connection.makefile("rb") as lines:
             for line in lines:
@@ -99,7 +100,7 @@ def _result(connection: socket.socket, progress: Progress) -> dict[str, Any]:
                 if "problem" in told:
                     raise problem_of(*told["problem"])
                 if "ok" in told:
-                    result: dict[str, Any] = told["ok"]
+                    result: Answer = told["ok"]
                     return result
     except TimeoutError:
         raise CannotHere(_NO_ANSWER) from None
@@ -108,7 +109,7 @@ def _result(connection: socket.socket, progress: Progress) -> dict[str, Any]:
     raise CannotHere("the lab ended before it answered: `ackproof status` tells whether it is still up")
 
 
-def status(name: str) -> dict[str, Any]:
+def status(name: str) -> Answer:
     """The status that the lab reports, plus the pids on the host, which only the host knows."""
     told = call(name, "status", answer_s=STATUS_S, offsets=True)
     pids = _host_pids(told["supervisor_pid"])

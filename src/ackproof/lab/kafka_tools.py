@@ -12,6 +12,7 @@ from ackproof.core.cluster_guard import refuse_arguments
 from ackproof.kafka.tools import invocation as tools
 from ackproof.lab import client as control
 from ackproof.lab import node_config as config
+from ackproof.lab import requests
 from ackproof.lab.directory import LabDirectory, Started
 
 
@@ -34,12 +35,11 @@ def run_tool(name: str, node: str, tool: str, arguments: Sequence[str], say: Cal
 
 
 def planned(name: str, tool: str, arguments: Sequence[str]) -> tools.Plan | tools.Verb:
-    where = control.call(name, "bootstrap")
+    where = requests.where(name)
     jars = Path(LabDirectory.of(name).started().jars)
-    plan = tools.plan(tool, arguments, jars, where["bootstrap"], zookeeper=where["zookeeper"])
+    plan = tools.plan(tool, arguments, jars, where.bootstrap, zookeeper=where.zookeeper)
     if isinstance(plan, tools.Plan):
-        nodes = control.call(name, "nodes")["nodes"]
-        refuse_arguments(plan.argv, {node[which] for node in nodes for which in ("name", "address")})
+        refuse_arguments(plan.argv, {own for node in requests.nodes(name) for own in (node.name, node.address)})
     return plan
 
 

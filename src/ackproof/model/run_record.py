@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -28,7 +28,7 @@ from ackproof.model.run_record_bounds import (
     Text,
     check_plan,
 )
-from ackproof.model.scenario import ConsumerPlan, Expected, ProducerPlan, Scenario
+from ackproof.model.scenario import ConsumerPlan, Expected, ProducerPlan, Scenario, Value
 from ackproof.model.tables.version import SCHEMA_VERSION
 
 
@@ -39,7 +39,7 @@ class ProducerRecord(msgspec.Struct, frozen=True):
     acks: Name  # "0", "1" or "all"
     count: Some
     rate: float | None  # messages a second; null: as fast as it goes
-    settings: dict[str, Any] = {}
+    settings: dict[str, Value] = {}
 
 
 class ConsumerRecord(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ class ConsumerRecord(msgspec.Struct, frozen=True):
     name: Name
     topic: Index
     group: Index
-    settings: dict[str, Any] = {}
+    settings: dict[str, Value] = {}
     start: Literal["earliest", "latest"] = "earliest"
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from ackproof.core.errors import CannotHere
 from ackproof.kafka.protocol.broker import Broker, NoAnswer
 from ackproof.kafka.tools import invocation as tools
 from ackproof.lab import client as control
 from ackproof.lab import kafka_tools as kafka_tool
+from ackproof.lab import requests
 from ackproof.lab.spec import client
+from ackproof.model.nodes import NodePlace
 from ackproof.model.scenario import AccessPlan, RulePlan
 
 TOOL_S = 60.0
@@ -53,34 +54,34 @@ def _run_tool(lab: str, log: Path, process: str, words: list[str]) -> None:
     plan = kafka_tool.planned(lab, "acls", words)
     assert isinstance(plan, tools.Plan)  # noqa: S101  # `acls` is a tool and no command of the lab
     with kafka_tool.command(lab, plan) as argv:
-        control.call(lab, "spawn", process=process, node="observer", argv=argv, output=str(log))
+        requests.spawn(lab, requests.Spawn(process, "observer", argv, str(log)))
         deadline = time.monotonic() + TOOL_S
-        while process not in (exits := control.call(lab, "processes", names=[process])["exits"]):
+        while process not in (exits := requests.exits(lab, [process])):
             if time.monotonic() > deadline:
                 raise CannotHere(f"kafka-acls {' '.join(words)} did not end within {TOOL_S:.0f} s")
             time.sleep(0.05)
-    if exits[process] != [0, None]:
+    if exits[process] != (0, None):
         told = log.read_text(errors="replace").splitlines()[-8:]
         raise CannotHere(f"kafka-acls {' '.join(words)} failed; it said:", told)
 
 
 def _wait_until_known(lab: str, wanted: int) -> None:
     """Wait until each broker knows the rules: the others learn them a little later than the broker that was asked."""
-    nodes = [node for node in control.call(lab, "nodes")["nodes"] if node["role"] == "broker"]
+    nodes = [node for node in requests.nodes(lab) if node.role == "broker"]
     deadline = time.monotonic() + KNOWN_S
     while True:
         known = control.inside(lab, "observer", lambda: [_rules(node) for node in nodes])
         if all(count == wanted for count in known):
             return
         if time.monotonic() > deadline:
-            told = ", ".join(f"{node['name']} {count}" for node, count in zip(nodes, known, strict=True))
+            told = ", ".join(f"{node.name} {count}" for node, count in zip(nodes, known, strict=True))
             raise CannotHere(f"{wanted} rules were set, and after {KNOWN_S:.0f} s brokers know of: {told}")
         time.sleep(0.05)
 
 
-def _rules(node: dict[str, Any]) -> int | None:
+def _rules(node: NodePlace) -> int | None:
     try:
-        with Broker(node["address"], node["port"], ASK_S) as broker:
+        with Broker(*node.endpoint, ASK_S) as broker:
             return broker.rules()
     except NoAnswer:
         return None

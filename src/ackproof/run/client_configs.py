@@ -6,7 +6,7 @@ Nothing here starts a process or asks the lab.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,6 +19,7 @@ from ackproof.core.sites import FIRST_SITE, placed
 from ackproof.health.config import health_config
 from ackproof.lab.directory import LabDirectory
 from ackproof.lab.spec import client
+from ackproof.model.nodes import NodePlace
 from ackproof.model.run_record import ConsumerRecord, ProducerRecord, RunRecord
 from ackproof.model.scenario import ConsumerPlan, HealthPlan, ProducerPlan, Scenario, TopicPlan, Value
 from ackproof.run.client_files import ClientFiles
@@ -42,13 +43,13 @@ class Entrances:
 
     sites: dict[str, str]
     for_users: str | None
-    nodes: list[dict[str, Any]]
+    nodes: list[NodePlace]
 
-    def of_role(self, role: str, site: str) -> list[dict[str, Any]]:
-        return [node for node in self.nodes if (node["role"], node["site"]) == (role, site)]
+    def of_role(self, role: str, site: str) -> list[NodePlace]:
+        return [node for node in self.nodes if (node.role, node.site) == (role, site)]
 
     def brokers(self, site: str) -> dict[int, tuple[str, int]]:
-        return {node["kafka_id"]: (node["address"], node["port"]) for node in self.of_role("broker", site)}
+        return {node.kafka_id: node.endpoint for node in self.of_role("broker", site)}
 
 
 class ClientConfigs:
@@ -183,9 +184,7 @@ class ClientConfigs:
             name=name,
             brokers=brokers,
             names={number: self._record.nodes[number] for number in brokers},
-            zookeeper={
-                node["name"]: (node["address"], node["port"]) for node in self.entrances.of_role("zookeeper", site)
-            },
+            zookeeper={node.name: node.endpoint for node in self.entrances.of_role("zookeeper", site)},
             topics=topics,
             transactional=self._transactional(topics),
             progress=str(self._files.progress(name)),

@@ -14,6 +14,7 @@ from ackproof.clients.runtime import Progress
 from ackproof.core.errors import CannotHere
 from ackproof.host.own_program import own_program
 from ackproof.lab import client as control
+from ackproof.lab import requests
 from ackproof.run.client_configs import Program
 from ackproof.run.client_files import ClientFiles
 from ackproof.run.host_processes import HostProcesses
@@ -49,7 +50,7 @@ class ClientProcesses:
         if program.node == "host":
             self.on_host.spawn(name, argv, output)
         else:
-            control.call(self._lab, "spawn", process=name, node=program.node, argv=argv, output=str(output))
+            requests.spawn(self._lab, requests.Spawn(name, program.node, argv, str(output)))
         self.started.add(name)
 
     def progress(self, name: str) -> dict[str, int] | None:
@@ -79,7 +80,7 @@ class ClientProcesses:
     def exits(self) -> dict[str, Ended]:
         """Return how each ended process ended."""
         inside = sorted(name for name in self.started if name not in self.on_host)
-        exits = control.call(self._lab, "processes", names=inside)["exits"]
+        exits = requests.exits(self._lab, inside)
         return {name: Ended(*how or (None, None)) for name, how in (exits | self.on_host.exits()).items()}
 
     def signal(self, name: str, number: str) -> None:

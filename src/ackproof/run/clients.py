@@ -11,7 +11,7 @@ import msgspec
 from ackproof.clients.runtime import Progress, write_whole
 from ackproof.core.errors import CannotHere, Problem, UsageProblem
 from ackproof.core.sites import FIRST_SITE
-from ackproof.lab import client as control
+from ackproof.lab import requests
 from ackproof.lab.requests import InjectAtClients, Injected, inject_at_clients
 from ackproof.model.fault import AnyFault
 from ackproof.model.faults import Kill, Pause, Restart, Start, Stop
@@ -58,7 +58,7 @@ class Clients:
         entrances = Entrances(
             {site: bootstrap for site, bootstrap in sites.items() if bootstrap},
             for_users,
-            control.call(self._lab, "nodes")["nodes"],
+            requests.nodes(self._lab),
         )
         self.configs = ClientConfigs(self._scenario, self._record, self.files, self._lab, entrances)
         self._sites = list(entrances.sites)

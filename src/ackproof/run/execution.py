@@ -26,6 +26,7 @@ from ackproof.journal.files import rows_sealed
 from ackproof.journal.seal import seal_all
 from ackproof.journal.writer import Writer
 from ackproof.lab import client as control
+from ackproof.lab import requests
 from ackproof.lab.audit_log import Events
 from ackproof.lab.directory import LabDirectory
 from ackproof.model.faults import Fault
@@ -109,7 +110,7 @@ class RunExecution:
         for event in self._trail.new_events():
             self._hear(event)
         for ended in self.clients.processes.on_host.newly_ended():
-            self._journal_exit(Exited(at_ns=time.monotonic_ns(), **ended))
+            self._journal_exit(Exited(at_ns=time.monotonic_ns(), **ended._asdict()))
         for table in (self._probes_table, self._nodes_table, self._lateness_table):
             table.flush_if_due()
         self._health.follow()
@@ -287,8 +288,8 @@ def _prepare(run: RunExecution) -> None:
             fault.begin()
             run.topics.create(after=fault.number)
     run.mirrors.wait_until_made()
-    where = control.call(run.lab, "bootstrap")
-    run.clients.start(where["sites"], where["users"])
+    where = requests.where(run.lab)
+    run.clients.start(where.sites, where.users)
 
 
 def _timeline(run: RunExecution, watch: Callable[[dict[str, int]], None], under_way: Callable[[], None]) -> None:

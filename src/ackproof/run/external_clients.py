@@ -7,7 +7,8 @@ import shutil
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from ackproof.clients.external.event_log import ExternalClientConfig
 from ackproof.core.errors import CannotHere
@@ -16,7 +17,7 @@ from ackproof.lab.directory import LabDirectory
 from ackproof.lab.kafka_tools import java_command
 from ackproof.model.external_clients import KAFKA_TOOL, PLACEHOLDER
 from ackproof.model.run_record import ConsumerRecord, ProducerRecord, RunRecord
-from ackproof.model.scenario import ConsumerPlan, ProducerPlan, Scenario
+from ackproof.model.scenario import ConsumerPlan, ProducerPlan, Scenario, Value
 from ackproof.run.client_files import ClientFiles
 
 ACKS = {"0": "0", "1": "1", "all": "-1"}  # as every client spells it
@@ -34,7 +35,7 @@ def require_programs(scenario: Scenario) -> None:
             )
 
 
-def filled(command: list[str], values: Mapping[str, Any]) -> list[str]:
+def filled(command: list[str], values: Mapping[str, Value]) -> list[str]:
     """The command with its placeholders filled in. Other words in braces stay as they are."""
     return [PLACEHOLDER.sub(lambda match: str(values.get(match[1], match[0])), word) for word in command]
 
@@ -55,14 +56,19 @@ class ExternalClients:
 
     def producer(self, plan: ProducerPlan, client: ProducerRecord, bootstrap: str) -> ExternalClientConfig:
         rate = -1 if plan.rate is None else int(plan.rate) if plan.rate.is_integer() else plan.rate
-        words = {"count": plan.count, "rate": rate, "acks": ACKS[plan.acks], "producer": client.id + 1}
-        own = {"kind": "producer", "count": plan.count, "go": str(self._files.go())}
-        return self._config(plan, client, 1, self._command(plan, client.name, bootstrap, words), own)
+        words: dict[str, Value] = {
+            "count": plan.count,
+            "rate": rate,
+            "acks": ACKS[plan.acks],
+            "producer": client.id + 1,
+        }
+        config = self._config(plan, client, 1, self._command(plan, client.name, bootstrap, words))
+        return msgspec.structs.replace(config, count=plan.count, go=str(self._files.go()))
 
     def consumer(self, plan: ConsumerPlan, client: ConsumerRecord, bootstrap: str, life: int) -> ExternalClientConfig:
-        words = {"group": plan.group, "start": plan.start, "consumer": client.id + 1}
-        own = {"kind": "consumer", "group_id": client.group, "life": life, "over": str(self._files.over)}
-        return self._config(plan, client, life, self._command(plan, client.name, bootstrap, words), own)
+        words: dict[str, Value] = {"group": plan.group, "start": plan.start, "consumer": client.id + 1}
+        config = self._config(plan, client, life, self._command(plan, client.name, bootstrap, words))
+        return msgspec.structs.replace(config, group_id=client.group, life=life, over=str(self._files.over))
 
     def _config(
         self,
@@ -70,11 +76,11 @@ class ExternalClients:
         client: ProducerRecord | ConsumerRecord,
         life: int,
         command: list[str],
-        own: dict[str, Any],
     ) -> ExternalClientConfig:
         return ExternalClientConfig(
             run=self._record.run,
             directory=str(self._files.directory),
+            kind="producer" if isinstance(plan, ProducerPlan) else "consumer",
             id=client.id,
             name=client.name,
             journal=client.name if life == 1 else f"{client.name}-{life}",
@@ -85,11 +91,10 @@ class ExternalClients:
             progress=str(self._files.progress(client.name)),
             external=self.producers,
             parent=os.getpid() if plan.where == "host" else None,
-            **own,
         )
 
     def _command(
-        self, plan: ProducerPlan | ConsumerPlan, name: str, bootstrap: str, words: dict[str, Any]
+        self, plan: ProducerPlan | ConsumerPlan, name: str, bootstrap: str, words: Mapping[str, Value]
     ) -> list[str]:
         started = LabDirectory.of(self._lab).started()
         if plan.where == "host":

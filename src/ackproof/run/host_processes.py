@@ -9,9 +9,18 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 MARK = "ACKPROOF_CLIENT"
+
+
+class HostExit(NamedTuple):
+    """How a listener ended, for the journal."""
+
+    node: str
+    code: int | None
+    signal: int | None
+    by_itself: bool
 
 
 class HostProcesses:
@@ -42,20 +51,20 @@ class HostProcesses:
     def __contains__(self, name: str) -> bool:
         return name in self._running
 
-    def exits(self) -> dict[str, list[int | None]]:
+    def exits(self) -> dict[str, tuple[int | None, int | None]]:
         """The exit code and the signal of each listener that has ended."""
         codes = {name: process.poll() for name, process in self._running.items()}
         for name, code in codes.items():
             if code is not None and code < 0:
                 self._end_what_is_left(name)
-        return {name: [code, None] if code >= 0 else [None, -code] for name, code in codes.items() if code is not None}
+        return {name: (code, None) if code >= 0 else (None, -code) for name, code in codes.items() if code is not None}
 
-    def newly_ended(self) -> Iterator[dict[str, Any]]:
-        """The listeners that have ended since the last call, as rows for the journal."""
+    def newly_ended(self) -> Iterator[HostExit]:
+        """The listeners that have ended since the last call."""
         for name, (code, number) in self.exits().items():
             if name not in self._told:
                 self._told.add(name)
-                yield {"node": name, "code": code, "signal": number, "by_itself": name not in self._asked}
+                yield HostExit(name, code, number, by_itself=name not in self._asked)
 
     def signal(self, name: str, number: str) -> None:
         self._asked.add(name)

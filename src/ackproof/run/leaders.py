@@ -7,7 +7,7 @@ from collections.abc import Collection
 from contextlib import suppress
 
 from ackproof.core.errors import Problem
-from ackproof.lab import client as control
+from ackproof.lab import requests
 
 EVERY_S = 0.25
 
@@ -31,7 +31,6 @@ class Leaders:
     def _follow(self) -> None:
         while not self._over.wait(EVERY_S):
             with suppress(Problem, OSError):
-                for partition in control.call(self._lab, "leaders")["topic_partitions"]:
-                    if partition["topic"] in self._topics:
-                        name = f"{partition['topic']}/{partition['partition']}"
-                        self.now[name] = (partition["leader"], partition["leader_epoch"])
+                for each in requests.leaders(self._lab):
+                    if each.topic in self._topics:
+                        self.now[f"{each.topic}/{each.partition}"] = (each.leader, each.leader_epoch)

@@ -14,6 +14,7 @@ from ackproof.core.errors import CannotHere
 from ackproof.core.sites import placed
 from ackproof.journal.writer import Writer
 from ackproof.lab import client as control
+from ackproof.lab import requests
 from ackproof.lab.requests import Injected
 from ackproof.model.run_record import RunRecord
 from ackproof.model.scenario import Scenario
@@ -40,8 +41,8 @@ class Mirrors:
         wanted = {(name, number) for name in self._scenario.mirrors for number in self._numbers(name)}
         deadline = time.monotonic() + MADE_S
         while wanted:
-            views = control.call(self._lab, "leaders")["topic_partitions"]
-            wanted -= {(view["topic"], view["partition"]) for view in views if view["leader"] is not None}
+            views = requests.leaders(self._lab)
+            wanted -= {(view.topic, view.partition) for view in views if view.leader is not None}
             if wanted and time.monotonic() > deadline:
                 names = ", ".join(sorted({name for name, _ in wanted}))
                 raise CannotHere(f"the mirror did not make {names} within {MADE_S:.0f} s: logs/mirror.log says why")
@@ -103,7 +104,7 @@ class Mirrors:
 
     def _pairs(self, partitions: list[str]) -> dict[str, Pair]:
         """The partitions of source and mirror, by the name of the mirror's partition."""
-        sites = control.call(self._lab, "bootstrap")["sites"]
+        sites = requests.where(self._lab).sites
         pairs = {}
         for name in partitions:
             made, _, asked = name.rpartition("/")

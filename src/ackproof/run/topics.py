@@ -14,6 +14,7 @@ from ackproof.core.sites import placed
 from ackproof.journal.writer import Writer
 from ackproof.kafka import admin as topics
 from ackproof.lab import client as control
+from ackproof.lab import requests
 from ackproof.lab.directory import LabDirectory
 from ackproof.lab.requests import Injected
 from ackproof.model import steps
@@ -48,8 +49,7 @@ class Topics:
         return self._tables[name]
 
     def _bootstrap(self) -> str:
-        bootstrap: str = control.call(self._lab, "bootstrap")["bootstrap"]
-        return bootstrap
+        return requests.where(self._lab).bootstrap
 
     # -- creating --------------------------------------------------------------------------------------------------
 
@@ -59,7 +59,7 @@ class Topics:
         looks = self._scenario.cluster.log_dirs > 1 and bool(asked)
         if looks:
             self._journal_places()
-        sites = control.call(self._lab, "bootstrap")["sites"]
+        sites = requests.where(self._lab).sites
         for topic in asked:
             site, own = placed(topic.name)
             settings = {key: str(value) for key, value in topic.settings.items()}

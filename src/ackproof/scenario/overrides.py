@@ -8,13 +8,13 @@ from typing import Any
 
 from ackproof.core.errors import UsageProblem
 from ackproof.model.fault import BEGINNINGS, ENDS
-from ackproof.scenario.source import parsed
+from ackproof.scenario.source import Table, parsed
 
 PLURALS = {name: f"{name}s" for name in ("producer", "consumer", "topic", "fault", "claim", "alert")}
 _ONE_OF = ({*BEGINNINGS} - {"before_clients"}, {*ENDS})  # of the keys in each set, a fault has one
 
 
-def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> Table:
     """Merge tables key by key, and lists of tables place by place.
 
     A new beginning or end of a fault replaces one that is written the other way.
@@ -35,7 +35,7 @@ def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]
     return result
 
 
-def override(data: dict[str, Any], setting: str) -> None:
+def override(data: Table, setting: str) -> None:
     """Set `producer.acks=all` for every producer, `producers.0.rate=100` for the first, or `faults.0.at_s=5`."""
     name, separator, text = setting.partition("=")
     if not separator or not name.strip():

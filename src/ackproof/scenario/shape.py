@@ -13,11 +13,13 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
+from msgspec.structs import FieldInfo
 
 from ackproof.core.errors import did_you_mean
 from ackproof.model.fault import ENDS, AnyFault, kind_of
 from ackproof.model.faults import FAULTS
 from ackproof.model.scenario import Scenario
+from ackproof.scenario.source import Table
 
 _FAULT_KEYS = {field.name for fault in FAULTS.values() for field in msgspec.structs.fields(fault)}
 _WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false", list: "a list", dict: "a table"}
@@ -55,7 +57,7 @@ class Shape:
         return about_topics and any(place.startswith("topics") for place in self._unsure)
 
 
-def read_shape(data: dict[str, Any]) -> tuple[Scenario, Shape]:
+def read_shape(data: Table) -> tuple[Scenario, Shape]:
     """Return the scenario as far as it can be read, and what is wrong with its shape."""
     found = Shape()
     fitting = _table(Scenario, data, "", found)
@@ -63,18 +65,18 @@ def read_shape(data: dict[str, Any]) -> tuple[Scenario, Shape]:
 
 
 @cache
-def _fields(kind: type[msgspec.Struct]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _fields(kind: type[msgspec.Struct]) -> tuple[dict[str, FieldInfo], Mapping[str, object]]:
     """Return the struct's fields and their types. They are kept, because to evaluate the types takes long."""
     return {field.name: field for field in msgspec.structs.fields(kind)}, get_type_hints(kind, include_extras=True)
 
 
-def _table(kind: type[msgspec.Struct], data: Any, where: str, found: Shape) -> dict[str, Any]:
+def _table(kind: type[msgspec.Struct], data: Any, where: str, found: Shape) -> Table:
     """Return the keys that the struct has, each with a value that fits."""
     if not isinstance(data, dict):
         found.add(where, f"{where}: a table is wanted, not {_word(data)}")
         data = {}
     fields, hints = _fields(kind)
-    fitting: dict[str, Any] = {}
+    fitting: Table = {}
     misspelt: set[str] = set()
     for key, value in data.items():
         place = _join(where, key)
@@ -129,9 +131,9 @@ def _value(hint: Any, value: Any, where: str, found: Shape) -> tuple[bool, Any]:
         return False, _filled_in(hint)
 
 
-def _fault(data: Any, where: str, found: Shape) -> dict[str, Any]:
+def _fault(data: Any, where: str, found: Shape) -> Table:
     """Return a fault that fits its kind, or where its kind is not known, the kind that comes nearest."""
-    table: Mapping[str, Any] = data if isinstance(data, dict) else {}
+    table: Table = data if isinstance(data, dict) else {}
     key = "kind" if "kind" in table else next(iter(difflib.get_close_matches("kind", table, n=1)), "kind")
     name, rest = table.get(key), {own: value for own, value in table.items() if own != key}
     if not isinstance(data, dict):
@@ -156,7 +158,7 @@ def _fault(data: Any, where: str, found: Shape) -> dict[str, Any]:
     return {"kind": near[0], **fitting}
 
 
-def _keys_of(kind: str, table: Mapping[str, Any]) -> int:
+def _keys_of(kind: str, table: Table) -> int:
     """Count how many keys of a table a kind of fault has."""
     return len(table.keys() & {field.name for field in msgspec.structs.fields(FAULTS[kind])})
 

@@ -15,6 +15,8 @@ import msgspec
 from ackproof.core.errors import UsageProblem, did_you_mean
 from ackproof.core.safe_read import read_named
 
+Table = dict[str, Any]  # a table of TOML: `shape.py` finds out whether its values fit
+
 _DEEPEST = 50  # tables and lists in one another; a scenario has six
 
 
@@ -23,7 +25,7 @@ class Source(msgspec.Struct, frozen=True):
 
     path: str
     text: str
-    data: dict[str, Any]
+    data: Table
     bundled: bool = False  # it came with this program, so it is not from a stranger
 
     @property
@@ -69,7 +71,7 @@ def read_source(path: str, text: str, bundled: bool = False) -> Source:
     raise UsageProblem(f"{path}:{_first_deep_line(text)}: nested too deeply")
 
 
-def parsed(text: str) -> dict[str, Any] | None:
+def parsed(text: str) -> Table | None:
     """Parse TOML; None if it is nested so deeply that a recursive function could fail on it."""
     try:
         data = tomllib.loads(text)

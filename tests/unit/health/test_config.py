@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ackproof.health import config as health_config_module
 from ackproof.health.config import health_config
 from ackproof.host.java import Java
+from ackproof.model.nodes import NodePlace
 from ackproof.model.scenario import HealthPlan
 
 
@@ -18,12 +18,12 @@ def test_a_health_check_asks_the_nodes_of_its_topics_site(monkeypatch: pytest.Mo
         health_config_module, "find_java", lambda: Java(Path("/java"), Path("/java/bin/java"), 17, "17")
     )
     monkeypatch.setattr(health_config_module, "ensure_connector", lambda _: [Path("/jars/connector.jar")])
-    nodes: list[dict[str, Any]] = [
-        {"name": "kafka1", "role": "broker", "kafka_id": 1, "address": "198.18.1.1", "port": 9092, "site": "dc1"},
-        {"name": "zk1", "role": "zookeeper", "kafka_id": None, "address": "198.18.2.1", "port": 2181, "site": "dc1"},
-        {"name": "client", "role": "client", "kafka_id": None, "address": "198.18.3.1", "port": None, "site": "dc1"},
-        {"name": "dc2.kafka1", "role": "broker", "kafka_id": 11, "address": "198.18.4.1", "port": 9092, "site": "dc2"},
-        {"name": "dc2.zk1", "role": "zookeeper", "kafka_id": None, "address": "198.18.5.1", "port": 1, "site": "dc2"},
+    nodes = [
+        NodePlace("kafka1", "broker", 1, "198.18.1.1", 9092, "dc1"),
+        NodePlace("zk1", "zookeeper", 1, "198.18.2.1", 2181, "dc1"),
+        NodePlace("client", "client", 1, "198.18.3.1", None, "dc1"),
+        NodePlace("dc2.kafka1", "broker", 11, "198.18.4.1", 9092, "dc2"),
+        NodePlace("dc2.zk1", "zookeeper", 1, "198.18.5.1", 1, "dc2"),
     ]
     least = {"orders": 2, "dc2:events": 1}
     config = health_config(HealthPlan("orders", 50), nodes, "kafka1:9092", least, Path("/lab/data"))

@@ -10,7 +10,7 @@ import pytest
 from ackproof.core.errors import CannotHere
 from ackproof.model.scenario import ConsumerPlan, ProducerPlan, Scenario
 from ackproof.run.external_clients import filled, require_programs
-from ackproof.run.host_processes import HostProcesses
+from ackproof.run.host_processes import HostExit, HostProcesses
 from ackproof.scenario.load import load
 from ackproof.scenario.source import find
 from tests.support.external_client import until
@@ -46,8 +46,8 @@ def test_how_processes_on_the_host_ended_is_known(tmp_path: Path) -> None:
     host.spawn("consumer1", [sys.executable, "-c", "import time; time.sleep(600)"], tmp_path / "log")
     until(lambda: "producer1" in host.exits(), "the first has ended")
     assert "consumer1" in host
-    assert host.exits() == {"producer1": [3, None]}
-    assert list(host.newly_ended()) == [{"node": "producer1", "code": 3, "signal": None, "by_itself": True}]
+    assert host.exits() == {"producer1": (3, None)}
+    assert list(host.newly_ended()) == [HostExit("producer1", 3, None, by_itself=True)]
     host.signal("consumer1", "SIGKILL")
     until(lambda: "consumer1" in host.exits(), "the second has ended")
-    assert list(host.newly_ended()) == [{"node": "consumer1", "code": None, "signal": 9, "by_itself": False}]
+    assert list(host.newly_ended()) == [HostExit("consumer1", None, 9, by_itself=False)]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Literal, cast, get_args
+from typing import Literal, cast, get_args
 
 import msgspec
 
@@ -96,10 +96,10 @@ class _Session:
         reply = self._ask(GET_DATA, path)
         return None if reply is None else _buffer(reply) or b""
 
-    def json(self, path: str) -> dict[str, Any] | None:
+    def json(self, path: str) -> dict[str, object] | None:
         data = self.data(path)
         try:
-            return None if data is None else msgspec.json.decode(data, type=dict[str, Any])
+            return None if data is None else msgspec.json.decode(data, type=dict[str, object])
         except msgspec.DecodeError:
             raise Malformed(f"{path} holds no JSON object") from None
 

@@ -15,11 +15,11 @@ import time
 from collections.abc import Collection
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from ackproof.core.errors import NotProved, UsageProblem
 from ackproof.core.sites import RELAY
 from ackproof.host.processes import Exit, Halt, Processes
+from ackproof.lab.answers import StandingFault
 from ackproof.lab.audit_log import Events
 from ackproof.lab.cluster import Cluster
 from ackproof.lab.conditions import LOOK_EVERY_S, Conditions, Proc
@@ -60,18 +60,18 @@ class ActiveFault:
         grace_s = _KERNEL_GRACE_S if self.links else _WATCHDOG_GRACE_S
         return math.inf if self.until is None else self.until + grace_s
 
-    def told(self) -> dict[str, Any]:
-        return {
-            "fault": self.name,
-            "kind": self.kind,
-            "targets": self.targets,
-            "links": sorted(self.links),
-            "only": {name: value for name, value in asdict(self.match).items() if value},
-            "proved": self.proof.proved,
-            "for_s": round(time.monotonic() - self.since, 3),
-            "left_s": None if self.until is None else round(max(0.0, self.until - time.monotonic()), 3),
-            "broken": self.broken,
-        }
+    def told(self) -> StandingFault:
+        return StandingFault(
+            fault=self.name,
+            kind=self.kind,
+            targets=self.targets,
+            links=sorted(self.links),
+            only={name: value for name, value in asdict(self.match).items() if value},
+            proved=self.proof.proved,
+            for_s=round(time.monotonic() - self.since, 3),
+            left_s=None if self.until is None else round(max(0.0, self.until - time.monotonic()), 3),
+            broken=self.broken,
+        )
 
 
 class Lab:

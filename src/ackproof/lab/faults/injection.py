@@ -12,8 +12,11 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+import msgspec
+
 from ackproof.core.errors import UsageProblem
 from ackproof.host.own_program import own_program
+from ackproof.lab.answers import FaultProved, FaultsProved
 from ackproof.lab.directory import LabDirectory
 from ackproof.lab.faults.active import ActiveFault, Lab
 from ackproof.lab.roles import resolvers
@@ -30,10 +33,13 @@ class FaultResult:
     said: list[str]  # what was proved, in words
     active: list[ActiveFault] = field(default_factory=list)  # what stands now
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self) -> FaultProved | FaultsProved:
         """Return it for JSON. If the fault is one that stands, with its facts."""
-        told = self.active[0].told() | {"hit": self.nodes} if len(self.active) == 1 else {}
-        return told | {"nodes": self.nodes, "faults": [each.name for each in self.active], "said": self.said}
+        result = FaultsProved(self.nodes, [each.name for each in self.active], self.said)
+        if len(self.active) != 1:
+            return result
+        told, proved = self.active[0].told(), msgspec.structs.asdict(result)
+        return FaultProved(**msgspec.structs.asdict(told), hit=self.nodes, **proved)
 
 
 @dataclass

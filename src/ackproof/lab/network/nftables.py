@@ -57,7 +57,7 @@ class Match:
     reset: bool = False  # answer TCP packets with a reset, instead of dropping them
 
 
-def _bytes(value: bytes) -> dict[str, Any]:
+def _bytes(value: bytes) -> dict[str, list[tuple[str, bytes]]]:
     return {"attrs": [("NFTA_DATA_VALUE", value)]}
 
 

@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -22,16 +22,18 @@ import msgspec
 from ackproof.core.errors import Problem, Refused, UsageProblem
 from ackproof.core.sites import FIRST_SITE
 from ackproof.host.processes import resident_mb
+from ackproof.lab import answers
 from ackproof.lab.directory import LabDirectory, Started
 from ackproof.lab.faults import injection
 from ackproof.lab.faults.active import Lab
 from ackproof.lab.faults.injection import Injection
 from ackproof.lab.network import probes
 from ackproof.lab.network.router import OBSERVER
-from ackproof.lab.requests import Inject
+from ackproof.lab.requests import Inject, OfFaults, OfPartitions, OfStatus, OneNode, Target
 from ackproof.lab.roles import resolvers
 from ackproof.lab.server import node_commands as node_verbs
 from ackproof.lab.server import run_commands as run_verbs
+from ackproof.lab.server.answers import Groups, NodeState, Partitions, Status
 from ackproof.lab.targets import resolve
 from ackproof.lab.topology import groups_of
 from ackproof.model.fault import kind_of
@@ -39,19 +41,15 @@ from ackproof.model.faults import Partition
 
 REQUEST_BYTES_MAX = 1 << 20
 
-Result = dict[str, Any]
 Kind = TypeVar("Kind")
 
 
 class Request:
     """One command that goes on: its arguments, and the line back to the caller."""
 
-    def __init__(self, arguments: dict[str, Any], tell: Callable[[str], None]) -> None:
+    def __init__(self, arguments: Mapping[str, object], tell: Callable[[str], None]) -> None:
         self._arguments = arguments
         self.progress = tell
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return self._arguments.get(name, default)
 
     def as_struct(self, kind: type[Kind]) -> Kind:
         return msgspec.convert(self._arguments, kind)
@@ -85,7 +83,7 @@ class Server:
         with connection:
             try:
                 arguments = _receive(connection)
-                verb = arguments.pop("verb", "")
+                verb = str(arguments.pop("verb", ""))
                 result = self._do(verb, arguments, connection, lambda said: tell(progress=said))
                 tell(ok=result)
                 if verb == "down":
@@ -99,10 +97,10 @@ class Server:
                 )
 
     def _do(
-        self, verb: str, arguments: dict[str, Any], connection: socket.socket, tell: Callable[[str], None]
-    ) -> Result:
+        self, verb: str, arguments: Mapping[str, object], connection: socket.socket, tell: Callable[[str], None]
+    ) -> msgspec.Struct:
         if verb == "enter":
-            return self._enter(connection, arguments["node"])
+            return self._enter(connection, msgspec.convert(arguments, OneNode).node)
         if verb not in VERBS:
             raise UsageProblem(f"the lab knows no verb {verb!r}")
         fault = arguments.get("fault") if verb == "inject" else None
@@ -118,7 +116,7 @@ class Server:
                 self.lab.events.add(event, **who, problem=problem.message)
             raise
 
-    def _enter(self, connection: socket.socket, node: str) -> Result:
+    def _enter(self, connection: socket.socket, node: str) -> answers.Entered:
         """Hand over the namespaces of a node, so that the caller can run a program there."""
         endpoints = self.lab.network.endpoints
         if node != OBSERVER:
@@ -130,7 +128,7 @@ class Server:
         finally:
             for descriptor in (*opened, network):
                 os.close(descriptor)
-        return {"node": node}
+        return answers.Entered(node)
 
     def injection(self, request: Request, **how: Any) -> Injection:
         return Injection(self.lab, self.directory, progress=request.progress, **how)
@@ -142,7 +140,7 @@ class Server:
         return names
 
 
-def _receive(connection: socket.socket) -> dict[str, Any]:
+def _receive(connection: socket.socket) -> dict[str, object]:
     data = b""
     while not data.endswith(b"\n"):
         part = connection.recv(65536)
@@ -158,7 +156,7 @@ def _receive(connection: socket.socket) -> dict[str, Any]:
 # -- faults ----------------------------------------------------------------------------------------------------------
 
 
-def inject(server: Server, request: Request) -> Result:
+def inject(server: Server, request: Request) -> msgspec.Struct:
     try:
         asked = request.as_struct(Inject)
     except msgspec.ValidationError as problem:
@@ -167,92 +165,92 @@ def inject(server: Server, request: Request) -> Result:
     return injection.inject(how, asked.fault).answer()
 
 
-def join(server: Server, _: Request) -> Result:
+def join(server: Server, _: Request) -> answers.Healed:
     names = [name for name, fault in list(server.lab.active.items()) if fault.kind == kind_of(Partition)]
-    return {"healed": names, "said": server.lab.heal(names) or ["no partition stands"]}
+    return answers.Healed(names, server.lab.heal(names) or ["no partition stands"])
 
 
-def heal(server: Server, request: Request) -> Result:
-    names = server.lab.find(request.get("faults", []))
-    return {"healed": names, "said": server.lab.heal(names) or ["no fault stands"]}
+def heal(server: Server, request: Request) -> answers.Healed:
+    names = server.lab.find(request.as_struct(OfFaults).faults)
+    return answers.Healed(names, server.lab.heal(names) or ["no fault stands"])
 
 
 # -- looking ---------------------------------------------------------------------------------------------------------
 
 
-def status(server: Server, request: Request) -> Result:
+def status(server: Server, request: Request) -> Status:
     lab, started = server.lab, server.started
     reachable = probes.reachable(lab.network)
-    partitions = lab.cluster.state.partitions(offsets=request.get("offsets", False))
+    partitions = lab.cluster.state.partitions(offsets=request.as_struct(OfStatus).offsets)
     with lab.turn:
         standing = [fault.told() for fault in lab.active.values()]
     brokers = [node for node in lab.cluster.brokers if node.site == FIRST_SITE]
     bootstrap = ",".join(f"{node.name}:{node.port}" for node in brokers)
     exposed = ",".join(f"127.0.0.1:{started.exposed[n.name]}" for n in lab.cluster.brokers if n.name in started.exposed)
-    return {
-        "name": server.directory.name,
-        "mode": started.spec.mode,
-        "kafka": started.spec.kafka,
-        "supervisor_pid": started.supervisor_pid,
-        "bootstrap": bootstrap,
-        "exposed": exposed or None,
-        "controller": lab.cluster.state.controller(),
-        "zookeeper_leader": lab.cluster.state.zookeeper_leader() if started.spec.mode == "zookeeper" else None,
-        "nodes": [_told(server, name) for name in lab.cluster.nodes],
-        "network_groups": groups_of(reachable),
-        "faults": standing,
-        "topic_partitions": partitions,
-        "reachable": reachable,
-    }
+    return Status(
+        name=server.directory.name,
+        mode=started.spec.mode,
+        kafka=started.spec.kafka,
+        supervisor_pid=started.supervisor_pid,
+        bootstrap=bootstrap,
+        exposed=exposed or None,
+        controller=lab.cluster.state.controller(),
+        zookeeper_leader=lab.cluster.state.zookeeper_leader() if started.spec.mode == "zookeeper" else None,
+        nodes=[_node_state(server, name) for name in lab.cluster.nodes],
+        network_groups=groups_of(reachable),
+        faults=standing,
+        topic_partitions=partitions,
+        reachable=reachable,
+    )
 
 
-def _told(server: Server, name: str) -> Result:
+def _node_state(server: Server, name: str) -> NodeState:
     lab, node = server.lab, server.lab.cluster.nodes[name]
     process = lab.processes.get(name)
     how = lab.processes.last_exit(name)
-    return {
-        "name": name,
-        "role": node.role,
-        "state": "namespace" if node.role == "client" else lab.processes.state(name),
-        "address": node.address,
-        "rack": node.rack,
-        "pid_inside": process.pid if process else None,  # as the lab counts
-        "uptime_s": round(time.monotonic() - process.started, 1) if process else None,
-        "memory_mb": round(resident_mb(process.pid), 1) if process else None,
-        "last_exit": str(how) if how and process is None else None,
-    }
+    return NodeState(
+        name=name,
+        role=node.role,
+        state="namespace" if node.role == "client" else lab.processes.state(name),
+        address=node.address,
+        rack=node.rack,
+        pid_inside=process.pid if process else None,
+        uptime_s=round(time.monotonic() - process.started, 1) if process else None,
+        memory_mb=round(resident_mb(process.pid), 1) if process else None,
+        last_exit=str(how) if how and process is None else None,
+    )
 
 
-def partitions(server: Server, request: Request) -> Result:
-    topics = request.get("topics")
+def partitions(server: Server, request: Request) -> Partitions:
+    topics = request.as_struct(OfPartitions).topics
     views = server.lab.cluster.state.partitions(offsets=True)
     if topics:
         known = {view.topic for view in views}
         if unknown := [topic for topic in topics if topic not in known]:
             raise UsageProblem(f"no topic {', '.join(unknown)}; the topics are {', '.join(sorted(known)) or 'none'}")
         views = [view for view in views if view.topic in topics]
-    return {"topic_partitions": views}
+    return Partitions(views)
 
 
-def groups(server: Server, _: Request) -> Result:
-    return {"groups": server.lab.cluster.state.groups()}
+def groups(server: Server, _: Request) -> Groups:
+    return Groups(server.lab.cluster.state.groups())
 
 
-def resolve_target(server: Server, request: Request) -> Result:
-    return {"nodes": server.lab_names(request.get("target"))}
+def resolve_target(server: Server, request: Request) -> answers.Resolved:
+    return answers.Resolved(server.lab_names(request.as_struct(Target).target))
 
 
-def down(server: Server, _: Request) -> Result:
+def down(server: Server, _: Request) -> answers.Down:
     """End every node. The supervisor ends after the answer was sent, and with it everything else."""
     for node in server.lab.cluster.servers:
         server.lab.processes.send(node.name, signal.SIGKILL, ends=True)
-    return {"said": ["down"]}
+    return answers.Down(["down"])
 
 
 READS = frozenset(
     {"spawn", "processes", "signal", "leaders", "nodes", "status", "partitions", "groups", "bootstrap", "resolve"}
 )
-VERBS: dict[str, Callable[[Server, Request], Result]] = {
+VERBS: dict[str, Callable[[Server, Request], msgspec.Struct]] = {
     "inject": inject,
     "start": node_verbs.start,
     "stop": node_verbs.stop,

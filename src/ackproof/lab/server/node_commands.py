@@ -5,62 +5,65 @@ from __future__ import annotations
 import signal
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from ackproof.core.errors import CannotHere, NotProved, UsageProblem
 from ackproof.core.sites import RELAY
 from ackproof.host.memory import check_memory
 from ackproof.lab import node_config as config
+from ackproof.lab.answers import Done
 from ackproof.lab.faults import nodes
 from ackproof.lab.faults.injection import Injection
+from ackproof.lab.requests import AtNodes, RestartNodes
 from ackproof.model.faults import SPAN_LAB, Start, Stop
 
 if TYPE_CHECKING:
     from ackproof.lab.server.commands import Request, Server
 
-Result = dict[str, Any]
-
 
 def _how(server: Server, request: Request) -> Injection:
-    return server.injection(request, timeout_s=request.get("timeout_s"), wait=request.get("wait", True))
+    asked = request.as_struct(AtNodes)
+    return server.injection(request, timeout_s=asked.timeout_s, wait=asked.wait)
 
 
-def stop(server: Server, request: Request) -> Result:
-    return nodes.stop(_how(server, request), Stop(request.get("nodes"))).answer()
+def stop(server: Server, request: Request) -> msgspec.Struct:
+    return nodes.stop(_how(server, request), Stop(request.as_struct(AtNodes).nodes)).answer()
 
 
-def start(server: Server, request: Request) -> Result:
+def start(server: Server, request: Request) -> msgspec.Struct:
     """Start the nodes that are named, or all that are down."""
     lab, how = server.lab, _how(server, request)
-    if request.get("nodes"):
-        return nodes.start(how, Start(request.get("nodes"))).answer()
+    if named := request.as_struct(AtNodes).nodes:
+        return nodes.start(how, Start(named)).answer()
     with lab.turn:
         down = [node for node in lab.cluster.servers if lab.processes.state(node.name) == "down"]
-    return nodes.launch(how, down).answer() if down else {"nodes": [], "said": ["no node is down"]}
+    return nodes.launch(how, down).answer() if down else Done([], ["no node is down"])
 
 
-def restart(server: Server, request: Request) -> Result:
-    options = {"kills": request.get("kill", False), "wipe": request.get("wipe", False)}
-    options["add_log_dir"] = request.get("add_log_dir", False)
-    return nodes.restart_with(_how(server, request), request.get("nodes"), **options).answer()
+def restart(server: Server, request: Request) -> msgspec.Struct:
+    asked = request.as_struct(RestartNodes)
+    options = {"kills": asked.kill, "wipe": asked.wipe, "add_log_dir": asked.add_log_dir}
+    return nodes.restart_with(_how(server, request), asked.nodes, **options).answer()
 
 
-def resume(server: Server, request: Request) -> Result:
+def resume(server: Server, request: Request) -> Done:
     """Resume the nodes that are named, or all that are paused."""
     lab, how = server.lab, _how(server, request)
     with lab.turn:
-        if request.get("nodes"):
-            paused = how.nodes(request.get("nodes"), ("paused",), "resume")
+        if named := request.as_struct(AtNodes).nodes:
+            paused = how.nodes(named, ("paused",), "resume")
         else:
             paused = [node for node in lab.cluster.nodes.values() if lab.processes.state(node.name) == "paused"]
     done = nodes.resume(lab, paused)
-    return {"nodes": done.nodes, "said": done.said or ["no node is paused"]}
+    return Done(done.nodes, done.said or ["no node is paused"])
 
 
 # -- the lab as a whole ----------------------------------------------------------------------------------------------
 
 
-def add(server: Server, request: Request) -> Result:
+def add(server: Server, request: Request) -> msgspec.Struct:
     """Add a broker. If it does not start, the lab is as it was before."""
     lab = server.lab
     with lab.turn:
@@ -81,7 +84,7 @@ def add(server: Server, request: Request) -> Result:
     return done.answer()
 
 
-def reset(server: Server, request: Request) -> Result:
+def reset(server: Server, request: Request) -> Done:
     """Give the same nodes empty disks, and end every fault."""
     lab = server.lab
     with lab.turn:
@@ -100,4 +103,4 @@ def reset(server: Server, request: Request) -> Result:
     names = [node.name for node in servers]
     lab.cluster.wait_until_serving(names, request.progress, everyone=True)
     lab.events.add("reset", nodes=names)
-    return {"nodes": names, "said": [f"{len(names)} nodes serve, with empty disks"]}
+    return Done(names, [f"{len(names)} nodes serve, with empty disks"])

@@ -11,7 +11,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer
 
-from ackproof.kafka.client_settings import kafka_settings
+from ackproof.kafka.client_settings import Value, kafka_settings
 from ackproof.model.scenario import Scenario
 from ackproof.scenario.executes import may_load
 
@@ -26,11 +26,11 @@ def refused(scenario: Scenario) -> Iterator[tuple[str, str]]:
         yield from _asked(where, kafka_settings(consumer.settings), _make_consumer)
 
 
-def _make_consumer(given: dict[str, Any]) -> None:
+def _make_consumer(given: Mapping[str, Value]) -> None:
     Consumer({"log_level": 0, "group.id": "check", **given}).close()
 
 
-def _asked(where: str, settings: Mapping[str, Any], make: Any) -> Iterator[tuple[str, str]]:
+def _asked(where: str, settings: Mapping[str, Value], make: Any) -> Iterator[tuple[str, str]]:
     """Try each setting alone, then all together: some are refused only in combination."""
     loading = {key for key in settings if may_load(key)}
     tried = {key: "" if key in loading else value for key, value in settings.items()}
@@ -41,7 +41,7 @@ def _asked(where: str, settings: Mapping[str, Any], make: Any) -> Iterator[tuple
         yield where, words
 
 
-def _words(make: Any, settings: Mapping[str, Any]) -> str | None:
+def _words(make: Any, settings: Mapping[str, Value]) -> str | None:
     try:
         make(dict(settings))
     except (KafkaException, TypeError, ValueError) as problem:

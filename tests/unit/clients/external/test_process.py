@@ -217,7 +217,7 @@ def test_a_run_ends_what_is_left_of_a_client_on_the_host_after_its_reader_was_ki
         host.signal("producer1", "SIGKILL")
     else:
         host._running["producer1"].kill()
-        until(lambda: host.exits() == {"producer1": [None, 9]}, "it is seen to be dead")
+        until(lambda: host.exits() == {"producer1": (None, 9)}, "it is seen to be dead")
     until(lambda: not any(map(_lives, pids)), "nothing of it is left")
 
 

@@ -451,7 +451,7 @@ def test_a_broker_that_dies_by_itself_is_reported_as_dead(zk: RealLab) -> None:
 
 
 @pytest.mark.proves("D1")
-def test_a_broker_that_somebody_else_started_again_is_reported(zk: RealLab) -> None:
+def test_a_broker_that_an_outsider_started_again_is_reported(zk: RealLab) -> None:
     pid = zk.node("kafka3")["pid"]
     argv = [word.decode() for word in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]]
     zk.do("stop", "kafka3")

@@ -83,7 +83,7 @@ def plain(value: Any) -> Any:
 
 
 def counts(check: CheckKind, row: Row) -> bool:
-    """Whether a row of a check is one of what it looks for, or says that nobody can know."""
+    """Whether a row of a check is a witness, or says that the answer is unknown."""
     undecided = check.inconclusive_when is not None and row[check.inconclusive_when[0]] == check.inconclusive_when[1]
     return check.counted_column is None or bool(row[check.counted_column]) or undecided
 

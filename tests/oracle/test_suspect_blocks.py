@@ -221,7 +221,7 @@ ALL = range(FIRST_RUN, FIRST_RUN + HISTORIES)
 
 
 def rows(check: str, tables: Tables, runs: Container[int] = ALL) -> list[str]:
-    spark()  # after whatever another test has set it up for
+    spark()  # after other settings by another test
     return in_order((row.asDict(recursive=True) for row in collected(asked(check, tables))), runs)
 
 

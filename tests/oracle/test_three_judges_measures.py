@@ -1,7 +1,10 @@
-"""Three judges that share no code, of what is measured or shown: failover, late, rate, dips, alerts, shares,
-throughput, phases and eligible. As in `test_three_judges.py`: random small histories, all in one Spark job for each
-check. The other two judges get the faults and the plan as they are, and find out by themselves what Spark's is told
-beforehand: phases, moments, and the times that faults cover and in which alerts are due."""
+"""Three judges that share no code, for measures and for checks with time: failover, ack_latency, rate, dips, alerts,
+partition_shares, throughput, phases and eligible_leaders.
+
+As in `test_three_judges.py`: random small histories, all in one Spark job for each check. Spark's judge is given
+phases, moments, and the times that faults cover and in which alerts are due. The other two judges get the faults and
+the plan as they are, and find these out by themselves.
+"""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def _producers(lots: Random) -> list[dict[str, Any]]:
 
 
 def _send(history: Planned, lots: Random) -> None:
-    """Orders, and what the log holds of them: some twice, some of nobody, some unreadable."""
+    """Orders, and what the log holds of them: some twice, some of no producer, some unreadable."""
     held = [[lots.randint(0, 2)] * 2, [0] * 2]  # of each partition, where it begins and where it ends so far
     for producer in (0, 1):
         refused = history.planned_producers()[producer]["refused"]
@@ -145,7 +145,7 @@ def _moment(lots: Random) -> float:
 
 
 def _answer(history: Planned, lots: Random) -> None:
-    """Each order is answered once, or not, or twice; whatever is aborted is not in the log."""
+    """Each order is answered once, or not, or twice; aborted answers are not in the log."""
     offset, careless = 0, lots.choice([0, 0, 0.2])
     inputs = [row["seq"] for row in history.rows["log"]]
     for producer in range(2, len(history.planned_producers())):

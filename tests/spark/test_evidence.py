@@ -209,7 +209,7 @@ def test_fitness_describes_a_proved_fault(tmp_path: Path) -> None:
         assert faults.faults(e) == [Fitness("faults", True, f"Fault 1 (isolate leader:orders/0) was {words}.")]
 
 
-def test_a_run_in_a_lab_that_somebody_else_changed_is_unfit(tmp_path: Path) -> None:
+def test_a_run_in_a_lab_that_an_outsider_changed_is_unfit(tmp_path: Path) -> None:
     e = evidence(tmp_path, ordinary())
     record = msgspec.structs.replace(e.source.record, others=["cut kafka1"])
     changed = replace(e, source=replace(e.source, record=record))

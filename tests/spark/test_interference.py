@@ -1,4 +1,4 @@
-"""What somebody else did during a run: journals written by hand, with near misses beside hits."""
+"""Interference by outsiders during a run: journals written by hand, with near misses beside hits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run directory may come from a stranger. Whatever links it holds, nothing is written outside of it."""
+"""A run directory may come from a stranger. It may hold any links: nothing is written outside of it."""
 
 from __future__ import annotations
 

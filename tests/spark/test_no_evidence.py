@@ -126,16 +126,16 @@ def test_several_runs_without_evidence_end_with_3_and_each_says_why(tmp_path: Pa
 
 
 def test_a_run_in_a_closed_directory_is_unknown_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    somebody_elses = run(*GOOD).write(tmp_path / "run")
+    of_another_user = run(*GOOD).write(tmp_path / "run")
     look = Path.stat
 
     def refused(path: Path, **how: bool) -> os.stat_result:
-        if path == somebody_elses:
+        if path == of_another_user:
             raise PermissionError(errno.EACCES, "Permission denied")
         return look(path, **how)
 
     monkeypatch.setattr(Path, "stat", refused)
-    for directory, why in ((somebody_elses, "Permission denied"), (tmp_path / ("x" * 300), "File name too long")):
+    for directory, why in ((of_another_user, "Permission denied"), (tmp_path / ("x" * 300), "File name too long")):
         (verdict,) = judge([directory])
         assert EXIT_CODES[verdict.result] == 3
         assert f"cannot be looked at ({why})" in verdict.sentence

@@ -223,7 +223,7 @@ def test_anomalies_that_no_configuration_permits_are_forbidden_by_default(verdic
 
 
 def test_a_record_without_a_number_of_ours_is_not_blamed_on_kafka(verdicts: dict[str, Verdict]) -> None:
-    """Anybody who reaches the brokers can write such a record."""
+    """Any program that reaches the brokers can write such a record."""
     verdict = verdicts["stranger"]
     assert (verdict.result, verdict.identity["phantoms"]) == ("unknown", 2)
     assert [each.name for each in verdict.checks if each.result != "confirmed"] == ["phantom"]

@@ -452,7 +452,7 @@ judge([Path(each) for each in sys.argv[1:]], "local[1]")
 ANOTHER_UID = 65534
 
 
-def by_somebody_else(environment: dict[str, str], *program: str) -> subprocess.CompletedProcess[str]:
+def as_another_user(environment: dict[str, str], *program: str) -> subprocess.CompletedProcess[str]:
     """Judge as another user, with a Python that this user can run."""
     paths = [sysconfig.get_path("purelib"), str(Path(ackproof.__file__).parents[1])]
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -495,7 +495,7 @@ def test_another_user_in_another_place_gets_the_same_verdict_byte_for_byte(
     tmp_path: Path, somewhere_else: Path, record_property: Told
 ) -> None:
     if os.getuid() != 0:
-        cannot_run("only root can become somebody else")
+        cannot_run("only root can become another user")
     here, there, home = tmp_path / "runs", somewhere_else / "runs", somewhere_else / "home"
     for place in range(size(1, RUNS)):
         made(place).write(here / f"made{place}")
@@ -509,7 +509,7 @@ def test_another_user_in_another_place_gets_the_same_verdict_byte_for_byte(
     judge([here / name for name in names], session=session())
     kept = {name: os.environ[name] for name in ("PATH", "JAVA_HOME") if name in os.environ}
     environment = {**kept, "HOME": str(home), "TMPDIR": str(home), "LC_ALL": "C", "TZ": "Asia/Tokyo"}
-    done = by_somebody_else(environment, JUDGE, *(str(there / name) for name in names))
+    done = as_another_user(environment, JUDGE, *(str(there / name) for name in names))
     assert done.returncode == 0, done.stderr
     files = 0
     for name in names:

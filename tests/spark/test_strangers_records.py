@@ -1,4 +1,4 @@
-"""Witnesses that anybody could have written, and near misses."""
+"""Witnesses that any stranger could have written, and near misses."""
 
 from __future__ import annotations
 

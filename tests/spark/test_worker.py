@@ -106,7 +106,7 @@ from ackproof.judge import pipeline as judge; from ackproof.judge import worker 
 
 def waiting(directories, **_):
     print("it waits", flush=True)
-    open(directories[0])  # a FIFO to which nobody writes
+    open(directories[0])  # a FIFO to which no process writes
 
 judge.judge = waiting
 judging.main(*sys.argv[1:])

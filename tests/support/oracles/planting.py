@@ -1,7 +1,7 @@
 """Runs in which nothing is wrong, and anomalies and their legal look-alikes planted into them.
 
 A `World` is a run of some partitions, each with a producer of its own that writes a message every ten milliseconds,
-and one consumer that is given all of them. Whatever is planted goes into a slot: five messages of one partition, and
+and one consumer that is given all of them. Each planted case goes into a slot: five messages of one partition, and
 the fifty milliseconds in which they were sent. It tells which witnesses of which checks it makes, and no other may be
 found.
 
@@ -437,7 +437,7 @@ def nonmonotonic_poll(world: World, partition: int, k: int) -> None:
 
 
 def undelivered(world: World, partition: int, _: int) -> None:
-    """The last of them, so that nobody reads past it."""
+    """The last of them, so that no consumer reads past it."""
     offset = next(o for o in range(world.tails[partition] - 1, -1, -1) if (partition, o) not in world.unread)
     world.unread.add((partition, offset))
     world.expect("undelivered", 0, partition, offset, *world.log[partition, offset])

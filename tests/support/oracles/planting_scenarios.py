@@ -55,7 +55,7 @@ def _replicas(partitions: int) -> list[list[int]]:
 
 
 def tell_of_replicas(world: World) -> None:
-    """Which brokers hold which partition, as was said before anybody led."""
+    """Which brokers hold which partition, as reported before the first leader."""
     for partition, replicas in enumerate(_replicas(world.partitions)):
         world.history.state(-2 * EVERY, 1, leader=None, epoch=None, isr=None, partition=partition)
         world.history.rows["state"][-1]["replicas"] = replicas
@@ -63,7 +63,7 @@ def tell_of_replicas(world: World) -> None:
 
 @dataclass
 class ReceivedWorld(World):
-    """Whatever the consumer reads goes to a receiver, which has to take each message once."""
+    """Each message that the consumer reads goes to a receiver, which has to process each message once."""
 
     taken_twice: set[Place] = field(default_factory=set)
     came_again: set[Place] = field(default_factory=set)
@@ -331,7 +331,7 @@ BETWEEN_PARTITIONS = (planting.duplicated_elsewhere, key_moved, key_reordered)  
 
 
 def promised_and_unknown(world: World, partition: int, k: int) -> None:
-    """It stood in an outbox, nobody knows whether it was written, and it was."""
+    """It was in an outbox, its outcome is unknown, and it was written."""
     world.sends[partition, middle(k)].outcome = "info"
 
 

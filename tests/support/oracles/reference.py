@@ -27,7 +27,7 @@ def position(row: dict[str, Any]) -> tuple[int, int, int]:
 
 
 def acked_at(row: dict[str, Any]) -> tuple[int, int, int] | None:
-    """Where a send was acknowledged, if it was and if anybody said where."""
+    """Where a send was acknowledged, if it was and if its offset is known."""
     if row["outcome"] == "ok" and row["offset"] is not None and row["partition"] >= 0:
         return position(row)
     return None
@@ -448,7 +448,7 @@ def rebalances(h: Rows) -> Answer:
 
 
 def _transactions(h: Rows) -> list[dict[str, Any]]:
-    """Each with its numbers, what became of it (null where nobody said), and when its commit was asked for."""
+    """Each with its numbers, its outcome (null if unknown), and when its commit was asked for."""
     told = defaultdict(list)
     for row in sorted(h["transactions"], key=lambda row: int(row["at_ns"])):
         told[row["producer"], row["transaction"]].append(row)

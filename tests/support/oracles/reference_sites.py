@@ -213,7 +213,7 @@ def unreplicated(h: Rows) -> Answer:
 
 
 def _end(h: Rows, mirror: int, partition: int, moment: int) -> int:
-    """How far a mirror was: by the last word before it of whoever led in the newest epoch."""
+    """How far a mirror was: by the last earlier report of the leader of the newest epoch."""
     words = [
         row
         for row in h["state"]

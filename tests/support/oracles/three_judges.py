@@ -102,7 +102,7 @@ class Judges:
 
     def by_spark(self, check: str) -> Answers:
         tables = self._tables
-        spark()  # after whatever another test has set it up for
+        spark()  # after other settings by another test
         return self._of_rows(check, (row.asDict() for row in collected(self.question(check, tables))))
 
     def as_large(self, check: str) -> Answers:

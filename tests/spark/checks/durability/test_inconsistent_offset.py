@@ -1,4 +1,4 @@
-"""inconsistent_offset: two messages at one offset, by whatever source."""
+"""inconsistent_offset: two messages at one offset, in any source."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def add(wait: Wait = True, name: Name = DEFAULT_NAME, as_json: Json = False) -> 
 
 
 def join(name: Name = DEFAULT_NAME, as_json: Json = False) -> None:
-    """End all partitions. Cuts and other faults stay.
+    """End all network partitions. Cuts and other faults stay.
 
     Example: ackproof join
     """

@@ -28,6 +28,7 @@ KINDS = {
     "fate": "Fates of a message",
     "fitness": "Fitness: whether a run is evidence",
     "fault": "Faults",
+    "term": "Words of Kafka and of the verdict",
 }
 
 

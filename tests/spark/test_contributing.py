@@ -1,7 +1,13 @@
-"""CONTRIBUTING.md is true: its code blocks add a scenario and a check to a copy of the tree, and its tests pass there.
+"""CONTRIBUTING.md is true: its code blocks add a scenario, a check and a fault to a copy each, and its tests pass.
 
-The page says where each block belongs, in the words just before it. "`PATH`:" is a new file, and "at the end of `NAME`
-in `PATH`:" is an entry of a table. Blocks of `sh` are run. The figures are the files and lines that a person writes.
+The page says where each block belongs, in the words just before it:
+
+    `PATH`:                             it is a new file
+    at the end of `PATH`:               it is a function at the end of the file
+    at the end of `NAME` in `PATH`:     it is an entry of a table
+    above the line `LINE` in `PATH`:    it is a class or function above this line
+
+Blocks of `sh` are run. The figures are the files and lines that a person writes.
 """
 
 from __future__ import annotations
@@ -21,7 +27,9 @@ import pytest
 TREE = Path(__file__).resolve().parents[2]
 PAGE = (TREE / "CONTRIBUTING.md").read_text(encoding="utf-8")
 BLOCK = re.compile(
-    r"(?:at the end of `(?P<table>\w+)`\s+in\s+)?(?:`(?P<path>[\w/.-]+)`)?:\n\n```(?P<kind>\w+)\n(?P<text>.*?)```", re.S
+    r"(?:(?P<where>at\s+the\s+end\s+of|above\s+the\s+line)\s+(?:`(?P<what>[^`\n]+)`\s+in\s+)?)?"
+    r"(?:`(?P<path>[\w/.-]+)`)?:\n\n```(?P<kind>\w+)\n(?P<text>.*?)```",
+    re.S,
 )
 pytestmark = pytest.mark.timeout(600)  # the commands of the page start Python and Spark
 
@@ -40,8 +48,8 @@ class Copy:
             if block["kind"] == "sh":
                 for command in block["text"].splitlines():
                     self.run(command)
-            elif block["table"]:
-                self.add_entry(block["path"], block["table"], block["text"])
+            elif block["where"]:
+                self.insert(block["path"], block["where"], block["what"], block["text"])
             else:
                 self.write(block["path"], block["text"])
 
@@ -49,15 +57,17 @@ class Copy:
         file = self.folder / path
         assert not file.exists(), f"CONTRIBUTING.md has {path} as an example of a new file, but it exists"
         file.write_text(text, encoding="utf-8")
-        self.written[path] = len(text.splitlines())
+        self._count(path, text)
 
-    def add_entry(self, path: str, table: str, entry: str) -> None:
+    def insert(self, path: str, where: str, what: str | None, text: str) -> None:
         file = self.folder / path
-        begun = re.compile(rf"(^{table}\b.*?)(^[}})\]])", re.S | re.M)
-        text, made = begun.subn(lambda found: found[1] + entry + found[2], file.read_text(encoding="utf-8"), count=1)
-        assert made == 1, f"{path} has no table {table}"
-        file.write_text(text, encoding="utf-8")
-        self.written[path] = len(entry.splitlines())
+        halves = _halves(file.read_text(encoding="utf-8"), where, what)
+        assert halves, f"{path} has no {what}"
+        file.write_text(text.join(halves), encoding="utf-8")
+        self._count(path, text)
+
+    def _count(self, path: str, text: str) -> None:
+        self.written[path] = self.written.get(path, 0) + len(text.splitlines())
 
     def run(self, command: str) -> None:
         done = subprocess.run(
@@ -72,6 +82,17 @@ def _blocks(section: str) -> Iterator[dict[str, str]]:
     found = [match.groupdict() for match in BLOCK.finditer(PAGE, begun, end)]
     assert len(found) == PAGE.count("```", begun, end) / 2, "CONTRIBUTING.md does not say where a block belongs"
     yield from found
+
+
+def _halves(text: str, where: str, what: str | None) -> tuple[str, str] | None:
+    """Return the text before and after a place, with the blank lines that belong around a class or a function."""
+    if what is None:
+        return f"{text}\n\n", ""
+    if where.startswith("above"):
+        before, line, after = text.partition(f"\n{what}\n")
+        return (f"{before}\n", f"\n{line}{after}") if line else None
+    table = re.search(rf"^{what}\b.*?(?=^[}})\]])", text, re.S | re.M)
+    return (text[: table.end()], text[table.end() :]) if table else None
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +120,7 @@ def _set_up(folder: Path) -> None:
         shutil.copy(folder / name, stamp / name)
 
 
-@pytest.mark.parametrize(("section", "files"), [("a scenario", 1), ("a check", 3)])
+@pytest.mark.parametrize(("section", "files"), [("a scenario", 1), ("a check", 3), ("a fault", 3)])
 def test_the_page_is_followed_to_the_letter(
     section: str, files: int, make_copy: Callable[[], Copy], record_property: Callable[[str, object], None]
 ) -> None:

@@ -11,10 +11,14 @@ import os
 import pickle
 import signal
 import socket
+import tempfile
 import time
 import traceback
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TypeVar, cast
 
 from pyroute2 import IPRoute
 from pyroute2.netlink.nfnetlink import nftsocket
@@ -22,10 +26,17 @@ from pyroute2.nftables.expressions import genex, verdict
 from pyroute2.nftables.main import NFTables
 
 from ackproof.host import namespaces as kernel
+from ackproof.lab.audit_log import Events
+from ackproof.lab.cluster import Cluster
+from ackproof.lab.directory import LabDirectory
+from ackproof.lab.faults.active import ActiveFault, Lab
+from ackproof.lab.faults.injection import Injection, inject
 from ackproof.lab.network import probes
 from ackproof.lab.network.nftables import TABLE, Match
 from ackproof.lab.network.router import Network
+from ackproof.lab.spec import LabSpec
 from ackproof.lab.topology import Link
+from ackproof.model.fault import AnyFault
 from tests.support.proving import size
 from tests.support.skips import cannot_run
 
@@ -109,6 +120,19 @@ def _enter(rootless: bool) -> Network:
     # The kernel opens the router's side of a new link a little later, and drops what comes before.
     wait_until(lambda: probes.observer_reaches(network, NODES) == set(NODES), "every node is reached")
     return network
+
+
+@contextmanager
+def injected(network: Network, fault: AnyFault) -> Iterator[ActiveFault]:
+    """Inject a lasting fault at nodes of the network that are names without a program, and mend it."""
+    with tempfile.TemporaryDirectory() as folder:
+        lab = Lab(network, Events(Path(folder) / "events.jsonl"))
+        lab.cluster = cast(Cluster, SimpleNamespace(state=SimpleNamespace(spec=LabSpec(kafka="3.9.2"))))
+        (active,) = inject(Injection(lab, cast(LabDirectory, None)), fault).active
+        try:
+            yield active
+        finally:
+            lab.mend(active.name)
 
 
 def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 10) -> None:

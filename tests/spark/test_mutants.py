@@ -37,11 +37,11 @@ TESTS = {path.stem: path for path in HERE.rglob("test_*.py")}
 SHARED = {  # files that several checks share, without a check of their own
     "fates": ("test_fates",),
     "load_seconds": ("test_rate", "test_dips"),
-    "ownership": ("test_dual_ownership", "test_unowned"),
+    "ownership": ("test_dual_ownership", "test_ownership_gap"),
     "read_steps": ("test_poll_skip", "test_nonmonotonic_poll"),
     "site_moves": ("test_site_gap", "test_unreplicated"),
     "frames": ("test_phantom", "test_reordered"),
-    "transacted": ("test_torn", "test_hung", "test_uncommitted_read", "test_poll_skip"),
+    "transacted": ("test_torn_transaction", "test_hanging_transaction", "test_uncommitted_read", "test_poll_skip"),
 }
 # Plain Python, which decides whether a run is evidence.
 WITHOUT_SPARK = dict.fromkeys(("facts", "fitness", "faults", "final_log", "processes"), ("test_evidence",)) | {
@@ -184,6 +184,12 @@ def test_a_broken_check_is_caught(name: str, monkeypatch: pytest.MonkeyPatch, re
     record_property("figure", f"{name} {len(tried)}: {caught} caught{survived}")
     wrong = problems(tried, survivors().get(name, {}))
     assert not wrong, "\n".join(wrong)
+
+
+def test_every_file_that_is_broken_has_its_files_of_tests() -> None:
+    named = {file for files in modules().values() for file in files}
+    assert named - set(TESTS) == set()
+    assert all(broken_file(name) for name in modules())
 
 
 def test_every_survivor_is_still_a_mutant() -> None:

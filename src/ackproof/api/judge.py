@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from ackproof.host.java import find_java
 from ackproof.judge.worker import Judging
 from ackproof.kafka.distribution import jars
-from ackproof.model.verdict import Verdict
+from ackproof.model.verdict import Verdict, Witness
 
 SoFar = Callable[[int, int | None, str], None]
 LiveLog = tuple[str, dict[str, str]]
@@ -45,7 +44,7 @@ def fetch_connector(so_far: SoFar) -> None:
 
 def compare_topics(
     directory: Path, topic: str, other: str, most: int | None = None
-) -> tuple[dict[str, int], list[dict[str, Any]]]:
+) -> tuple[dict[str, int], list[Witness]]:
     """Return how many records of two topics of a run differ, by kind of difference, and at most `most` of these."""
     with closing(Judging()) as worker:
         return worker.diff(directory, topic, other, most)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -24,6 +24,7 @@ from ackproof.scenario.source import bundled, find
 if TYPE_CHECKING:
     from ackproof.api.run_request import RunRequest
     from ackproof.lab.spec import LabSpec
+    from ackproof.model.verdict import Witness
 
 _MASTER = re.compile(r"local(\[.+\])?|(spark|sc|k8s)://.+|yarn")
 _ADDRESS = re.compile(r".+:[0-9]{1,5}")
@@ -373,7 +374,7 @@ def diff(
         raise typer.Exit(1)
 
 
-def _difference(row: dict[str, Any]) -> str:
+def _difference(row: Witness) -> str:
     places = ["-" if row[name] is None else f"{row[name]:,}" for name in ("offset", "mirror_offset")]
     value = f"number {row['seq']:,} of producer {row['producer'] + 1}" if row["seq"] >= 0 else "records of others"
     return (

@@ -5,11 +5,10 @@ To add a table, add it to MEASURES.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from ackproof.model.verdict import Verdict
+from ackproof.model.verdict import Verdict, Witness
 
 
 @dataclass(frozen=True)
@@ -148,7 +147,7 @@ def measured(verdict: Verdict) -> list[Measured]:
     ]
 
 
-def _measured(name: str, measure: Measure, rows: list[dict[str, Any]]) -> Measured:
+def _measured(name: str, measure: Measure, rows: Sequence[Witness]) -> Measured:
     numbers = [all(isinstance(row.get(column), int | float) for row in rows) for column in measure.columns]
     return Measured(
         name,
@@ -159,7 +158,7 @@ def _measured(name: str, measure: Measure, rows: list[dict[str, Any]]) -> Measur
     )
 
 
-def _told(value: Any, form: str) -> str:
+def _told(value: object, form: str) -> str:
     if value is None:
         return ""
     if isinstance(value, list):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ackproof.api.run import RunResult
 from ackproof.api.run_request import RunRequest
@@ -17,6 +17,9 @@ from ackproof.core.text import plain
 from ackproof.model.scenario import Scenario
 from ackproof.run.execution import RunExecution
 from ackproof.run.fault_lifecycle import FaultLifecycle
+
+if TYPE_CHECKING:
+    from rich.status import Status
 
 _PLAIN_EVERY_S = 5.0
 _DRAW_EVERY_S = 0.1
@@ -33,8 +36,8 @@ class RunView:
         self._run: RunExecution
         self._rates: list[tuple[float, int]] = []
         self._spoken: dict[Path, int] = {}
-        self._leaders: dict[str, Any] = {}
-        self._status: Any = None
+        self._leaders: dict[str, tuple[str | None, int | None]] = {}
+        self._status: Status | None = None
         self._screen = console(stderr=True)
         if sys.stderr.isatty() and not quiet:
             self._status = self._screen.status("starting")
@@ -71,19 +74,19 @@ class RunView:
         if self._status is None:
             self.tell(line)
         else:
-            self._draw(line)
+            self._draw(self._status, line)
 
     def so_far(self, done: int, total: int | None, what: str) -> None:
         """Show how far the judge is."""
         if self._status is not None:
-            self._draw(plain(f"{bar(done, total)} {done:,} of {total or 0:,} {what}"))
+            self._draw(self._status, plain(f"{bar(done, total)} {done:,} of {total or 0:,} {what}"))
         elif time.monotonic() - self._drawn >= _PLAIN_EVERY_S or done == total:
             self._drawn = time.monotonic()
             self.tell(f"{done:,} of {total or 0:,} {what}")
 
-    def _draw(self, line: str) -> None:
+    def _draw(self, status: Status, line: str) -> None:
         with aloud():
-            self._status.update(line)
+            status.update(line)
 
     def _bar(self, now: dict[str, int]) -> str:
         (first_at, first), (last_at, last) = self._rates[0], self._rates[-1]

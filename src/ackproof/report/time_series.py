@@ -1,9 +1,13 @@
 """Count what clients did per second, and fold latencies into histograms, in one pass over tables of any length.
 
-The rates of a judged run are the judge's. Everything else here only draws lines. A plot has about a thousand
-columns of pixels, a journal millions of rows. So only the smallest and the largest value of each column are drawn, and
-no outlier is dropped; `Series.total` keeps the number of points, and the page says both. Percentiles come from
-histograms whose buckets are 2 % wide; the maximum is exact.
+The numbers that the page of a judged run prints come from the verdict. Its lines of sent, acknowledged and read
+messages are the counts of the judge's check `rate`, if there are any. The lines of failed and unknown sends, and of the
+latency in each second, are drawn from the journal: the verdict has only totals for the whole run, and the page prints
+those. `Traffic.counts` is printed only for a run that was not judged.
+
+A plot has about a thousand columns of pixels, a journal millions of rows. So only the smallest and the largest value of
+each column are drawn, and no outlier is dropped; `Series.total` keeps the number of points, and the page says both.
+Percentiles come from histograms whose buckets are 2 % wide; the maximum is exact.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from ackproof.judge import verdict_builder
 from ackproof.judge.pipeline import judge
 from ackproof.model.verdict import Verdict
 from tests.support.asking import session
@@ -136,6 +137,17 @@ def test_a_recorded_run_has_the_same_verdict_as_before(
         assert answered[check] == told
     witnesses = sum(len(check["witnesses"]) for check in asked.values())
     record_property("figure", f"{name}: {len(asked)} checks and {witnesses} witnesses as they were")
+
+
+def test_owners_beyond_the_bound_are_counted_and_left_out(
+    verdicts: dict[str, Verdict], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verdict_builder, "OWNERS_SHOWN", 3)
+    shutil.copytree(RUNS / "consumer-killed", tmp_path / "run")
+    (verdict,) = judge([tmp_path / "run"], session=session())
+    owners = verdicts["consumer-killed"].owners
+    assert owners == sorted(owners, key=lambda owned: owned.from_ns)
+    assert (verdict.owners, verdict.owners_left_out) == (owners[:3], len(owners) - 3)
 
 
 def test_this_file_knows_every_recorded_run() -> None:

@@ -134,8 +134,10 @@ def parts(folder: Path, check: str, run: int) -> list[Path]:
     return sorted(folder.glob(f"{check}/_run={run}/*.parquet"))
 
 
-def collect(folder: Path, check: str, run: int, into: Path | None, marked: str | None) -> Witnesses:
-    """Put one check's rows in order into one file below `into`, and keep the first of them."""
+def collect(
+    folder: Path, check: str, run: int, into: Path | None, marked: str | None, most: int = WITNESSES_SHOWN
+) -> Witnesses:
+    """Put one check's rows in order into one file below `into`, and keep the first `most` of them."""
     files = parts(folder, check, run)
     total = sum(pq.read_metadata(path).num_rows for path in files)
     if not total:
@@ -149,8 +151,8 @@ def collect(folder: Path, check: str, run: int, into: Path | None, marked: str |
     try:
         for table in tables:
             count += _marked(table, marked)
-            head = table.slice(0, WITNESSES_SHOWN) if total <= SORTED_ROWS else table
-            first = _in_order(head if first is None else pa.concat_tables([first, head])).slice(0, WITNESSES_SHOWN)
+            head = table.slice(0, most) if total <= SORTED_ROWS else table
+            first = _in_order(head if first is None else pa.concat_tables([first, head])).slice(0, most)
             if into is not None:
                 if writer is None:
                     into.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,10 @@ from ackproof.judge.frames import TP, Tables
 
 
 def owned(t: Tables) -> DataFrame:
-    """run, group, partition, consumer, from_ns, to_ns: one unbroken period of ownership."""
+    """run, from_ns, to_ns, group, topic, partition, consumer: one unbroken period of ownership.
+
+    Sorted by its columns from left to right, the earliest periods of each run come first.
+    """
     by_time = Window.partitionBy(*TP, "group", "consumer").orderBy("at_ns")
     given = F.col("event") == "assigned"
     return (
@@ -24,7 +27,7 @@ def owned(t: Tables) -> DataFrame:
         .join(t.small_side(t.runs.select("run", "end_ns")), on=["run"], how="left")
         .withColumn("to_ns", F.least("next_ns", "gone_ns", F.when(F.col("next_ns").isNull(), F.col("end_ns"))))
         .filter(F.col("to_ns") > F.col("at_ns"))
-        .select(*TP, "group", "consumer", F.col("at_ns").alias("from_ns"), "to_ns")
+        .select("run", F.col("at_ns").alias("from_ns"), "to_ns", "group", "topic", "partition", "consumer")
     )
 
 

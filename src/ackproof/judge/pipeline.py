@@ -30,6 +30,7 @@ from ackproof.judge.engine.parts import Hands, SoFar
 from ackproof.judge.fates import fate_counts
 from ackproof.judge.frames import TP, Span, Tables, looking_closer, make_tables, read_table
 from ackproof.judge.live_log import Kafka, with_log_of
+from ackproof.judge.ownership import owned
 from ackproof.judge.registry import QUESTIONS
 from ackproof.judge.run_facts import claims, exits, lives, moments, phases
 from ackproof.judge.run_source import Source, Unreadable, damaged_inside, opened
@@ -46,8 +47,9 @@ Progress = Callable[[str], None]
 Questions = dict[str, Callable[[], DataFrame]]
 Start = Callable[[bool], Session]
 
-# Questions that are no checks, asked beside them: how many sends met each fate, what is odd about the numbers.
-FATES, RECORDS, UNREPORTED, IRREGULAR = "_fates", "_records", "_unreported", "_irregular"
+# Questions that are no checks, asked beside them: how many sends met each fate, what is odd about the numbers, and
+# which consumer owned which partition.
+FATES, RECORDS, UNREPORTED, IRREGULAR, OWNERS = "_fates", "_records", "_unreported", "_irregular", "_owners"
 ALWAYS_S = 30.0  # for Java to start and to compile what the questions need, however few rows there are
 EVENTS_A_SECOND = 1_200_000  # that one processor folds, more or less
 ROWS_A_SECOND = 50_000  # where every row is looked at
@@ -261,13 +263,13 @@ def _find(
     closer.fates.persist(kept)
     if any(check.needs_fates and not check.prefilterable for check in asked.values()):
         tables.fates.persist(kept)
-    questions[RECORDS] = partial(_records, tables)
+    questions |= {RECORDS: partial(_records, tables)} | _owners(tables, sources)
     # Those that ask for fates last: one at a time fills the cache, and the others would only wait for it.
     for name, check in sorted(asked.items(), key=lambda one: one[1].needs_fates):
         questions[name] = partial(QUESTIONS[name], closer if check.prefilterable else tables)
     at_once = max(2, min(4, cores(spark)))
     broken = run_checks(questions, folder, small, at_once, lambda count, of: so_far(count, of, "questions answered"))
-    essential = [name for name in broken if name not in CHECKS]
+    essential = [name for name in broken if name not in (*CHECKS, OWNERS)]
     if essential:
         raise RuntimeError(f"the sends could not be counted: {broken[essential[0]]}")
     return Findings(folder, producers, broken)
@@ -340,6 +342,11 @@ def _records(tables: Tables) -> DataFrame:
     if tables.stretches is not None:
         return tables.stretches.groupBy(*TP).agg(F.sum("records").alias("records")).select(*TP, "records")
     return tables.log.groupBy(*TP).agg(F.count("*").alias("records")).select(*TP, "records")
+
+
+def _owners(tables: Tables, sources: Sequence[Source]) -> Questions:
+    """Who owned which partition, where any consumer reported that; the report draws it, and no result depends on it."""
+    return {OWNERS: partial(owned, tables)} if any(source.rows["groups"] for source in sources) else {}
 
 
 def _spans(producers: Sequence[Producer]) -> dict[int, Span]:

@@ -29,9 +29,11 @@ from ackproof.model.checks import CHECKS
 from ackproof.model.checks.kind import CheckKind
 from ackproof.model.run_record import RunRecord
 from ackproof.model.verdict import (
+    OWNERS_SHOWN,
     CheckResult,
     FailoverTimes,
     FaultSummary,
+    OwnedTime,
     PartitionView,
     Result,
     Verdict,
@@ -70,17 +72,12 @@ def verdict_of(source: Source, findings: Findings, into: Path | None) -> Verdict
     for name, check in CHECKS.items():
         if name not in findings.broken and name not in untold and (was_read or "ends" not in check.needs):
             found[name] = collect(findings.folder, name, run, into and into / name, check.counted_column)
-    checks = [
-        _not_applicable(record, name, untold[name])
-        if name in untold
-        else _check(source, name, check, found.get(name), findings)
-        for name, check in CHECKS.items()
-    ]
-    checks += _unasked(record)
+    checks = _checks(source, found, findings)
     acked = evidence.total("ok")
     faults = _faults(source)
     result = overall(lines, checks, acked)
     ends = source.small["ends"]
+    owners = collect(findings.folder, "_owners", run, None, None, OWNERS_SHOWN)
     return Verdict(
         run=record.name,
         scenario=record.scenario,
@@ -106,9 +103,22 @@ def verdict_of(source: Source, findings: Findings, into: Path | None) -> Verdict
         faults=faults,
         failover=[msgspec.convert(_shown(source, row), FailoverTimes) for row in _rows(findings, "failover", run)],
         moves=[msgspec.convert(_shown(source, row), PartitionView) for row in _moves(findings, run)],
+        owners=[msgspec.convert(_shown(source, row), OwnedTime) for row in owners.first],
+        owners_left_out=owners.rows - len(owners.first),
         latency_ms={} if "ack_latency" in untold else _latency(findings, run),
         runbook=runbook(record, source.small["faults"]),
     )
+
+
+def _checks(source: Source, found: Mapping[str, Witnesses], findings: Findings) -> list[CheckResult]:
+    record, untold = source.record, source.not_applicable
+    checks = [
+        _not_applicable(record, name, untold[name])
+        if name in untold
+        else _check(source, name, check, found.get(name), findings)
+        for name, check in CHECKS.items()
+    ]
+    return checks + _unasked(record)
 
 
 def _check(source: Source, name: str, check: CheckKind, found: Witnesses | None, findings: Findings) -> CheckResult:

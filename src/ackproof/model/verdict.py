@@ -26,6 +26,7 @@ from ackproof.model.scenario import Expected
 Result = Literal["confirmed", "refuted", "unknown"]
 EXIT_CODES: dict[Result, int] = {"confirmed": 0, "refuted": 1, "unknown": 3}
 WITNESSES_SHOWN = 100
+OWNERS_SHOWN = 1_000
 Witness = dict[str, Any]  # one row that a check returned, on its way to JSON: each check has columns of its own
 
 
@@ -82,6 +83,17 @@ class PartitionView(msgspec.Struct, frozen=True, kw_only=True):
     replicas: list[int] | None = None
 
 
+class OwnedTime(msgspec.Struct, frozen=True, kw_only=True):
+    """A period in which a consumer owned a partition, by its own report of assignments and revocations."""
+
+    from_ns: int
+    to_ns: int
+    group: str | int
+    topic: str | int
+    partition: int
+    consumer: str | int
+
+
 class RunbookStep(msgspec.Struct, frozen=True):
     at_s: float
     took_s: float | None
@@ -116,6 +128,8 @@ class Verdict(msgspec.Struct, frozen=True):
     faults: list[FaultSummary]
     failover: list[FailoverTimes] = []
     moves: list[PartitionView] = []
+    owners: list[OwnedTime] = []  # the first thousand, in the order in which they began
+    owners_left_out: int = 0  # how many later ones there are
     latency_ms: dict[str, dict[str, float]] = {}  # "due" and "sent": p50, p90, p99, p999, max
     runbook: list[RunbookStep] = []  # the steps as they were carried out
 

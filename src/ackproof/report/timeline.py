@@ -7,7 +7,7 @@ run has many partitions, the story is about the one that lost most; a strip show
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +54,7 @@ def make_timeline(run: Run, traffic: Traffic, partitions: Sequence[Partition], f
             _offsets(run, focus),
         ]
     panels += [
-        *_owners(run, time),
+        *_owners(run),
         *_outbox(run),
         *cost_panels(run, broker_style),
         *(() if "ack_latency" in not_applicable(run.record.plan) else _latency(traffic)),
@@ -168,10 +168,12 @@ def _last_epoch(view: View) -> tuple[int, int]:
     return (int(view.epoch[-1]) if len(view.epoch) else -1, view.broker)
 
 
-def _per_broker(run: Run, focus: Partition, name: str, values: Any, style: str, steps: bool) -> list[Series]:
+def _per_broker(
+    run: Run, focus: Partition, name: str, values: Callable[[View], Floats], style: str, steps: bool
+) -> list[Series]:
     made = []
     for view in focus.views:
-        column: Floats = values(view)
+        column = values(view)
         if not np.isnan(column).all():
             label = f"{name} {run.node(view.broker)}"
             made.append(thinned(label, f"{broker_style(view.broker)} {style}", run.seconds(view.at_ns), column, steps))
@@ -198,40 +200,25 @@ def _offsets(run: Run, focus: Partition) -> Panel:
     return Panel("offsets", "High watermark and log end", note, "offset", axis_over([*ends, *marks]), [*ends, *marks])
 
 
-def _owners(run: Run, time: Axis) -> list[Panel]:
-    """Draw which consumer owned each partition of each group, as the consumers logged it, until they ended."""
-    columns = ("consumer", "group", "at_ns", "event", "topic", "partition")
-    events = sorted(run.table("groups", columns).to_pylist(), key=lambda row: int(row["at_ns"]))
-    names = {consumer.id: consumer.name for consumer in run.record.consumers}
-    ended = run.table("nodes", ("node", "at_ns", "event")).to_pylist()
-    deaths = {(row["node"], int(row["at_ns"])) for row in ended if row["event"] == "exited"}
-    strips: dict[str, list[Segment]] = {}
-    for place, row in enumerate(events):
-        if row["event"] != "assigned":
-            continue
-        consumer = row["consumer"]
-        name = names.get(consumer, f"consumer {consumer}")
-        key = (consumer, row["topic"], row["partition"])
-        later = [
-            int(other["at_ns"])
-            for other in events[place + 1 :]
-            if (other["consumer"], other["topic"], other["partition"]) == key
-        ]
-        later += [at_ns for node, at_ns in deaths if node == name and at_ns > row["at_ns"]]
-        ends = run.seconds(min(later)) if later else time.high
-        # There is room for one name: the group's if there are several groups, else the topic's.
-        of = run.record.groups[row["group"]] if len(run.record.groups) > 1 else run.topic(row["topic"])
-        label = f"{of}/{row['partition']}"
-        segment = Segment(float(run.seconds(row["at_ns"])), float(ends), broker_style(consumer + 1), name)
-        strips.setdefault(label, []).append(segment)
-    if not strips:
+def _owners(run: Run) -> list[Panel]:
+    """Draw which consumer owned each partition of each group, as the judge measured it."""
+    if run.verdict is None or not run.verdict.owners:
         return []
+    numbers = {consumer.name: consumer.id for consumer in run.record.consumers}
+    strips: dict[str, list[Segment]] = {}
+    for owned in run.verdict.owners:
+        # There is room for one name: the group's if there are several groups, else the topic's.
+        label = f"{owned.group if len(run.record.groups) > 1 else owned.topic}/{owned.partition}"
+        style = broker_style(numbers.get(str(owned.consumer), -1) + 1)
+        begins, ends = run.seconds(owned.from_ns), run.seconds(owned.to_ns)
+        strips.setdefault(label, []).append(Segment(begins, ends, style, str(owned.consumer)))
     shown = [Strip(label, tuple(strips[label])) for label in sorted(strips)][:STRIPS_MOST]
-    left = len(strips) - len(shown)
-    note = "Which consumer owned which partition, as the consumers logged it. A gap: no owner." + (
-        f" {left} more are not shown." if left else ""
-    )
-    legend = [(broker_style(number + 1), name) for number, name in sorted(names.items())]
+    note = "Which consumer owned which partition, as the consumers logged it. A gap: no owner."
+    if left := len(strips) - len(shown):
+        note += f" {left} more are not shown."
+    if later := run.verdict.owners_left_out:
+        note += f" {later:,} later periods of ownership are not shown."
+    legend = [(broker_style(number + 1), name) for name, number in numbers.items()]
     return [Panel("owners", "Owners", note, "", Axis(0, 1), strips=shown, legend=legend)]
 
 

@@ -17,13 +17,13 @@ from ackproof.core.errors import UsageProblem
 from ackproof.journal.files import sealed_files
 from ackproof.journal.writer import Writer
 from ackproof.model.run_record import ConsumerRecord, read_record, write_record
-from ackproof.model.verdict import CheckResult, FailoverTimes, Fitness, not_judged, read_verdict
+from ackproof.model.verdict import CheckResult, FailoverTimes, Fitness, OwnedTime, not_judged, read_verdict
 from ackproof.report.drawn_timeline import labelled
 from ackproof.report.json_junit import run_json
 from ackproof.report.page import write_report
 from ackproof.report.phrases import failover_steps
-from ackproof.report.run_reader import open_run
-from ackproof.report.svg import Band
+from ackproof.report.run_reader import SECOND, open_run
+from ackproof.report.svg import Band, Panel
 from ackproof.report.time_series import read_traffic
 from ackproof.report.timeline import make_timeline
 from tests.support.made_story import SHAPES, Shape
@@ -88,27 +88,42 @@ def test_every_panel_is_drawn_without_a_script(base: str) -> None:
         assert '<rect class="band fault"' in figure
 
 
-def test_ownership_is_drawn_and_ends_when_the_consumer_ends(tmp_path: Path) -> None:
+def owners_panel(directory: Path) -> list[Panel]:
+    run = open_run(directory)
+    return [panel for panel in make_timeline(run, read_traffic(run), [], None).panels if panel.name == "owners"]
+
+
+def test_ownership_is_drawn_as_the_judge_measured_it(tmp_path: Path) -> None:
     directory = make_run(tmp_path, SHAPES["base"])
     record = read_record(directory)
     begun = record.marks.load_begun_ns or 0
     consumers = [ConsumerRecord(number, f"consumer{number + 1}", 0, 0) for number in (0, 1)]
     write_record(directory, msgspec.structs.replace(record, groups=["workers"], consumers=consumers))
-    groups = Writer(directory, "groups", record.run, "made")
-    for second, consumer, event in ((1, 0, "assigned"), (2, 0, "revoked"), (3, 1, "assigned")):
-        row = {"consumer": consumer, "group": 0, "topic": 0, "partition": 0, "assignment": 1}
-        groups.add(**row, at_ns=begun + second * 10**9, event=event)
-    groups.close()
-    nodes = Writer(directory, "nodes", record.run, "made")
-    nodes.add(at_ns=begun + 5 * 10**9, node="consumer2", event="exited", by_itself=False)
-    nodes.close()
-    run = open_run(directory)
-    (panel,) = [panel for panel in make_timeline(run, read_traffic(run), [], None).panels if panel.name == "owners"]
-    (strip,) = panel.strips
-    assert [(round(part.begins), round(part.ends), part.label) for part in strip.segments] == [
-        (1, 2, "consumer1"),
-        (3, 5, "consumer2"),
+    assert owners_panel(directory) == []  # this verdict has no owners, like an older one
+    owners = [
+        OwnedTime(
+            from_ns=begun + first * SECOND,
+            to_ns=begun + last * SECOND,
+            group="workers",
+            topic="orders",
+            partition=0,
+            consumer=name,
+        )
+        for first, last, name in ((1, 2, "consumer1"), (3, 5, "consumer2"))
     ]
+    verdict = msgspec.structs.replace(read_verdict(directory), owners=owners, owners_left_out=1_200)
+    path = directory / "verdict" / "verdict.json"
+    path.write_bytes(msgspec.json.encode(verdict))
+    (panel,) = owners_panel(directory)
+    (strip,) = panel.strips
+    assert strip.name == "orders/0"
+    assert [(round(part.begins), round(part.ends), part.label, part.style) for part in strip.segments] == [
+        (1, 2, "consumer1", "b1"),
+        (3, 5, "consumer2", "b2"),
+    ]
+    assert "1,200 later periods of ownership are not shown" in panel.note
+    path.unlink()
+    assert owners_panel(directory) == []
 
 
 def test_a_lost_range_has_its_story_and_the_brokers_own_line(base: str) -> None:

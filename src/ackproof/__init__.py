@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ackproof.model.verdict import CheckResult, Fitness, Verdict
     from ackproof.report import write_index, write_junit, write_report
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "CannotHere",

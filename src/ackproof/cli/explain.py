@@ -21,7 +21,9 @@ def _words() -> list[str]:
 def explain(
     word: Annotated[
         str | None,
-        typer.Argument(help="A check, a fate, a line about fitness, or a kind of fault.", autocompletion=_words),
+        typer.Argument(
+            help="A check, a fate, a line about fitness, a kind of fault, or a word such as isr.", autocompletion=_words
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from ackproof.lab.faults.injection import Injection, function_of
 from ackproof.model.fault import AnyFault, LastingFault, ProcessFault, kind_of
-from ackproof.model.faults import FAULTS, Cut, Fault, Kill, Partition
+from ackproof.model.faults import FAULTS, HIT_CLIENTS, Cut, Fault, Kill, Partition
 from ackproof.model.steps import Step
 
 FAMILIES = sorted({fault.family for fault in FAULTS.values() if fault.family is not None})
@@ -81,3 +81,7 @@ def test_names_can_be_replaced_in_all_fields() -> None:
 def test_options_of_other_kinds_that_an_older_run_recorded_are_left_out() -> None:
     recorded = {"kind": "kill", "targets": ["kafka1"], "apart_from": [], "until_s": None, "loss": None, "at_s": 3.0}
     assert msgspec.convert(recorded, Fault) == Kill(["kafka1"], at_s=3.0)
+
+
+def test_the_kinds_that_can_hit_clients_are_those_that_a_run_injects_at_clients() -> None:
+    assert set(HIT_CLIENTS) == {"kill", "stop", "start", "restart", "pause"}, "add the kind to `Clients.disturb`"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import msgspec
 import pytest
 
 from ackproof.core.errors import Refused
+from ackproof.model.checks import CHECKS
 from ackproof.report.measure_tables import Measured
 from tests.support.scripts_as_modules import SCRIPTS, script
 
@@ -166,3 +168,12 @@ def test_the_readme_quotes_the_losses_of_all_base_runs() -> None:
         assert f"{low} to {high} %" in quoted, scenario
         assert set(Counter(each.mode for each in runs).values()) == {5}
     assert "five runs in each mode" in readme
+
+
+def test_every_kept_run_names_checks_as_they_are_called_now() -> None:
+    kept = json.loads((SCRIPTS.parent / "docs" / "results.json").read_text(encoding="utf-8"))
+    measured = {each["name"] for run in kept for each in run.get("measured", [])}
+    named = {name for run in kept for field in ("expected", "found") for name in run.get(field, {})}
+    assert measured
+    assert named
+    assert measured | named <= set(CHECKS)

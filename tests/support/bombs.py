@@ -238,7 +238,7 @@ def many_trees(run: Path) -> None:
 
 NOTHING = ""  # it is read: it takes time, but no memory
 BOMBS: dict[Plant, str] = {
-    many_partitions: "plan.topics.partitions is beyond 200,000",
+    many_partitions: "plan.topics.partitions is larger than 200,000",
     many_copies: "plan.producers has more than 10,000 copies",
     a_number_without_end: "run.json cannot be read",
     nested: "nested too deeply",

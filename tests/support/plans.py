@@ -16,8 +16,12 @@ _USUAL: dict[str, dict[str, Any]] = {
 
 
 def plan_of(tables: Mapping[str, Any] | None = None) -> Scenario:
-    """A scenario with these tables. What they do not say is filled in."""
+    """A scenario with these tables. What they do not say is filled in; a key with None is left out, as in TOML."""
     plan: dict[str, Any] = {"producers": [], "topics": [], **(tables or {})}
     for name, usual in _USUAL.items():
-        plan[name] = [usual | table for table in plan.get(name, [])]
+        plan[name] = [usual | _said(table) for table in plan.get(name, [])]
     return read_shape(plan)[0]
+
+
+def _said(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if value is not None}

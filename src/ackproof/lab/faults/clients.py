@@ -53,7 +53,7 @@ def _pause(how: Injection, names: Sequence[str], heard: Collection[str]) -> Faul
             held = _paused(lab, name, name in heard)
             active.append(lab.begin(lab.next_name(), "pause", [name], held, for_s=how.for_s))
             wake_in_time(how, active[-1], heard=name in heard)
-    except BaseException:  # none of them, if not all of them
+    except BaseException:  # if one of them cannot be paused, none stays paused
         for each in active:
             lab.mend(each.name)
         raise

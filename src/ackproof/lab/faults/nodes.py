@@ -161,7 +161,7 @@ def pause(how: Injection, fault: faults.Pause) -> FaultResult:
             for node in nodes:
                 held = paused(lab, node, answered[node.name])
                 active.append(lab.begin(lab.next_name(), fault.kind, [node.name], held, for_s=how.for_s))
-        except BaseException:  # none of them, if not all of them
+        except BaseException:  # if one of them cannot be paused, none stays paused
             for each in active:
                 lab.mend(each.name)
             for node in nodes:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass
 class FaultProof:
-    """A fault that stands: what was proved when it began, how to prove it again, and, once it was left, its end."""
+    """What an active fault proved when it began, how to prove it again, and how to prove that it is over."""
 
     proved: str
     prove: Callable[[], str]

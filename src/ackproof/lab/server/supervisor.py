@@ -126,7 +126,7 @@ def _enter_namespaces() -> None:
 def _first_process(directory: LabDirectory, boot: Boot, tether: Tether) -> None:
     host_pid = int(str(Path("/proc/self").readlink()))  # the old /proc still has the host's numbers
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    outside = os.open("/proc", os.O_PATH | os.O_DIRECTORY)  # in which a tracer from outside of the lab has a number
+    outside = os.open("/proc", os.O_PATH | os.O_DIRECTORY)  # here a tracer outside of the lab is seen
     _mount(directory)
     tether.tell(supervisor_pid=host_pid)
     threading.Thread(target=tether.hold, daemon=True).start()  # what follows takes a moment on a busy machine

@@ -1,1 +1,1 @@
-"""Everything that can be wrong with a scenario beyond its shape."""
+"""The validation of a scenario: one file for each part of it."""

@@ -8,8 +8,9 @@ import msgspec
 
 from ackproof.journal.writer import Writer
 from ackproof.model.run_record import read_record, write_record
-from ackproof.model.verdict import CheckResult, Fitness, read_verdict
+from ackproof.model.verdict import CheckResult, Fitness, OwnedTime, read_verdict
 from ackproof.report.page import write_report
+from ackproof.report.run_reader import SECOND
 from tests.support.made_story import LOAD, RUN, SMALL, Shape
 from tests.support.make_run import make_run
 from tests.support.plans import plan_of
@@ -175,6 +176,7 @@ class NamedRun:
             fitness=[Fitness(name, True, name)],
             faults=[msgspec.structs.replace(each, targets=[name], text=name) for each in verdict.faults],
             failover=[msgspec.structs.replace(each, kind=name, topic=name) for each in verdict.failover],
+            owners=[OwnedTime(from_ns=LOAD, to_ns=LOAD + SECOND, group=name, topic=name, partition=0, consumer=name)],
         )
         (self._directory / "verdict" / "verdict.json").write_bytes(msgspec.json.encode(changed))
         said = self._said.partition(" INFO ")[0] + f" INFO {name}-0 Truncating to offset 7 {name}\n"
